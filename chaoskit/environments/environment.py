@@ -1,0 +1,84 @@
+"""`Environment`: where a job runs. It launches, reports what happens, opens the ranks' gates, and cleans up.
+
+It never knows a fault by name: what it can do to a job is told by the capability protocols that it fulfils
+(`chaoskit.capabilities`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A rank has stopped at its gate and waits for `release`.
+
+    `n` is its count of steps taken in its incarnation (for `step`: about to take step n + 1). `record` holds the
+    fields of the `step` event that it is about to write, for `step` only.
+    """
+
+    rank: int
+    launch: int
+    restart: int
+    pid: int
+    at: Literal["start", "step", "save", "saved"]
+    n: int
+    call: int = 1
+    record: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The job's command has ended. `code` is negative for a signal. `survivors` are processes that it left behind,
+    each `{"pid", "rank", "command"}`; they are ended before this is reported."""
+
+    launch: int
+    code: int
+    survivors: tuple[Mapping[str, Any], ...] = ()
+
+
+Happening = Arrived | Ended
+
+
+@dataclass(frozen=True)
+class Place:
+    """What one run needs to know of its environment: its directory, the job's `out`, whether ranks stop at gates."""
+
+    run_dir: Path
+    out: Path
+    cwd: Path
+    run_id: str
+    gated: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Environment(Protocol):
+    """One run's surroundings; a context manager that leaves nothing behind when it is left."""
+
+    name: str
+
+    def __enter__(self) -> Environment: ...
+    def __exit__(self, *exc: object) -> None: ...
+
+    def launch(self, index: int, command: Sequence[str]) -> None:
+        """Start the command as launch number `index`; raises UsageError if it cannot be started."""
+        ...
+
+    def wait(self, timeout: float) -> list[Happening]:
+        """What happened, as soon as something has, or nothing after `timeout` seconds."""
+        ...
+
+    def release(self, rank: int, *, keep_gating: bool) -> None:
+        """Let the rank that arrived go on (or do what it was ordered); without `keep_gating` it stops no more."""
+        ...
+
+    def stop(self) -> tuple[Mapping[str, Any], ...]:
+        """End every process of the current launch at once; returns what had to be ended."""
+        ...
+
+    def stacks(self) -> dict[int, str]:
+        """The Python stack of each living rank, for people; a rank that cannot tell is left out."""
+        ...

@@ -1,0 +1,135 @@
+"""`Job`: how the user's training is launched, unedited, and how often it may be relaunched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chaoskit.errors import UsageError
+
+OUT = "{out}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training job: a script for torchrun, or (`Job.from_command`) a whole command of the user's own.
+
+    `{out}` in `args`, in the command or in a value of `env` becomes a fresh directory for each run; a relaunch gets
+    the same one. `module` starts `script` as `python -m` would. `max_restarts` is torchrun's. `resume_args` are
+    added on relaunches. `relaunches` bounds how often the whole command is started again after it died, as a
+    cluster's scheduler would. `timeout` is the deadline of one run in seconds (default: derived from the
+    reference). `cwd` is where the command starts (default: the current directory).
+
+    Raises UsageError, naming the argument, for what cannot be launched.
+    """
+
+    script: str = ""
+    args: Sequence[str] = ()
+    nproc_per_node: int = field(default=2, kw_only=True)
+    max_restarts: int = field(default=0, kw_only=True)
+    module: bool = field(default=False, kw_only=True)
+    command: Sequence[str] = field(default=(), kw_only=True)
+    resume_args: Sequence[str] = field(default=(), kw_only=True)
+    relaunches: int = field(default=3, kw_only=True)
+    timeout: float | None = field(default=None, kw_only=True)
+    env: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    cwd: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("args", "command", "resume_args"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not all(isinstance(word, str) for word in value):
+                raise UsageError(f"Job: {name} must be a list of strings, not {value!r}")
+            object.__setattr__(self, name, tuple(value))
+        if bool(self.script) == bool(self.command):
+            raise UsageError("Job: give a script, or command=[...] (one of the two)")
+        if self.nproc_per_node < 1:
+            raise UsageError(f"Job: nproc_per_node must be at least 1, not {self.nproc_per_node}")
+        for name in ("max_restarts", "relaunches"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"Job: {name} must not be negative, not {getattr(self, name)}")
+        if self.timeout is not None and self.timeout <= 0:
+            raise UsageError(f"Job: timeout must be a positive number of seconds, not {self.timeout}")
+
+    @classmethod
+    def from_command(cls, command: Sequence[str], **options: Any) -> Job:
+        """The job that a whole command starts: torchrun with flags of the user's own, or plain python."""
+        return cls(command=command, **options)
+
+    @property
+    def directory(self) -> Path:
+        """Where the command starts."""
+        return Path(self.cwd or os.getcwd()).absolute()
+
+    @property
+    def uses_out(self) -> bool:
+        """Whether `{out}` occurs anywhere."""
+        words = [*self.args, *self.command, *self.env.values()]
+        return any(OUT in word for word in words)
+
+    def words(self, *, out: Path | str = OUT, relaunch: bool = False) -> list[str]:
+        """The command as a list of words, with `{out}` filled in."""
+        if self.command:
+            words = list(self.command)
+        else:
+            words = [sys.executable, "-m", "torch.distributed.run"]
+            words += ["--nproc-per-node", str(self.nproc_per_node)]
+            words += ["--max-restarts", str(self.max_restarts)]
+            words += (["-m"] if self.module else []) + [self.script, *self.args]
+        if relaunch:
+            words += self.resume_args
+        return [word.replace(OUT, str(out)) for word in words]
+
+    def validate(self) -> None:
+        """Raises UsageError for what would only fail later: no such program or script, no `{out}`."""
+        if not self.directory.is_dir():
+            raise UsageError(f"Job: there is no directory {self.directory} to start in")
+        words = self.words()
+        path = self.env.get("PATH", os.environ.get("PATH", os.defpath))
+        if shutil.which(words[0], path=path) is None and not (self.directory / words[0]).is_file():
+            raise UsageError(f"there is no program {words[0]!r} on the PATH: is its environment active?")
+        script = next((word for word in words[1:] if word.endswith(".py")), None)
+        if script is not None and not (self.directory / script).is_file():
+            raise UsageError(f"there is no script {script!r} in {self.directory}: check the path")
+        if not self.uses_out:
+            raise UsageError(
+                "the command has no {out}: write {out} where the job takes its checkpoint directory "
+                "(or start it with 'env NAME={out} ...' if that comes from a variable), so that each run "
+                "gets a fresh directory and a relaunch finds its own checkpoints"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that `run.json` keeps."""
+        return {
+            "script": self.script,
+            "args": list(self.args),
+            "nproc_per_node": self.nproc_per_node,
+            "max_restarts": self.max_restarts,
+            "module": self.module,
+            "command": list(self.command),
+            "resume_args": list(self.resume_args),
+            "relaunches": self.relaunches,
+            "timeout": self.timeout,
+            "env": dict(self.env),
+            "cwd": str(self.directory),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Job:
+        """The inverse of `to_json`."""
+        return cls(**data)
+
+    def digest(self) -> str:
+        """Identifies what an uninterrupted run of the job would do, as far as the job itself says it."""
+        told = self.to_json()
+        for name in ("resume_args", "relaunches", "timeout", "max_restarts"):
+            told.pop(name)
+        told["words"] = self.words()[0:1]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,198 @@
+"""`Trigger`: when a fault strikes. A trigger sees moments that ranks report and says whether this is the one.
+
+Steps are numbered from 1 and are true steps: after a restart the controller finds by alignment which step the
+incarnation is really at. A position is a number of completed steps. Triggers that need the reference (the n-th save,
+a random step) are resolved into concrete ones before the run, and it is the concrete ones that are stored.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
+
+from chaoskit.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A rank at its gate.
+
+    `kind`: `start` (before its process group is made), `step` (about to take step `position + 1`), `save` (inside
+    a save, bytes written, not returned), `saved` (as soon as it returned). `call` counts the save calls that the rank
+    made at this position, from 1. `position` is None where alignment could not tell.
+    """
+
+    kind: Literal["start", "step", "save", "saved"]
+    rank: int
+    position: int | None = None
+    call: int = 1
+
+
+class Plan(Protocol):
+    """What a trigger may know of the uninterrupted run."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def saves(self) -> Sequence[int]: ...
+    def save_calls(self, rank: int, position: int) -> int: ...
+
+
+class Trigger(Protocol):
+    """When; see the module. `delay` is None for triggers that wait for a moment and not for the clock."""
+
+    delay: float | None
+
+    def resolve(self, plan: Plan) -> Trigger: ...
+    def fires(self, moment: Moment, *, watched: Sequence[int], plan: Plan) -> bool: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class AtStep:
+    """As a watched rank is about to take step `step` (from 1)."""
+
+    step: int
+    delay = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.step, bool) or not isinstance(self.step, int) or self.step < 1:
+            raise UsageError(f"at_step: a step is a whole number from 1, not {self.step!r}")
+
+    def resolve(self, plan: Plan) -> Trigger:
+        return self
+
+    def fires(self, moment: Moment, *, watched: Sequence[int], plan: Plan) -> bool:
+        return (
+            moment.kind == "step"
+            and moment.rank in watched
+            and moment.position is not None
+            and moment.position + 1 == self.step
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "at_step", **asdict(self)}
+
+    def __str__(self) -> str:
+        return f"at step {self.step}"
+
+
+@dataclass(frozen=True)
+class AtSave:
+    """In (`inside`) or right after the save number `n` (from 1); `position` is where the reference made it."""
+
+    n: int
+    inside: bool
+    position: int | None = None
+    delay = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
+            name = "during_save" if self.inside else "after_save"
+            raise UsageError(f"{name}: a save is a whole number from 1, not {self.n!r}")
+
+    def resolve(self, plan: Plan) -> Trigger:
+        if self.n > len(plan.saves):
+            return self
+        return AtSave(self.n, self.inside, plan.saves[self.n - 1])
+
+    def fires(self, moment: Moment, *, watched: Sequence[int], plan: Plan) -> bool:
+        if self.position is None or moment.position != self.position:
+            return False
+        if moment.kind != ("save" if self.inside else "saved"):
+            return False
+        savers = [rank for rank in watched if plan.save_calls(rank, self.position)]
+        # A victim that never saves is struck when whoever does save is there.
+        if savers and moment.rank not in savers:
+            return False
+        return self.inside or moment.call >= plan.save_calls(moment.rank, self.position)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "at_save", **asdict(self)}
+
+    def __str__(self) -> str:
+        where = f" (step {self.position})" if self.position is not None else ""
+        return f"{'in the middle of' if self.inside else 'right after'} save {self.n}{where}"
+
+
+@dataclass(frozen=True)
+class AtStart:
+    """As a watched rank is about to make its process group, before the first collective."""
+
+    delay = None
+
+    def resolve(self, plan: Plan) -> Trigger:
+        return self
+
+    def fires(self, moment: Moment, *, watched: Sequence[int], plan: Plan) -> bool:
+        return moment.kind == "start" and moment.rank in watched
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "at_start"}
+
+    def __str__(self) -> str:
+        return "before the first collective"
+
+
+@dataclass(frozen=True)
+class After:
+    """`delay` seconds after the launch, or after the fault before it was applied."""
+
+    delay: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.delay, (int, float)) or not 0 <= self.delay < float("inf"):
+            raise UsageError(f"after: a delay is a number of seconds from 0, not {self.delay!r}")
+
+    def resolve(self, plan: Plan) -> Trigger:
+        return self
+
+    def fires(self, moment: Moment, *, watched: Sequence[int], plan: Plan) -> bool:
+        return False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "after", "delay": self.delay}
+
+    def __str__(self) -> str:
+        return f"after {self.delay:g} s"
+
+
+@dataclass(frozen=True)
+class AtRandom:
+    """At a step drawn evenly from 2 to the last one, by `seed` alone."""
+
+    seed: int
+    delay = None
+
+    def resolve(self, plan: Plan) -> Trigger:
+        return AtStep(random.Random(self.seed).randint(min(2, plan.steps), plan.steps))
+
+    def fires(self, moment: Moment, *, watched: Sequence[int], plan: Plan) -> bool:
+        return False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "at_random", "seed": self.seed}
+
+    def __str__(self) -> str:
+        return f"at a random step (seed {self.seed})"
+
+
+KINDS: dict[str, type] = {
+    "at_step": AtStep,
+    "at_save": AtSave,
+    "at_start": AtStart,
+    "after": After,
+    "at_random": AtRandom,
+}
+
+
+def from_json(data: Mapping[str, Any]) -> Trigger:
+    """The trigger that `to_json` described; raises UsageError for a kind that does not exist."""
+    fields = dict(data)
+    kind = fields.pop("kind", None)
+    if kind not in KINDS:
+        raise UsageError(f"there is no trigger {kind!r}; there are {', '.join(KINDS)}")
+    trigger: Trigger = KINDS[kind](**fields)
+    return trigger

@@ -1,0 +1,85 @@
+"""`Verdict`: what one check says about one run, always with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from chaoskit.errors import CODES
+
+
+class Outcome(str, Enum):
+    """Pass, fail or inconclusive. Inconclusive is not a pass."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One claim, judged.
+
+    `check` is the name of the check; `sentence` is for people; `codes` are from `errors.CODES`
+    (none when the claim passed, at least one otherwise); `evidence` is plain JSON: steps, ranks, files, tables.
+    """
+
+    check: str
+    outcome: Outcome
+    sentence: str
+    codes: tuple[str, ...] = ()
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = [code for code in self.codes if code not in CODES]
+        if unknown:
+            raise ValueError(f"unknown diagnosis code {unknown[0]!r}; errors.CODES lists them")
+        if (self.outcome is Outcome.PASS) == bool(self.codes):
+            raise ValueError(f"{self.check}: a pass carries no code, anything else carries at least one")
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that `verdicts.json` keeps."""
+        return {
+            "check": self.check,
+            "outcome": self.outcome.value,
+            "codes": list(self.codes),
+            "sentence": self.sentence,
+            "evidence": dict(self.evidence),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Verdict:
+        """The inverse of `to_json`; raises KeyError or ValueError on anything else."""
+        return cls(
+            check=data["check"],
+            outcome=Outcome(data["outcome"]),
+            sentence=data["sentence"],
+            codes=tuple(data["codes"]),
+            evidence=data["evidence"],
+        )
+
+
+def passed(check: str, sentence: str, **evidence: Any) -> Verdict:
+    """A pass."""
+    return Verdict(check, Outcome.PASS, sentence, (), evidence)
+
+
+def failed(check: str, sentence: str, *codes: str, **evidence: Any) -> Verdict:
+    """A fail, with its codes of diagnosis, the most telling one first."""
+    return Verdict(check, Outcome.FAIL, sentence, codes, evidence)
+
+
+def inconclusive(check: str, sentence: str, *codes: str, **evidence: Any) -> Verdict:
+    """Neither: the evidence does not carry a judgement."""
+    return Verdict(check, Outcome.INCONCLUSIVE, sentence, codes, evidence)
+
+
+def merge(outcomes: Iterable[Outcome]) -> Outcome:
+    """The outcome of several: fail over inconclusive over pass; of none at all, inconclusive."""
+    seen = set(outcomes)
+    for outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.PASS):
+        if outcome in seen:
+            return outcome
+    return Outcome.INCONCLUSIVE
