@@ -12,7 +12,7 @@ position they stand for is found by `alignment`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ class Save:
     """One call that writes checkpoint data, on one rank, after `n` steps of its incarnation.
 
     `ended` is None while it had not returned (for an asynchronous one: while its future was open); `ok` is False
-    when it raised.
+    when it raised. `full` is False for an export of weights, which nobody resumes from: it holds no optimizer.
     """
 
     n: int
@@ -51,6 +51,7 @@ class Save:
     path: str
     api: str
     ok: bool = True
+    full: bool = True
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Life:
     loads: list[Load] = field(default_factory=list)
     epochs: list[int] = field(default_factory=list)
     blind: dict[str, str] = field(default_factory=dict)
+    first_rng: dict[str, str] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     end: float | None = None
 
@@ -184,6 +186,7 @@ class History:
             else:
                 _read_harness(history, own)
         _order(history)
+        _settle_untouched(history)
         return history
 
 
@@ -228,13 +231,17 @@ def _fill(life: Life, events: list[Event]) -> None:
             case "load.end":
                 begin = open_loads.pop(int(event["id"]), event)
                 life.loads.append(_load(begin, event))
+            case "rng0":
+                life.first_rng[f"rng.{event['stream']}"] = str(event["value"])
             case "epoch":
                 life.epochs.append(int(event["n"]))
             case "blind":
                 life.blind[str(event["component"])] = str(event["reason"])
             case "probe.error":
                 life.errors.append(f"{event.get('where', '?')}: {event.get('error', '?')}")
-            case "process.end":
+            case "probe.lost":
+                life.errors.append(f"{event['events']} events could not be written (disk full?)")
+            case "process.end" if event.get("clean", True):
                 life.end = event.t
     life.saves.extend(_save(begin, None) for begin in open_saves.values())
     life.loads.extend(_load(begin, None) for begin in open_loads.values())
@@ -265,6 +272,7 @@ def _save(begin: Event, end: Event | None) -> Save:
         path=str(begin.get("path", "")),
         api=str(begin.get("api", "")),
         ok=bool(end.get("ok", True)) if end is not None else True,
+        full=bool(begin.get("full", True)),
     )
 
 
@@ -288,7 +296,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
         family, _, stage = event.kind.partition(".")
         if family == "fault":
             record = faults.setdefault(int(event["fault"]), {"what": {}, "evidence": {}})
-            record[stage] = event.t
+            if stage in ("requested", "applied", "observed", "healed"):
+                record[stage] = event.t
             if stage == "requested":
                 record["what"] = event["what"]
             record["evidence"] = {**record["evidence"], **event.get("evidence", {})}
@@ -309,6 +318,27 @@ def _read_harness(history: History, events: list[Event]) -> None:
             history.end = str(event["status"])
     history.launches += [LaunchRecord(index, **fields) for index, fields in sorted(launches.items())]
     history.faults += [FaultRecord(index, **fields) for index, fields in sorted(faults.items())]
+
+
+#: The fingerprint of a random stream that is as the process found it: nobody seeded it, nobody drew from it.
+UNTOUCHED = "untouched"
+
+
+def _settle_untouched(history: History) -> None:
+    """Give streams that are still as some process of the run found them one name.
+
+    Python seeds `random` anew in every process, so that their states differ and mean nothing, also where a checkpoint
+    carries one on into the next incarnation.
+    """
+    first = {(stream, value) for _, life in lives(history) for stream, value in life.first_rng.items()}
+    for _, life in lives(history):
+        for index, step in enumerate(life.steps):
+            named = {
+                name: UNTOUCHED if (name, value) in first else value
+                for name, value in step.components.items()
+            }
+            if named != step.components:
+                life.steps[index] = replace(step, components=named)
 
 
 def _order(history: History) -> None:

@@ -1,0 +1,260 @@
+"""`Controller`: carries one job through one run: launches and relaunches it, strikes when a trigger says so, and writes
+down what it did and what it saw.
+
+The ranks stop at their gates while a fault is still to come; the controller knows from alignment with the reference at
+which true step each one is, and lets it go on or strikes. It keeps to the order of the faults: each is armed once the
+one before it has been struck and seen to take effect (or was given up on).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chaoskit.alignment import Index
+from chaoskit.capabilities import CanOrder
+from chaoskit.environments.environment import Arrived, Ended, Environment
+from chaoskit.events import EventWriter
+from chaoskit.faults import Fault
+from chaoskit.history import step_of
+from chaoskit.job import Job
+from chaoskit.progress import Progress
+from chaoskit.reference import Reference
+from chaoskit.triggers import Moment
+
+#: A fault that has not been seen to take effect after this many seconds never was.
+OBSERVE_WITHIN = 10.0
+#: How often an applied fault is looked at, in seconds, until it is observed.
+LOOK_EVERY = 0.003
+
+
+@dataclass
+class Strike:
+    """A fault on its way through a run."""
+
+    index: int
+    fault: Fault
+    armed: float | None = None
+    applied: float | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    held: int | None = None
+    heal_at: float | None = None
+
+
+class Controller:
+    """One run. `faults` have been resolved already; `deadline` is in seconds from now."""
+
+    def __init__(
+        self,
+        *,
+        env: Environment,
+        job: Job,
+        out: Path,
+        faults: Sequence[Fault],
+        reference: Reference | None,
+        writer: EventWriter,
+        deadline: float,
+        progress: Progress,
+    ) -> None:
+        self.env = env
+        self.job = job
+        self.out = out
+        self.reference = reference
+        self.index = Index.of(reference) if reference is not None else None
+        self.writer = writer
+        self.progress = progress
+        self.deadline = time.monotonic() + deadline
+        self.launch = -1
+        self.waiting = [Strike(index, fault) for index, fault in enumerate(faults)]
+        self.pending: Strike | None = None
+        self.healing: list[Strike] = []
+        self.bases: dict[tuple[int, int, int], int | None] = {}
+        self.struck_launcher = False
+
+    def run(self) -> str:
+        """Until the job is done: `finished`, `gave-up` or `deadline`. On KeyboardInterrupt everything is ended first."""
+        for strike in self.waiting:
+            self.writer.write("fault.requested", fault=strike.index, what=strike.fault.to_json())
+        status = "interrupted"
+        try:
+            self._start_launch()
+            while True:
+                done = self._turn()
+                if done is not None:
+                    status = done
+                    return status
+        finally:
+            if status == "interrupted":
+                self._end_launch(code=None, cause="interrupted", survivors=self.env.stop())
+            self.writer.write("run.end", status=status)
+
+    def _turn(self) -> str | None:
+        """Wait for the next thing to happen and deal with it; the status once the run is over."""
+        for happening in self.env.wait(self._patience()):
+            self._look(time.monotonic())
+            if isinstance(happening, Ended):
+                cause = "fault" if self.struck_launcher else "itself"
+                self._end_launch(code=happening.code, cause=cause, survivors=happening.survivors)
+                if happening.code == 0:
+                    return "finished"
+                if self.launch >= self.job.relaunches:
+                    return "gave-up"
+                self._start_launch()
+            else:
+                self._arrived(happening)
+        now = time.monotonic()
+        self._look(now)
+        self._heal(now)
+        if self.waiting and self.pending is None:
+            armed, trigger = self._armed(), self.waiting[0].fault.trigger
+            if trigger is not None and trigger.delay is not None and now >= armed + trigger.delay:
+                self._strike(None)
+        if now >= self.deadline:
+            return self._give_up()
+        return None
+
+    def _patience(self) -> float:
+        """How long nothing needs to be done unless something happens."""
+        times = [self.deadline] + [strike.heal_at for strike in self.healing if strike.heal_at is not None]
+        if self.pending is not None:
+            times.append(time.monotonic() + LOOK_EVERY)
+        elif self.waiting:
+            trigger = self.waiting[0].fault.trigger
+            if trigger is not None and trigger.delay is not None:
+                times.append(self._armed() + trigger.delay)
+        return max(0.0, min(times) - time.monotonic())
+
+    # Launches.
+
+    def _start_launch(self) -> None:
+        self.launch += 1
+        relaunch = self.launch > 0
+        self.progress.phase(f"relaunch {self.launch} of {self.job.relaunches}" if relaunch else "launch")
+        self.struck_launcher = False
+        command = self.job.words(out=self.out, relaunch=relaunch)
+        self.writer.write("launch.start", launch=self.launch, command=command)
+        self.env.launch(self.launch, command)
+
+    def _end_launch(
+        self, *, code: int | None, cause: str, survivors: Sequence[Mapping[str, Any]]
+    ) -> None:
+        self.writer.write(
+            "launch.end",
+            launch=self.launch,
+            code=code,
+            cause=cause,
+            survivors=[dict(survivor) for survivor in survivors],
+        )
+        self.writer.write("files", launch=self.launch, files=_files(self.out))
+
+    def _give_up(self) -> str:
+        """The deadline has come: keep the stacks of whoever still lives, then end everything."""
+        self.progress.phase("deadline: taking stacks")
+        for rank, text in self.env.stacks().items():
+            self.writer.write("stack", rank=rank, text=text)
+        self._end_launch(code=None, cause="deadline", survivors=self.env.stop())
+        return "deadline"
+
+    # Faults.
+
+    def _arrived(self, arrived: Arrived) -> None:
+        """A rank is at its gate: is it the moment?"""
+        moment = Moment(arrived.at, arrived.rank, self._position(arrived), arrived.call)
+        if self.waiting and self.pending is None and self.reference is not None:
+            fault = self.waiting[0].fault
+            watched = fault.action.victims(self.reference.world_size)
+            self._armed()
+            if fault.trigger is not None and fault.trigger.fires(
+                moment, watched=watched, plan=self.reference
+            ):
+                self._strike(arrived.rank)
+                return
+        self._release(arrived.rank)
+
+    def _position(self, arrived: Arrived) -> int | None:
+        """The true number of steps that the rank has completed; None where alignment cannot tell (yet)."""
+        key = (arrived.launch, arrived.restart, arrived.rank)
+        if key not in self.bases and arrived.record is not None and self.index is not None:
+            step = step_of(arrived.record, 0.0)
+            self.bases[key] = self.index.base_of(step, arrived.rank)
+        if key not in self.bases and (arrived.launch, arrived.restart) == (0, 0):
+            return arrived.n
+        base = self.bases.get(key)
+        return base + arrived.n if base is not None else None
+
+    def _armed(self) -> float:
+        """Since when the next fault is armed; from now on, if it was not yet."""
+        strike = self.waiting[0]
+        if strike.armed is None:
+            strike.armed = time.monotonic()
+        return strike.armed
+
+    def _strike(self, at: int | None) -> None:
+        """Apply the next fault; the rank whose moment it was, `at`, is held until the effect has been seen."""
+        strike = self.waiting.pop(0)
+        fault = strike.fault
+        self.progress.phase(str(fault))
+        world_size = self.reference.world_size if self.reference is not None else 1
+        try:
+            strike.evidence = fault.action.apply(self.env, world_size)
+        except LookupError as error:
+            self.writer.write("fault.missed", fault=strike.index, evidence={"missed": str(error)})
+            if at is not None:
+                self._release(at)
+            return
+        strike.applied = time.monotonic()
+        strike.held = at
+        self.struck_launcher |= bool(getattr(fault.action, "launcher", False))
+        self.writer.write("fault.applied", fault=strike.index, evidence=dict(strike.evidence))
+        if fault.action.heal_after is not None:
+            strike.heal_at = strike.applied + fault.action.heal_after
+            self.healing.append(strike)
+        self.pending = strike
+        # An order is carried out only once its rank is let go.
+        if at is not None and CanOrder in fault.action.needs:
+            strike.held = None
+            self._release(at)
+        self._look(time.monotonic())
+
+    def _look(self, now: float) -> None:
+        """Has the fault that was applied taken effect?"""
+        strike = self.pending
+        if strike is None or strike.applied is None:
+            return
+        seen = strike.fault.action.observed(self.env, strike.evidence)
+        if seen is not None:
+            self.writer.write("fault.observed", fault=strike.index, evidence=dict(seen))
+        if seen is not None or now > strike.applied + OBSERVE_WITHIN:
+            self.pending = None
+            if strike.held is not None:
+                self._release(strike.held)
+
+    def _heal(self, now: float) -> None:
+        for strike in list(self.healing):
+            if strike.heal_at is not None and now >= strike.heal_at:
+                self.healing.remove(strike)
+                self.progress.phase(f"heal: {strike.fault.action}")
+                evidence = strike.fault.action.heal(self.env, strike.evidence)
+                self.writer.write("fault.healed", fault=strike.index, evidence=dict(evidence))
+
+    def _release(self, rank: int) -> None:
+        self.env.release(rank, keep_gating=bool(self.waiting or self.pending))
+
+
+def _files(out: Path) -> list[tuple[str, int]]:
+    """What lies in the job's directory now: names and sizes, at most 10,000."""
+    found: list[tuple[str, int]] = []
+    for directory, _, names in os.walk(out):
+        for name in sorted(names):
+            path = Path(directory, name)
+            try:
+                found.append((str(path.relative_to(out)), path.lstat().st_size))
+            except FileNotFoundError:
+                continue
+            if len(found) == 10_000:
+                return found
+    return sorted(found)

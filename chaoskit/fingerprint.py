@@ -1,0 +1,231 @@
+"""Fingerprints: a short string that two values share exactly when they are the same to the bit.
+
+Bytes in memory go through xxh3 (128 bit) where they lie, without a copy. Tensors on an accelerator are reduced there,
+by a position-aware multilinear hash, and only 8 bytes per chunk travel back, later: a component that holds such tensors
+is `Pending` until `settle` has read them, so that the step is never stalled.
+
+Nothing here imports torch: a tensor is known by its attributes, in processes that have imported torch themselves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+
+class Hasher(Protocol):
+    """What xxhash and hashlib have in common."""
+
+    def update(self, data: Any, /) -> None: ...
+    def hexdigest(self) -> str: ...
+
+
+def _algorithm() -> tuple[str, Callable[[], Hasher]]:
+    # The ranks may run in an interpreter of the user's that lacks xxhash; then the slower one must do.
+    try:
+        from xxhash import xxh3_128
+
+        return "xxh3-128", xxh3_128
+    except ImportError:
+        from hashlib import blake2b
+
+        return "blake2b-128", lambda: blake2b(digest_size=16)
+
+
+#: The name of the algorithm in use (fingerprints of different algorithms never compare), and a new hasher.
+ALGORITHM, new_hasher = _algorithm()
+
+_view = ctypes.pythonapi.PyMemoryView_FromMemory
+_view.restype = ctypes.py_object
+_view.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
+_READ = 0x100
+
+
+def memory(address: int, size: int) -> memoryview:
+    """A read-only view of `size` bytes at `address`; the caller keeps the owner alive while it is in use."""
+    view: memoryview = _view(address, size, _READ)
+    return view
+
+
+class Fingerprint:
+    """Collects values of one component. `hexdigest` is final where nothing lies on an accelerator.
+
+    Numbers are fed by value, so that a step count means the same as an int and as a 0-dimensional CPU tensor;
+    everything else by type, shape and bytes. Objects that are neither data nor containers count by type name.
+    """
+
+    __slots__ = ("_hasher", "reductions")
+
+    def __init__(self) -> None:
+        self._hasher = new_hasher()
+        self.reductions: list[Any] = []
+
+    def text(self, text: str) -> None:
+        """Feed a string."""
+        self._hasher.update(text.encode())
+
+    def number(self, value: complex) -> None:
+        """Feed a number by its value, to the bit (a whole number beyond 2**53 as such)."""
+        if isinstance(value, complex):
+            self.text(f"n{value.real.hex()},{value.imag.hex()};")
+        elif isinstance(value, int) and abs(value) > 2**53:
+            self.text(f"n{value};")
+        else:
+            self.text(f"n{float(value).hex()};")
+
+    def tensor(self, tensor: Any) -> None:
+        """Feed a torch tensor; of a sharded one (DTensor, ShardedTensor) the part that this rank holds."""
+        local = getattr(tensor, "_local_tensor", tensor)
+        if local.device.type != "cpu":
+            self.text(_header(local))
+            self.reductions.extend(reduce_on_device(local))
+            return
+        if local.dim() == 0 and not local.is_complex():
+            self.number(local.item())
+            return
+        self.text(_header(local))
+        if local.layout is not _strided(local):
+            local = local.coalesce() if local.is_sparse else local.to_dense()
+            if local.is_sparse:
+                self.tensor(local.indices())
+                self.tensor(local.values())
+                return
+        if not local.is_contiguous():
+            local = local.contiguous()
+        size = local.numel() * local.element_size()
+        if size:
+            self._hasher.update(memory(local.data_ptr(), size))
+
+    def value(self, value: Any, *, skip: Callable[[Any], bool] | None = None) -> None:
+        """Feed anything: tensors, arrays, numbers, strings and containers of them, mappings by sorted key.
+
+        Tensors for which `skip` is true are left out.
+        """
+        if is_tensor(value):
+            if skip is None or not skip(value):
+                self.tensor(value)
+        elif value is None or isinstance(value, (str, bool)):
+            self.text(f"{type(value).__name__}:{value};")
+        elif isinstance(value, (int, float, complex)):
+            self.number(value)
+        elif isinstance(value, (bytes, bytearray, memoryview)):
+            self.text(f"b{len(value)};")
+            self._hasher.update(value)
+        elif isinstance(value, Mapping):
+            self.text(f"{{{len(value)};")
+            for key in sorted(value, key=str):
+                self.text(f"{key}:")
+                self.value(value[key], skip=skip)
+        elif isinstance(value, Sequence) or isinstance(value, (set, frozenset)):
+            items = value if isinstance(value, Sequence) else sorted(value, key=repr)
+            self.text(f"[{len(items)};")
+            for item in items:
+                self.value(item, skip=skip)
+        elif hasattr(value, "__array_interface__"):
+            self.text(f"a{value.dtype}{value.shape};")
+            self._hasher.update(value.tobytes())
+        elif hasattr(value, "__dict__") and _is_data(value):
+            self.value(vars(value), skip=skip)
+        else:
+            self.text(f"<{type(value).__name__}>")
+
+    def hexdigest(self) -> str:
+        """The fingerprint of everything fed that did not lie on an accelerator."""
+        return self._hasher.hexdigest()
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a torch tensor, told without importing torch."""
+    return hasattr(value, "data_ptr") and hasattr(value, "element_size") and hasattr(value, "device")
+
+
+def of_bytes(data: Any) -> str:
+    """The fingerprint of a buffer."""
+    hasher = new_hasher()
+    hasher.update(data)
+    return hasher.hexdigest()
+
+
+def of_value(value: Any) -> str:
+    """The fingerprint of a value on the CPU."""
+    fingerprint = Fingerprint()
+    fingerprint.value(value)
+    return fingerprint.hexdigest()
+
+
+def settle(digest: str, reductions: Sequence[int]) -> str:
+    """The fingerprint of a component from its part in memory and the numbers that came back from the device."""
+    if not reductions:
+        return digest
+    return of_bytes(f"{digest}:{','.join(map(str, reductions))}".encode())
+
+
+_headers: dict[tuple[Any, Any], str] = {}
+
+
+def _header(tensor: Any) -> str:
+    key = (tensor.dtype, tensor.shape)
+    header = _headers.get(key)
+    if header is None:
+        header = f"t{tensor.dtype}{tuple(tensor.shape)};"
+        if len(_headers) < 10_000:
+            _headers[key] = header
+    return header
+
+
+def _strided(tensor: Any) -> Any:
+    import torch  # already imported: the tensor exists
+
+    return torch.strided
+
+
+def _is_data(value: Any) -> bool:
+    """Whether an object is a record of data: a data class, a named batch, a Hugging Face style encoding."""
+    return hasattr(value, "__dataclass_fields__") or type(value).__module__.split(".")[0] not in (
+        "torch",
+        "numpy",
+        "builtins",
+    ) and not callable(value)
+
+
+#: 4-byte words reduced at once: the products stay in the device's cache.
+CHUNK = 1 << 21
+
+_weights: dict[Any, Any] = {}
+
+
+def reduce_on_device(tensor: Any) -> list[Any]:
+    """The multilinear hash of a tensor's bits, a 0-dimensional int64 tensor per chunk, on the tensor's device.
+
+    For 32-bit words x_i and fixed pseudo-random 64-bit weights w_i it is the sum of w_i x_i modulo 2**64: two different
+    chunks collide with probability at most 2**-33 over the choice of weights (Dietzfelbinger 1996; Lemire and Kaser,
+    "Strongly universal string hashing is fast", 2014). Reading is all that it costs in memory traffic.
+    """
+    import torch  # already imported: the tensor exists
+
+    flat = tensor.detach().contiguous().reshape(-1)
+    if flat.numel() == 0:
+        return []
+    if flat.dtype == torch.bool or flat.numel() * flat.element_size() % 4:
+        words = flat.view(torch.uint8)
+    else:
+        words = flat.view(torch.int32)
+    weights = _device_weights(flat.device, min(words.numel(), CHUNK))
+    return [
+        (chunk * weights[: chunk.numel()]).sum(dtype=torch.int64) for chunk in words.split(CHUNK)
+    ]
+
+
+def _device_weights(device: Any, count: int) -> Any:
+    import torch  # already imported: a tensor exists
+
+    have = _weights.get(device)
+    if have is None or have.numel() < count:
+        size = 1 << max(10, (count - 1).bit_length())
+        # splitmix64 of the index, in wrapping int64 arithmetic; no random number is drawn.
+        x = torch.arange(1, size + 1, dtype=torch.int64, device=device) * -7046029254386353131
+        x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
+        x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
+        have = _weights[device] = (x ^ ((x >> 31) & 0x1FFFFFFFF)) | 1
+    return have

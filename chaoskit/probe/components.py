@@ -1,0 +1,101 @@
+"""The components of a rank's training state, each as one fingerprint. None: the job has no such thing."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from chaoskit.fingerprint import Fingerprint
+
+#: Per root module: its parameters, and where its buffers are held (a buffer may be replaced at any time).
+_parameters: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+_holders: weakref.WeakKeyDictionary[Any, list[tuple[Any, str]]] = weakref.WeakKeyDictionary()
+
+
+def model(optimizers: Sequence[Any], roots: Sequence[Any]) -> Fingerprint | None:
+    """Everything that the optimizers train, in their order, then what else the modules hold (frozen parameters)."""
+    fingerprint = Fingerprint()
+    seen: set[int] = set()
+    tensors = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+    for root in roots:
+        if root not in _parameters:
+            _parameters[root] = list(root.parameters())
+        tensors += _parameters[root]
+    for tensor in tensors:
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            fingerprint.tensor(tensor)
+    return fingerprint if seen else None
+
+
+def buffers(roots: Sequence[Any]) -> Fingerprint | None:
+    """The buffers of the modules (running statistics and their like), in the modules' own order."""
+    fingerprint = Fingerprint()
+    found = False
+    for root in roots:
+        if root not in _holders:
+            _holders[root] = [
+                (weakref.ref(module), name) for module in root.modules() for name in module._buffers
+            ]
+        for holder, name in _holders[root]:
+            module = holder()
+            buffer = module._buffers.get(name) if module is not None else None
+            if buffer is not None:
+                found = True
+                fingerprint.tensor(buffer)
+    return fingerprint if found else None
+
+
+def optimizer(optimizers: Sequence[Any]) -> Fingerprint | None:
+    """Moments, step counts and whatever else the optimizers keep per parameter, in the order of the parameters."""
+    if not optimizers:
+        return None
+    fingerprint = Fingerprint()
+    for each in optimizers:
+        state = each.state
+        for group in each.param_groups:
+            for parameter in group["params"]:
+                # A key's place may change by saving and loading, so keys are sorted.
+                if kept := state.get(parameter):
+                    fingerprint.value(kept)
+                else:
+                    fingerprint.text("-")
+    return fingerprint
+
+
+def learning_rates(optimizers: Iterable[Any]) -> str | None:
+    """The learning rate of every parameter group, exactly, readable; equal neighbours are written once."""
+    rates: list[str] = []
+    for each in optimizers:
+        for group in each.param_groups:
+            rate = float(group["lr"]).hex()
+            if not rates or rates[-1] != rate:
+                rates.append(rate)
+    return " ".join(rates) or None
+
+
+def scaler(scalers: Sequence[Any]) -> Fingerprint | None:
+    """Scale and growth tracker of the gradient scalers that are in use."""
+    used = [each for each in scalers if each.is_enabled()]
+    if not used:
+        return None
+    fingerprint = Fingerprint()
+    for each in used:
+        for tensor, initial in ((each._scale, each._init_scale), (each._growth_tracker, 0)):
+            if tensor is None:
+                fingerprint.number(initial)
+            else:
+                fingerprint.tensor(tensor)
+    return fingerprint
+
+
+def averages(models: Sequence[Any]) -> Fingerprint | None:
+    """Averaged copies of a model (torch.optim.swa_utils.AveragedModel): parameters, buffers and the count."""
+    if not models:
+        return None
+    fingerprint = Fingerprint()
+    for each in models:
+        for tensor in (*each.parameters(), *each.buffers()):
+            fingerprint.tensor(tensor)
+    return fingerprint

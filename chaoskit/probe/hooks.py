@@ -1,0 +1,197 @@
+"""Where the probe hooks into torch. Each wrapper calls the original exactly once; the probe's errors stay inside."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chaoskit.probe.observer import Observer
+    from chaoskit.probe.session import Session
+
+
+def install(session: Session, observer: Observer, torch: Any) -> None:
+    """Hook into the torch that the job has just imported."""
+    hooks = _Hooks(session, observer, torch)
+    hooks.modules()
+    hooks.backward()
+    hooks.optimizers()
+    hooks.scalers()
+    hooks.averages()
+    hooks.loaders()
+    hooks.process_groups()
+
+
+class _Hooks:
+    def __init__(self, session: Session, observer: Observer, torch: Any) -> None:
+        self.session = session
+        self.observer = observer
+        self.torch = torch
+        self.depth = 0
+        self.backwards = 0
+
+    def modules(self) -> None:
+        """The outermost forward pass in training mode gives the batch.
+
+        torch's global forward pre-hook is not given keyword arguments, and any global hook changes how torch.compile
+        treats modules; `Module.__call__` sees everything. It is replaced before torch._dynamo is imported, which then
+        takes it for the original.
+        """
+        module_class = self.torch.nn.Module
+        original = module_class.__call__
+        grad_enabled = self.torch.is_grad_enabled
+
+        @functools.wraps(original)
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            # Recomputation inside a backward pass (activation checkpointing) is no new batch.
+            if self.depth or self.backwards or not module.training or not grad_enabled():
+                return original(module, *args, **kwargs)
+            self.depth += 1
+            try:
+                self.session.guard("forward", self.observer.forward, module, args, kwargs)
+                return original(module, *args, **kwargs)
+            finally:
+                self.depth -= 1
+
+        module_class.__call__ = call
+
+    def backward(self) -> None:
+        """Every backward pass, by `Tensor.backward`, `torch.autograd.backward` or `torch.autograd.grad`."""
+        torch = self.torch
+
+        def wrapped(original: Any, *, has_loss: bool) -> Any:
+            @functools.wraps(original)
+            def run(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+                if not self.backwards:
+                    one = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors
+                    self.session.guard("backward", self.observer.backward, one if has_loss else None)
+                self.backwards += 1
+                try:
+                    return original(tensors, *args, **kwargs)
+                finally:
+                    self.backwards -= 1
+
+            return run
+
+        torch.Tensor.backward = wrapped(torch.Tensor.backward, has_loss=True)
+        torch.autograd.backward = wrapped(torch.autograd.backward, has_loss=True)
+        torch.autograd.grad = wrapped(torch.autograd.grad, has_loss=False)
+
+    def optimizers(self) -> None:
+        """Every optimizer as it is made, and every step, also one whose forward and backward run in a closure."""
+        optimizer_class = self.torch.optim.Optimizer
+        add_group = optimizer_class.add_param_group
+
+        @functools.wraps(add_group)
+        def add_param_group(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            self.session.guard("optimizer", self.observer.knows, "optimizer", optimizer)
+            return add_group(optimizer, *args, **kwargs)
+
+        optimizer_class.add_param_group = add_param_group
+
+        def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+            if not callable(closure) or self.observer.moved:
+                self._step(optimizer)
+                return None
+            # What the step consumes is computed inside the closure: look once it has run.
+            def around() -> Any:
+                result = closure()
+                self._step(optimizer)
+                return result
+
+            if "closure" in kwargs:
+                return args, {**kwargs, "closure": around}
+            return (args[0], around, *args[2:]), kwargs
+
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        register_optimizer_step_pre_hook(before)
+
+    def _step(self, optimizer: Any) -> None:
+        order = self.session.guard("step", self.observer.before_step, optimizer)
+        if isinstance(order, BaseException):
+            raise order
+
+    def scalers(self) -> None:
+        """`GradScaler.step` may leave the optimizer's step out: it is a step all the same."""
+        scaler_class = self.torch.amp.GradScaler
+        scale, step, init = scaler_class.scale, scaler_class.step, scaler_class.__init__
+
+        @functools.wraps(init)
+        def made(scaler: Any, *args: Any, **kwargs: Any) -> None:
+            init(scaler, *args, **kwargs)
+            self.session.guard("scaler", self.observer.knows, "scaler", scaler)
+
+        @functools.wraps(scale)
+        def scaled(scaler: Any, outputs: Any) -> Any:
+            product = scale(scaler, outputs)
+            self.session.guard("scale", self.observer.scaled, outputs, product)
+            return product
+
+        @functools.wraps(step)
+        def stepped(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.observer.moved:
+                self._step(optimizer)
+            return step(scaler, optimizer, *args, **kwargs)
+
+        scaler_class.__init__, scaler_class.scale, scaler_class.step = made, scaled, stepped
+
+    def averages(self) -> None:
+        """Averaged models as they are made."""
+        average_class = self.torch.optim.swa_utils.AveragedModel
+        init = average_class.__init__
+
+        @functools.wraps(init)
+        def made(average: Any, *args: Any, **kwargs: Any) -> None:
+            init(average, *args, **kwargs)
+            self.session.guard("average", self.observer.knows, "average", average)
+
+        average_class.__init__ = made
+
+    def loaders(self) -> None:
+        """A data loader that begins to iterate begins an epoch, if training follows."""
+        loader_class = self.torch.utils.data.DataLoader
+        iterate = loader_class.__iter__
+
+        @functools.wraps(iterate)
+        def begin(loader: Any) -> Any:
+            self.observer.iterating()
+            return iterate(loader)
+
+        loader_class.__iter__ = begin
+
+    def process_groups(self) -> None:
+        """Stop before the first collective, and learn the rank of a process whose environment does not tell it."""
+        distributed = self.torch.distributed
+        if not distributed.is_available():
+            return
+        from torch.distributed import distributed_c10d
+
+        original = distributed_c10d.init_process_group
+
+        @functools.wraps(original)
+        def init_process_group(*args: Any, **kwargs: Any) -> Any:
+            if "RANK" in _environ() and self.session.open() and self.session.gate is not None:
+                order = self.session.guard("start", self.session.gate.arrive, "start", self.observer.steps)
+                if isinstance(order, BaseException):
+                    raise order
+            result = original(*args, **kwargs)
+            self.session.guard("rank", self._learn_rank, distributed)
+            return result
+
+        distributed_c10d.init_process_group = init_process_group
+        distributed.init_process_group = init_process_group
+        mesh = sys.modules.get("torch.distributed.device_mesh")
+        if mesh is not None and hasattr(mesh, "init_process_group"):
+            mesh.init_process_group = init_process_group
+
+    def _learn_rank(self, distributed: Any) -> None:
+        self.session.open(rank=distributed.get_rank(), world_size=distributed.get_world_size())
+
+
+def _environ() -> Any:
+    import os
+
+    return os.environ

@@ -1,0 +1,192 @@
+"""`Session`: the probe's life in one process: which rank it is, its record, its gate, and what becomes of errors.
+
+A process whose environment names a rank is one from its first moment on; a process without becomes rank 0 of 1 (or
+what torch.distributed says) once it trains. Launchers, children of a rank and data-loader workers are none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaoskit.events import EventWriter
+from chaoskit.fingerprint import ALGORITHM
+
+if TYPE_CHECKING:
+    from chaoskit.probe.gate import Gate
+    from chaoskit.probe.observer import Observer
+    from chaoskit.probe.saves import Saves
+
+#: Marks the environment of a rank, so that its children know that they are none.
+MARK = "CHAOSKIT_RANK_PID"
+
+#: The session of this process, once the probe has started in it.
+session: Session | None = None
+
+
+class Session:
+    """Opened lazily, as soon as it is known that the process is a rank."""
+
+    def __init__(self, run: Path, *, launch: int, gated: bool) -> None:
+        self.run = run
+        self.launch = launch
+        self.gated = gated
+        self.rank: int | None = None
+        self.gate: Gate | None = None
+        self.observer: Observer | None = None
+        self.saves: Saves | None = None
+        self.closed = False
+        self._writer: EventWriter | None = None
+        self._lost = 0
+        self._stacks: Any = None
+        self._before: list[tuple[str, dict[str, Any]]] = []
+        self.write("rng0", stream="python", value=_python_stream())
+
+    @property
+    def may_be_rank(self) -> bool:
+        """False in a launcher and in a child of a rank."""
+        mark = os.environ.get(MARK)
+        return not self.closed and not is_launcher() and mark in (None, str(os.getpid()))
+
+    def open(self, *, rank: int | None = None, world_size: int | None = None) -> bool:
+        """Begin the record of this rank, if this process can be one; True once it is open."""
+        if self._writer is not None:
+            return True
+        if not self.may_be_rank:
+            return False
+        env = os.environ
+        self.rank = rank if rank is not None else int(env.get("RANK", "0"))
+        world = world_size if world_size is not None else int(env.get("WORLD_SIZE", "1"))
+        restart = int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
+        env[MARK] = str(os.getpid())
+        name = f"rank-{self.launch}-{restart}-{self.rank}-{os.getpid()}.jsonl"
+        self._writer = EventWriter(self.run / "events" / name)
+        self.write(
+            "process.start",
+            role="rank",
+            rank=self.rank,
+            local_rank=int(env.get("LOCAL_RANK", "0")),
+            world=world,
+            launch=self.launch,
+            restart=restart,
+            pid=os.getpid(),
+            ppid=os.getppid(),
+            start=process_start(),
+            argv=sys.orig_argv,
+            python=sys.version.split()[0],
+            algorithm=ALGORITHM,
+            stack_signal=self._register_stacks(),
+        )
+        for kind, data in self._before:
+            self.write(kind, **data)
+        atexit.register(self._end)
+        if self.gated:
+            from chaoskit.probe.gate import Gate
+
+            self.gate = Gate(self.run, rank=self.rank, launch=self.launch, restart=restart)
+        return True
+
+    def write(self, kind: str, **data: Any) -> None:
+        """Append to the record; what happens before it is known that this is a rank is kept for then.
+
+        A full disk must not fail the job: what is lost is counted, and said when it can be.
+        """
+        if self._writer is None:
+            if len(self._before) < 100:
+                self._before.append((kind, data))
+            return
+        try:
+            if self._lost:
+                self._writer.write("probe.lost", events=self._lost)
+                self._lost = 0
+            self._writer.write(kind, **data)
+        except OSError:
+            self._lost += 1
+
+    def error(self, where: str, error: BaseException) -> None:
+        """An exception of the probe's own: it becomes an event and never reaches the job."""
+        self.write("probe.error", where=where, error=f"{type(error).__name__}: {error}"[:500])
+
+    def guard(self, where: str, action: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call `action`; its exceptions become events and its result None."""
+        try:
+            return action(*args, **kwargs)
+        except Exception as error:
+            self.error(where, error)
+            return None
+
+    def _register_stacks(self) -> int | None:
+        """Let a real-time signal print every thread's Python stack into the run's logs: for a rank that hangs."""
+        import faulthandler
+
+        signum = signal.SIGRTMAX - 3
+        try:
+            # A C-level handler: it answers also where Python code no longer gets a turn.
+            self._stacks = open(self.run / "logs" / f"stack-{os.getpid()}.txt", "w")
+            faulthandler.register(signum, file=self._stacks, all_threads=True)
+        except (OSError, RuntimeError, ValueError):
+            return None
+        return int(signum)
+
+    def _end(self) -> None:
+        if self.closed or self._writer is None:
+            return
+        if self.observer is not None:
+            self.guard("end", self.observer.finish)
+        self.write("process.end", clean=not hasattr(sys, "last_type"))
+        self.closed = True
+
+    def forget(self) -> None:
+        """In a forked child: this process is no rank of ours until it shows that it is one."""
+        self.closed = self._writer is not None
+        self._writer = None
+        self.gate = None
+        self.observer = None if self.closed else self.observer
+
+
+def start() -> None:
+    """Begin watching this process; called by `sitecustomize` when the environment asks for it."""
+    global session
+    from chaoskit.probe.imports import watch_imports
+
+    env = os.environ
+    session = Session(
+        Path(env["CHAOSKIT_RUN"]),
+        launch=int(env.get("CHAOSKIT_LAUNCH", "0")),
+        gated=env.get("CHAOSKIT_GATED") == "1",
+    )
+    os.register_at_fork(after_in_child=session.forget)
+    if not session.may_be_rank:
+        return
+    from chaoskit.probe.sources import watch_files
+
+    watch_files(Path(env["CHAOSKIT_RUN"]), env.get("CHAOSKIT_OUT"))
+    watch_imports(session)
+    if "RANK" in env:
+        session.open()
+
+
+def is_launcher() -> bool:
+    """Whether this process is torchrun itself (its environment may name a rank all the same, under Kubernetes)."""
+    words = sys.orig_argv[1:4]
+    return "torch.distributed.run" in words or "torch.distributed.launch" in words or any(
+        os.path.basename(word) == "torchrun" for word in words
+    )
+
+
+def process_start() -> int:
+    """When this process began, in clock ticks since boot (field 22 of /proc/self/stat)."""
+    with open("/proc/self/stat", "rb") as stat:
+        return int(stat.read().rpartition(b")")[2].split()[19])
+
+
+def _python_stream() -> str:
+    from chaoskit.probe.streams import python_stream
+
+    return python_stream(random.getstate())

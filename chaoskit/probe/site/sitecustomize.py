@@ -1,0 +1,51 @@
+"""Starts the probe in a Python process of a job under test; chains the sitecustomize that was there before.
+
+This directory is put first on PYTHONPATH by the environment, and takes itself off `sys.path` again, so that the user's
+program sees the path that it would have had.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+
+def _chain(own: str) -> None:
+    """Run the next `sitecustomize` on the path, as if this one were not there."""
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None or spec.loader is None or os.path.dirname(spec.origin or "") == own:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+def _chaoskit(package: str) -> None:
+    """Make `chaoskit` importable from its own directory where this interpreter does not have it installed."""
+    if importlib.util.find_spec("chaoskit") is None:
+        spec = importlib.util.spec_from_file_location(
+            "chaoskit", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+        )
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["chaoskit"] = module
+        spec.loader.exec_module(module)
+
+
+def _start() -> None:
+    own = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != own]
+    try:
+        _chain(own)
+    finally:
+        if os.environ.get("CHAOSKIT_RUN"):
+            try:
+                _chaoskit(os.path.dirname(os.path.dirname(own)))
+                from chaoskit.probe.session import start
+
+                start()
+            except Exception as error:  # the user's program must start whatever becomes of the probe
+                print(f"chaoskit: the probe did not start: {error!r}", file=sys.stderr)
+
+
+_start()

@@ -1,0 +1,74 @@
+"""What the rank's behaviour rests on besides its command: the modules it imported and the files it read.
+
+The reference is cached by these: when one of them changes, an old reference proves nothing about the new program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from chaoskit.fingerprint import new_hasher
+
+#: Files up to this size are known by content, larger ones by size and time of change.
+WHOLE = 16 << 20
+
+_read: set[str] = set()
+_outside: tuple[str, ...] = ()
+
+
+def watch_files(run: Path, out: str | None) -> None:
+    """Note every file that this process opens for reading, except those of the run, the interpreter and the system."""
+    global _outside
+    _outside = _system_roots() + (str(run), out or str(run), "/proc/", "/sys/", "/dev/", "/tmp/chaoskit-")
+
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open":
+            return
+        path, mode, flags = arguments
+        if isinstance(path, str) and (mode is None or "r" in mode or not flags & os.O_ACCMODE):
+            if not path.startswith(_outside) and not path.endswith(".pyc"):
+                _read.add(path)
+
+    sys.addaudithook(audit)
+
+
+def sources() -> list[dict[str, Any]]:
+    """Each source file and data file seen so far, with size and fingerprint (or time of change if it is large)."""
+    paths = {os.path.abspath(path) for path in _read}
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str):
+            paths.add(os.path.abspath(path))
+    found = []
+    for path in sorted(paths):
+        if not path.startswith(_outside) and (entry := identify(path)):
+            found.append(entry)
+    return found
+
+
+def identify(path: str) -> dict[str, Any] | None:
+    """What a file is now; None where it is no readable regular file."""
+    try:
+        if not os.path.isfile(path):
+            return None
+        status = os.stat(path)
+        if status.st_size > WHOLE:
+            return {"path": path, "size": status.st_size, "changed": status.st_mtime_ns}
+        hasher = new_hasher()
+        with open(path, "rb") as file:
+            hasher.update(file.read())
+        return {"path": path, "size": status.st_size, "hash": hasher.hexdigest()}
+    except OSError:
+        return None
+
+
+def _system_roots() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    own = str(Path(__file__).resolve().parents[1])
+    roots = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")} | {own}
+    roots |= {path for path in sys.path if path.endswith(("site-packages", "dist-packages"))}
+    return tuple(sorted(root.rstrip(os.sep) + os.sep for root in roots))

@@ -1,0 +1,41 @@
+"""Random streams: the fingerprint of each one's state, read without drawing and without moving it."""
+
+from __future__ import annotations
+
+import random
+import sys
+from array import array
+from typing import Any
+
+from chaoskit.fingerprint import Fingerprint, of_bytes
+
+
+def python_stream(state: tuple[Any, ...]) -> str:
+    """Of `random.getstate()`; its hash() is no use, since it is not stable between processes."""
+    version, words, gauss = state
+    return of_bytes(array("L", words).tobytes() + f"{version}{gauss}".encode())
+
+
+def numpy_stream(state: Any) -> str:
+    """Of `numpy.random.get_state(legacy=True)`."""
+    name, keys, position, has_gauss, gauss = state
+    return of_bytes(keys.tobytes() + f"{name}{position}{has_gauss}{gauss}".encode())
+
+
+def streams(torch: Any) -> dict[str, str]:
+    """Every stream of this process: python, numpy if imported, torch's CPU generator, each CUDA device's."""
+    found = {"rng.python": python_stream(random.getstate())}
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        found["rng.numpy"] = numpy_stream(numpy_random.get_state(legacy=True))
+    found["rng.torch"] = _generator(torch.default_generator)
+    if torch.cuda.is_initialized():
+        for index, generator in enumerate(torch.cuda.default_generators):
+            found[f"rng.cuda:{index}"] = _generator(generator)
+    return found
+
+
+def _generator(generator: Any) -> str:
+    fingerprint = Fingerprint()
+    fingerprint.tensor(generator.get_state())
+    return fingerprint.hexdigest()

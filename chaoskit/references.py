@@ -1,0 +1,169 @@
+"""References on disk: the uninterrupted runs of a job, made twice, kept by content, shared under a lock.
+
+A reference is found by a digest of the job, the interpreter, the machine and the environment variables that change
+numbers; it is used again only while every source and data file that its ranks read is still what it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from chaoskit.errors import ReferenceFailed
+from chaoskit.events import read_events
+from chaoskit.history import History
+from chaoskit.job import Job
+from chaoskit.probe.sources import identify
+from chaoskit.reference import Reference
+from chaoskit.store import FORMAT, Store
+
+#: Environment variables that change what a program computes, by their beginnings.
+TELLING = (
+    "ATEN_", "CUBLAS", "CUDA", "CUDNN", "GLOO_", "KMP_", "MKL_", "NCCL_", "NVIDIA_", "OMP_",
+    "OPENBLAS_", "PYTHONHASHSEED", "PYTORCH", "TORCH",
+)  # fmt: skip
+#: How many uninterrupted runs are compared.
+CONTROLS = 2
+
+
+def digest(job: Job) -> str:
+    """Names the reference of a job on this machine, as it is set up now."""
+    path = job.env.get("PATH", os.environ.get("PATH", os.defpath))
+    program = shutil.which(job.words()[0], path=path) or job.words()[0]
+    environment = {**os.environ, **job.env}
+    traits = {
+        "job": job.digest(),
+        "program": [os.path.realpath(program), identify(os.path.realpath(program))],
+        "python": sys.version,
+        "machine": [platform.machine(), platform.release(), len(os.sched_getaffinity(0)), _processor()],
+        "environment": {name: environment[name] for name in sorted(environment) if name.startswith(TELLING)},
+    }
+    return hashlib.sha256(json.dumps(traits, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def lock(store: Store, name: str, *, waiting: Any) -> FileLock:
+    """The lock under which a reference is made and read; calls `waiting` once if somebody else holds it."""
+    store.prepare()
+    held = FileLock(store.references / f"{name}.lock")
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        waiting()
+        held.acquire()
+    return held
+
+
+def load(store: Store, name: str) -> Reference | None:
+    """The stored reference, or None where there is none that still holds."""
+    directory = store.references / name
+    try:
+        kept: Mapping[str, Any] = json.loads((directory / "reference.json").read_text())
+    except (OSError, ValueError):
+        return None
+    if kept.get("format") != FORMAT or any(identify(f["path"]) != f for f in kept.get("files", ())):
+        return None
+    controls = [History.read(directory / f"control-{number}") for number in range(CONTROLS)]
+    return Reference.of(controls, path=str(directory), digest=name, seconds=float(kept["seconds"]))
+
+
+def keep(store: Store, name: str, *, seconds: float) -> Reference:
+    """Read the controls that have just been run, and keep them as the reference `name`.
+
+    Raises ReferenceFailed where they are none: the job crashed, hung, or never stepped an optimizer.
+    """
+    directory = store.references / name
+    runs = [directory / f"control-{number}" for number in range(CONTROLS)]
+    reference = Reference.of(
+        [History.read(run) for run in runs], path=str(directory), digest=name, seconds=seconds
+    )
+    content = {"format": FORMAT, "digest": name, "seconds": seconds, "made": time.time(), "files": _files(runs)}
+    draft = directory / f".reference.json.{os.getpid()}"
+    with store.writing():
+        draft.write_text(json.dumps(content, indent=1) + "\n")
+        os.replace(draft, directory / "reference.json")
+    for run in runs:
+        shutil.rmtree(run / "out", ignore_errors=True)
+    return reference
+
+
+def attach(reference: Reference, run_dir: Path) -> None:
+    """Put the record of the controls beside the run that is judged by them: the run can then be judged again when the
+    reference has long been replaced, on any machine."""
+    for number in range(CONTROLS):
+        target = run_dir / "reference" / f"control-{number}" / "events"
+        target.mkdir(parents=True)
+        for path in sorted(Path(reference.path, f"control-{number}", "events").glob("*.jsonl")):
+            try:
+                os.link(path, target / path.name)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(path, target / path.name)
+
+
+def attached(run_dir: Path, name: str) -> Reference | None:
+    """The reference that was put beside a run, or None where there is none that can be read."""
+    runs = [run_dir / "reference" / f"control-{number}" for number in range(CONTROLS)]
+    if not all((run / "events").is_dir() for run in runs):
+        return None
+    try:
+        return Reference.of([History.read(run) for run in runs], path=str(run_dir / "reference"), digest=name)
+    except ReferenceFailed:
+        return None
+
+
+def must_have_finished(run_dir: Path, status: str) -> None:
+    """Raises ReferenceFailed, with what the job said last, unless the control came to its end by itself."""
+    if status == "finished":
+        return
+    history = History.read(run_dir)
+    code = history.launches[-1].code if history.launches else None
+    what = {
+        "deadline": "made no end before its deadline",
+        "gave-up": f"ended with {'signal' if code is not None and code < 0 else 'exit code'} {abs(code or 0)}",
+    }.get(status, f"came to nothing ({status})")
+    logs = sorted((run_dir / "logs").glob("launch-*.log"))
+    said = logs[-1].read_text(errors="replace") if logs else ""
+    stacks = "".join(f"\nrank {rank} was at:\n{text}" for rank, text in sorted(history.stacks.items()))
+    raise ReferenceFailed(
+        f"the uninterrupted run {what}, before anything was broken. It said last:\n{_telling(said)}{stacks}",
+        run=str(run_dir),
+    )
+
+
+def _telling(said: str) -> str:
+    """The part of a log that a person wants: from the last traceback of the job's own on, else the last lines."""
+    lines = [line for line in said.splitlines() if "torch/distributed/" not in line or "]:" in line]
+    starts = [i for i, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    ranks = [i for i in starts if lines[i].lstrip().startswith("[") and "]:" in lines[i]]
+    if starts:
+        start = (ranks or starts)[0]
+        return "\n".join(lines[start : start + 30])
+    return "\n".join(lines[-20:])
+
+
+def _files(runs: list[Path]) -> list[dict[str, Any]]:
+    """Every file that any rank of the controls said it rests on."""
+    found: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        for path in sorted((run / "events").glob("rank-*.jsonl")):
+            for event in read_events(path):
+                if getattr(event, "kind", "") == "sources":
+                    found.update({entry["path"]: entry for entry in event.get("files", ())})  # type: ignore[union-attr]
+    return [found[path] for path in sorted(found)]
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as info:
+            return next((line.strip() for line in info if line.startswith("model name")), "")
+    except OSError:
+        return ""

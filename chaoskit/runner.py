@@ -1,0 +1,286 @@
+"""`Runner` runs an experiment, `Run` is what came of it.
+
+A runner makes the reference of a job where none is kept, resolves the triggers against it, carries the job through the
+faults in an environment, and hands back the run, which judges itself by the record alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from chaoskit import checks as registry
+from chaoskit import faults as catalogue
+from chaoskit import references
+from chaoskit.checks import Check, judge
+from chaoskit.checks.check import Case
+from chaoskit.controller import Controller
+from chaoskit.environments import environment as environment_named
+from chaoskit.environments.environment import Place
+from chaoskit.errors import (
+    CheckFailed,
+    Inconclusive,
+    MissingCapability,
+    ReferenceFailed,
+    StoreError,
+    UsageError,
+)
+from chaoskit.events import EventWriter
+from chaoskit.faults import Fault
+from chaoskit.history import History
+from chaoskit.job import Job
+from chaoskit.progress import Progress, quiet
+from chaoskit.recovery import Summary, summary
+from chaoskit.reference import Reference
+from chaoskit.store import Store
+from chaoskit.verdict import Outcome, Verdict, merge
+
+#: The deadline of an uninterrupted run in seconds, where the job sets none.
+CONTROL_DEADLINE = 1800.0
+
+
+@dataclass
+class Run:
+    """One execution of a job under faults, stored in `dir`. `verdicts` are those of the last `judge`."""
+
+    id: str
+    dir: Path
+    job: Job
+    store: Store
+    reference: Reference | None
+    experiment: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    listeners: list[Any] = field(default_factory=list, repr=False)
+
+    @cached_property
+    def history(self) -> History:
+        """The record of the run."""
+        return History.read(self.dir)
+
+    @cached_property
+    def case(self) -> Case:
+        """What checks are given: the history beside its reference."""
+        return Case(self.history, self.reference)
+
+    @property
+    def summary(self) -> Summary:
+        """Resumed from, last valid, steps lost, seconds to recover: of the worst fault."""
+        return summary(self.case)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of everything that was judged; of nothing, inconclusive."""
+        return merge(verdict.outcome for verdict in self.verdicts)
+
+    def judge(self, *checks: Check) -> tuple[Verdict, ...]:
+        """Apply the checks to the record and keep their verdicts beside it; raises nothing for a fail."""
+        if not checks:
+            raise UsageError("Run.judge: give at least one check; no check is no evidence")
+        self.verdicts = judge(self.case, checks)
+        self.store.write_verdicts(
+            self.dir, checks=[check.to_json() for check in checks], verdicts=self.verdicts
+        )
+        for listener in self.listeners:
+            listener(self)
+        return self.verdicts
+
+    def verify(self, *checks: Check) -> tuple[Verdict, ...]:
+        """Judge, and raise CheckFailed if any check failed, Inconclusive if any could not be decided."""
+        __tracebackhide__ = True
+        verdicts = self.judge(*checks)
+        bad = [verdict for verdict in verdicts if verdict.outcome is self.outcome]
+        message = "\n".join(f"{v.check}: {', '.join(v.codes)}: {v.sentence}" for v in bad)
+        if self.outcome is Outcome.FAIL:
+            raise CheckFailed(message, verdicts=verdicts, run=str(self.dir))
+        if self.outcome is Outcome.INCONCLUSIVE:
+            raise Inconclusive(message, verdicts=verdicts, run=str(self.dir))
+        return verdicts
+
+
+class Runner:
+    """Runs jobs in one environment and stores what comes of it; what a test gets as `chaos`.
+
+    `runs` are those made so far. Options set here go over those of the job: `relaunches`, `timeout` (seconds),
+    `resume_args`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        environment: str = "local",
+        experiment: str = "",
+        progress: Progress = quiet,
+        **options: Any,
+    ) -> None:
+        self.store = store
+        self.environment = environment
+        self.experiment = experiment
+        self.progress = progress
+        self.runs: list[Run] = []
+        self._options = {name: value for name, value in options.items() if value is not None}
+        environment_named(environment)
+
+    def reference(self, job: Job) -> Reference:
+        """The uninterrupted runs of the job: kept ones, or two new ones, made under a lock by whoever comes first.
+
+        Raises ReferenceFailed where the job gives none, UsageError where it cannot be launched.
+        """
+        job = self._with_options(job)
+        job.validate()
+        name = references.digest(job)
+        waiting = "waiting for the reference, which another process is making"
+        with references.lock(self.store, name, waiting=lambda: self.progress.phase(waiting)):
+            kept = references.load(self.store, name)
+            return kept if kept is not None else self._make_reference(job, name)
+
+    def run(self, job: Job, *faults: Fault) -> Run:
+        """Carry the job through the faults, one after the other, to its end, its last relaunch, or its deadline.
+
+        Raises UsageError for a fault without trigger or for a rank that the job does not have, MissingCapability for
+        one that the environment cannot do, and what `reference` raises.
+        """
+        job = self._with_options(job)
+        described = [fault.to_json() for fault in faults]
+        self._must_offer(faults)
+        reference = self.reference(job)
+        resolved = []
+        for fault in faults:
+            fault.action.victims(reference.world_size)
+            assert fault.trigger is not None
+            resolved.append(replace(fault, trigger=fault.trigger.resolve(reference)))
+        run_dir = self.store.new_run(
+            job=job.to_json(),
+            schedule=[
+                {**fault.to_json(), "asked": asked["text"]}
+                for fault, asked in zip(resolved, described, strict=True)
+            ],
+            experiment=self.experiment,
+            environment=self.environment,
+            reference=reference.digest,
+        )
+        references.attach(reference, run_dir)
+        deadline = job.timeout or _deadline(job, resolved, reference)
+        self._execute(run_dir, job, faults=resolved, reference=reference, deadline=deadline)
+        run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment)
+        self.runs.append(run)
+        self.progress.phase("judging")
+        return run
+
+    def _with_options(self, job: Job) -> Job:
+        return replace(job, **self._options) if self._options else job
+
+    def _must_offer(self, faults: Sequence[Fault]) -> None:
+        """Raises MissingCapability for the first thing that a fault needs and the environment does not have."""
+        from chaoskit.capabilities import REMEDIES
+
+        kind = environment_named(self.environment)
+        for fault in faults:
+            for need in fault.action.needs:
+                if not issubclass(kind, need):
+                    remedy = REMEDIES.get(need.__name__, "use another environment: --env NAME")
+                    raise MissingCapability(
+                        f"{fault} needs {need.__name__}, which environment {self.environment!r} lacks: {remedy}",
+                        capability=need.__name__,
+                        remedy=remedy,
+                    )
+
+    def _make_reference(self, job: Job, name: str) -> Reference:
+        begun = time.monotonic()
+        for number in range(references.CONTROLS):
+            self.progress.phase(f"reference {number + 1} of {references.CONTROLS}")
+            run_dir = self.store.new_control(
+                name, number, job=job.to_json(), environment=self.environment
+            )
+            alone = replace(job, relaunches=0)
+            deadline = job.timeout or CONTROL_DEADLINE
+            status = self._execute(run_dir, alone, deadline=deadline)
+            references.must_have_finished(run_dir, status)
+        seconds = (time.monotonic() - begun) / references.CONTROLS
+        return references.keep(self.store, name, seconds=seconds)
+
+    def _execute(
+        self,
+        run_dir: Path,
+        job: Job,
+        *,
+        deadline: float,
+        faults: Sequence[Fault] = (),
+        reference: Reference | None = None,
+    ) -> str:
+        """One run from its first launch to its end; whatever happens, its status is written down."""
+        out = run_dir / "out"
+        place = Place(
+            run_dir=run_dir,
+            out=out,
+            cwd=job.directory,
+            run_id=self.store.read(run_dir)["id"],
+            gated=bool(faults),
+            env={key: value.replace("{out}", str(out)) for key, value in job.env.items()},
+        )
+        status = "interrupted"
+        try:
+            with self.store.writing(), environment_named(self.environment)(place) as env:
+                writer = EventWriter(run_dir / "events" / "harness.jsonl")
+                try:
+                    controller = Controller(
+                        env=env,
+                        job=job,
+                        out=out,
+                        faults=faults,
+                        reference=reference,
+                        writer=writer,
+                        deadline=deadline,
+                        progress=self.progress,
+                    )
+                    status = controller.run()
+                finally:
+                    writer.close()
+            # A rank whose last events did not fit cannot say so: better no verdict than a wrong one.
+            self.store.check_space()
+        finally:
+            self.store.finish(run_dir, status)
+        return status
+
+
+def _deadline(job: Job, faults: Sequence[Fault], reference: Reference) -> float:
+    """Generous: every launch may take four times an uninterrupted run, and freezes take the time they take."""
+    frozen = sum(fault.action.heal_after or 0.0 for fault in faults)
+    delayed = sum(getattr(fault.trigger, "delay", None) or 0.0 for fault in faults)
+    return 60.0 + frozen + delayed + 4.0 * reference.seconds * (1 + job.relaunches + job.max_restarts)
+
+
+def stored(run_dir: Path, store: Store) -> Run:
+    """A run that was made earlier, with the reference beside it; raises StoreError for anything else."""
+    told = store.read(run_dir)
+    try:
+        job = Job.from_json(told["job"])
+    except (TypeError, UsageError) as error:
+        raise StoreError(f"{run_dir}: its job cannot be read: {error}", path=str(run_dir)) from error
+    reference = references.attached(run_dir, str(told["reference"]))
+    return Run(run_dir.name, run_dir, job, store, reference, told["experiment"])
+
+
+def analyze(run: Run) -> tuple[Verdict, ...]:
+    """Judge a stored run again, by the checks that were applied to it; runs nothing."""
+    return run.judge(*(registry.from_json(told) for told in run.store.read_verdicts(run.dir).checks))
+
+
+def replay(run: Run, runner: Runner) -> Run:
+    """Run the stored schedule of `run` again, with the same job, and apply the same checks."""
+    told = run.store.read(run.dir)
+    checks = [registry.from_json(each) for each in run.store.read_verdicts(run.dir).checks]
+    again = runner.run(run.job, *(catalogue.from_json(fault) for fault in told["schedule"]))
+    again.judge(*checks)
+    return again
+
+
+def discard_out(run: Run) -> None:
+    """Remove the checkpoints of a run that passed; those of any other stay for whoever looks into it."""
+    if run.outcome is Outcome.PASS:
+        shutil.rmtree(run.dir / "out", ignore_errors=True)

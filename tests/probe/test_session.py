@@ -1,0 +1,125 @@
+"""Which processes are ranks, what becomes of errors, and how the record survives."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import chaoskit.probe
+from chaoskit.history import History
+
+SITE = Path(chaoskit.probe.__file__).parent / "site"
+
+TRAIN = """
+import torch
+net = torch.nn.Linear(2, 1); opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range({steps}):
+    net(torch.ones(3, 2)).sum().backward(); opt.step(); opt.zero_grad()
+"""
+RANK = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "TORCHELASTIC_RESTART_COUNT": "3"}
+
+
+def test_the_environment_says_which_rank_it_is(probed):
+    run = probed(TRAIN.format(steps=2), env={**RANK, "CHAOSKIT_LAUNCH": "2"})
+    (incarnation,) = run.history.incarnations
+    assert (incarnation.launch, incarnation.restart, incarnation.world_size) == (2, 3, 2)
+    assert len(incarnation.ranks[1].steps) == 2
+
+
+def test_children_of_a_rank_are_none(probed):
+    run = probed(
+        """
+import multiprocessing, subprocess, sys, torch
+def train():
+    net = torch.nn.Linear(2, 1); opt = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(torch.ones(3, 2)).sum().backward(); opt.step()
+if __name__ == "__main__":
+    train()
+    for method in ("fork", "spawn"):
+        child = multiprocessing.get_context(method).Process(target=train); child.start(); child.join()
+        assert child.exitcode == 0
+""",
+        env=RANK,
+    )
+    assert run.code == 0, run.output
+    assert [e["role"] for e in run.events("process.start")] == ["rank"]
+    assert len(run.history.incarnations[0].ranks[1].steps) == 1
+
+
+def test_a_sitecustomize_that_was_there_before_runs_first_and_the_path_is_as_it_was(probed, tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "sitecustomize.py").write_text("import os\nos.environ['THEIRS'] = 'ran'\n")
+    run = probed(
+        TRAIN.format(steps=1) + "import os, sys; print(os.environ['THEIRS'], [p for p in sys.path if 'probe/site' in p])",
+        env={"PYTHONPATH": os.pathsep.join([str(SITE), str(theirs)])},
+    )
+    assert "ran []" in run.output, run.output
+    assert len(run.life.steps) == 1
+
+
+def test_an_interpreter_without_chaoskit_or_xxhash_is_probed_all_the_same(probed, tmp_path):
+    blocker = tmp_path / "blocker"
+    blocker.mkdir()
+    # Stands in for a virtual environment of the user's own, where neither is installed.
+    (blocker / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Block:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'xxhash': raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Block())\n"
+        "sys.path[:] = [p for p in sys.path if not p.rstrip('/').endswith('main')]\n"
+    )
+    run = probed(TRAIN.format(steps=1), env={"PYTHONPATH": os.pathsep.join([str(SITE), str(blocker)])})
+    assert run.events("process.start")[0]["algorithm"] == "blake2b-128", run.output
+    assert len(run.life.steps) == 1
+
+
+def test_an_error_of_the_probe_is_an_event_and_never_the_jobs(probed):
+    run = probed(
+        """
+import torch
+class Odd(dict):
+    def __iter__(self): raise RuntimeError("not for you")
+class Net(torch.nn.Linear):
+    def forward(self, batch): return super().forward(dict.__getitem__(batch, "x"))
+net = Net(2, 1); opt = torch.optim.SGD(net.parameters(), lr=0.1)
+net(Odd(x=torch.ones(3, 2))).sum().backward(); opt.step(); print("GOES ON")
+"""
+    )
+    assert run.code == 0 and "GOES ON" in run.output
+    assert any("not for you" in error for error in run.life.errors), run.output
+
+
+def test_a_rank_killed_at_any_instruction_leaves_a_readable_record(tmp_path):
+    for name in ("events", "logs", "out"):
+        (tmp_path / name).mkdir()
+    program = tmp_path / "program.py"
+    program.write_text(TRAIN.format(steps=10**9))
+    env = {**os.environ, "PYTHONPATH": str(SITE), "CHAOSKIT_RUN": str(tmp_path)}
+    for delay in (0.0, 0.003, 0.011, 0.047):
+        for old in (tmp_path / "events").glob("*"):
+            old.unlink()
+        process = subprocess.Popen([sys.executable, program], env=env)
+        while not any(path.stat().st_size > 3000 for path in (tmp_path / "events").glob("*")):
+            time.sleep(0.001)  # until it trains
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        history = History.read(tmp_path)
+        steps = history.incarnations[0].ranks[0].steps
+        assert [step.n for step in steps] == list(range(1, len(steps) + 1)) and len(steps) > 2
+        assert not history.gaps and history.incarnations[0].ranks[0].end is None
+
+
+def test_nothing_is_loaded_where_nobody_asked(probed):
+    run = probed("import sys; print([m for m in sys.modules if m.startswith('chaoskit')])", probe=False)
+    assert run.output.strip() == "[]"
+
+
+def test_the_sources_are_listed(probed):
+    run = probed(TRAIN.format(steps=1) + "open('d.txt', 'w').write('x'); open('d.txt').read()")
+    files = {Path(f["path"]).name for event in run.events("sources") for f in event["files"]}
+    assert {"program.py", "d.txt"} <= files and "random.py" not in files
