@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaoskit.alignment import Index
 from chaoskit.capabilities import CanOrder
 from chaoskit.environments.environment import Arrived, Ended, Environment
 from chaoskit.events import EventWriter
@@ -64,7 +63,7 @@ class Controller:
         self.job = job
         self.out = out
         self.reference = reference
-        self.index = Index.of(reference) if reference is not None else None
+        self.index = reference.index() if reference is not None else None
         self.writer = writer
         self.progress = progress
         self.deadline = time.monotonic() + deadline
@@ -178,9 +177,9 @@ class Controller:
     def _position(self, arrived: Arrived) -> int | None:
         """The true number of steps that the rank has completed; None where alignment cannot tell (yet)."""
         key = (arrived.launch, arrived.restart, arrived.rank)
-        if key not in self.bases and arrived.record is not None and self.index is not None:
+        if key not in self.bases and arrived.record is not None and self.reference and self.index:
             step = step_of(arrived.record, 0.0)
-            self.bases[key] = self.index.base_of(step, arrived.rank)
+            self.bases[key] = self.index.base_of(step, arrived.rank, likely=self.reference.saves)
         if key not in self.bases and (arrived.launch, arrived.restart) == (0, 0):
             return arrived.n
         base = self.bases.get(key)

@@ -75,26 +75,25 @@ class Fingerprint:
             self.text(f"n{float(value).hex()};")
 
     def tensor(self, tensor: Any) -> None:
-        """Feed a torch tensor; of a sharded one (DTensor, ShardedTensor) the part that this rank holds."""
-        local = getattr(tensor, "_local_tensor", tensor)
-        if local.device.type != "cpu":
+        """Feed a torch tensor; of a sharded one (DTensor) the part that this rank holds."""
+        local = tensor if type(tensor) in _plain else _local(tensor)
+        if not local.is_cpu:
             self.text(_header(local))
             self.reductions.extend(reduce_on_device(local))
             return
         if local.dim() == 0 and not local.is_complex():
             self.number(local.item())
             return
-        self.text(_header(local))
-        if local.layout is not _strided(local):
-            local = local.coalesce() if local.is_sparse else local.to_dense()
-            if local.is_sparse:
-                self.tensor(local.indices())
-                self.tensor(local.values())
-                return
+        if local.is_sparse:
+            local = local.coalesce()
+            self.text(_header(local))
+            self.tensor(local.indices())
+            self.tensor(local.values())
+            return
         if not local.is_contiguous():
             local = local.contiguous()
-        size = local.numel() * local.element_size()
-        if size:
+        self.text(_header(local))
+        if size := local.nbytes:
             self._hasher.update(memory(local.data_ptr(), size))
 
     def value(self, value: Any, *, skip: Callable[[Any], bool] | None = None) -> None:
@@ -161,6 +160,17 @@ def settle(digest: str, reductions: Sequence[int]) -> str:
     return of_bytes(f"{digest}:{','.join(map(str, reductions))}".encode())
 
 
+_plain: set[type] = set()
+
+
+def _local(tensor: Any) -> Any:
+    """The tensor itself, or the local part of a sharded one; remembers the types that have no parts."""
+    if hasattr(type(tensor), "_local_tensor"):
+        return tensor._local_tensor
+    _plain.add(type(tensor))
+    return tensor
+
+
 _headers: dict[tuple[Any, Any], str] = {}
 
 
@@ -172,12 +182,6 @@ def _header(tensor: Any) -> str:
         if len(_headers) < 10_000:
             _headers[key] = header
     return header
-
-
-def _strided(tensor: Any) -> Any:
-    import torch  # already imported: the tensor exists
-
-    return torch.strided
 
 
 def _is_data(value: Any) -> bool:

@@ -45,7 +45,7 @@ Happening = Arrived | Ended
 
 @dataclass(frozen=True)
 class Place:
-    """What one run needs to know of its environment: its directory, the job's `out`, whether ranks stop at gates."""
+    """What one run tells its environment: its directory, the job's `out`, whether ranks stop at gates."""
 
     run_dir: Path
     out: Path
@@ -68,7 +68,10 @@ class Environment(Protocol):
         ...
 
     def wait(self, timeout: float) -> list[Happening]:
-        """What happened, as soon as something has, or nothing after `timeout` seconds."""
+        """What happened, as soon as something has, or nothing after `timeout` seconds.
+
+        The end of a launch is told once, after everything else, also where `stop` brought it about.
+        """
         ...
 
     def release(self, rank: int, *, keep_gating: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +174,7 @@ class _Hooks:
 
         @functools.wraps(original)
         def init_process_group(*args: Any, **kwargs: Any) -> Any:
-            if "RANK" in _environ() and self.session.open() and self.session.gate is not None:
+            if "RANK" in os.environ and self.session.open() and self.session.gate is not None:
                 order = self.session.guard("start", self.session.gate.arrive, "start", self.observer.steps)
                 if isinstance(order, BaseException):
                     raise order
@@ -188,10 +189,5 @@ class _Hooks:
             mesh.init_process_group = init_process_group
 
     def _learn_rank(self, distributed: Any) -> None:
-        self.session.open(rank=distributed.get_rank(), world_size=distributed.get_world_size())
-
-
-def _environ() -> Any:
-    import os
-
-    return os.environ
+        if self.session.open(rank=distributed.get_rank(), world_size=distributed.get_world_size()):
+            self.session.write("group", backend=str(distributed.get_backend()))

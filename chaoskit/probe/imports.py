@@ -72,6 +72,7 @@ def _torch(session: Session, module: ModuleType) -> None:
     from chaoskit.probe.observer import Observer
     from chaoskit.probe.saves import hook_torch
 
+    session.write("torch", version=str(module.__version__))
     session.observer = Observer(session)
     install(session, session.observer, module)
     hook_torch(session, module)

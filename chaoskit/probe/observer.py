@@ -107,15 +107,17 @@ class Observer:
         roots = [found for ref in self._roots if (found := ref()) is not None]
         scalers = [found for ref in self._scalers if (found := ref()) is not None]
         averages = [found for ref in self._averages if (found := ref()) is not None]
+        # One by one: what cannot be read of one component must not cost the others.
+        guard = self.session.guard
         state: dict[str, Any] = {
-            "model": components.model(optimizers, roots),
-            "buffers": components.buffers(roots),
-            "optimizer": components.optimizer(optimizers),
-            "lr": components.learning_rates(optimizers),
-            "scaler": components.scaler(scalers),
-            "ema": components.averages(averages),
-            "batch": self._batch(),
-            **streams(torch),
+            "model": guard("model", components.model, optimizers, roots),
+            "buffers": guard("buffers", components.buffers, roots),
+            "optimizer": guard("optimizer", components.optimizer, optimizers),
+            "lr": guard("lr", components.learning_rates, optimizers),
+            "scaler": guard("scaler", components.scaler, scalers),
+            "ema": guard("ema", components.averages, averages),
+            "batch": guard("batch", self._batch),
+            **(guard("rng", streams, torch) or {}),
         }
         return {name: value for name, value in state.items() if value is not None}
 

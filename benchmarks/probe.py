@@ -1,0 +1,188 @@
+"""What the probe costs: a training step with it over the same step without, and fingerprints against xxh3 itself.
+
+Two processes train the same model, one under the probe and one not; they take turns, a block of steps each, so that
+whatever else the machine does strikes both alike. The figure is the median over the ratios of neighbouring blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from table import Figure, parser, show
+
+import chaoskit.probe
+
+SITE = Path(chaoskit.probe.__file__).parent / "site"
+#: Flags of tinymodels, samples per step, steps per block.
+MODELS = {
+    "tiny GPT": (["--layers", "2", "--width", "32"], 8, 40),
+    "GPT with 10 million parameters": (
+        ["--layers", "6", "--width", "372", "--heads", "6", "--context", "128"], 8, 2,
+    ),
+}  # fmt: skip
+
+
+def worker(flags: list[str], batch: int, device: str) -> None:
+    """Train a block of as many steps as each line on stdin says, and answer with the seconds that it took."""
+    import torch
+
+    from tinymodels.config import parse
+    from tinymodels.model import build
+    from tinymodels.optimizer import build_optimizer
+
+    config = parse(["--out", tempfile.gettempdir(), *flags])
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    vocabulary = 64
+    model = build(config, vocabulary).to(device)
+    optimizer = build_optimizer(model, config)
+    rows = torch.randint(0, vocabulary, (batch, config.context + 1)).to(device)
+    print(sum(p.numel() for p in model.parameters()), flush=True)
+    for line in sys.stdin:
+        begun = time.perf_counter()
+        for _ in range(int(line)):
+            model(rows).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        print(time.perf_counter() - begun, flush=True)
+
+
+class Worker:
+    """A process that trains when it is told to."""
+
+    def __init__(self, flags: list[str], batch: int, device: str, run_dir: Path | None) -> None:
+        env = dict(os.environ)
+        if run_dir is not None:
+            for name in ("events", "logs", "out"):
+                (run_dir / name).mkdir(parents=True)
+            env |= {"CHAOSKIT_RUN": str(run_dir), "PYTHONPATH": str(SITE)}
+        words = [sys.executable, __file__, "--worker", device, str(batch), *flags]
+        self.process = subprocess.Popen(
+            words, env=env, cwd=Path(__file__).parents[1], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.parameters = int(self._answer())
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("the training process ended early")
+        return line
+
+    def block(self, steps: int) -> float:
+        """Seconds for a block of steps."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{steps}\n")
+        self.process.stdin.flush()
+        return float(self._answer())
+
+    def close(self) -> None:
+        """End the process by closing its input."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def step_ratio(name: str, *, rounds: int, device: str) -> list[Figure]:
+    """Step time with the probe over step time without."""
+    flags, batch, steps = MODELS[name]
+    with tempfile.TemporaryDirectory() as scratch:
+        bare = Worker(flags, batch, device, None)
+        probed = Worker(flags, batch, device, Path(scratch) / "run")
+        try:
+            bare.block(steps), probed.block(steps)  # imports and allocations of the first steps
+            pairs = [(bare.block(steps), probed.block(steps)) for _ in range(rounds)]
+        finally:
+            bare.close(), probed.close()
+        recorded = sum(
+            path.read_text().count('"e":"step"') for path in (Path(scratch) / "run" / "events").glob("*.jsonl")
+        )
+    if recorded != steps * (rounds + 1):
+        raise SystemExit(f"the probe recorded {recorded} steps of {steps * (rounds + 1)}: nothing was measured")
+    ratio = statistics.median(with_probe / without for without, with_probe in pairs)
+    cost = statistics.median(with_probe - without for without, with_probe in pairs) / steps
+    base = statistics.median(without for without, _ in pairs) / steps
+    millions = f"{bare.parameters / 1e6:.3g}M"
+    target = "<= 1.05" if "10 million" in name else ""
+    return [
+        Figure(f"{name} ({millions}): step with probe / without", ratio, "ratio", target),
+        Figure(f"{name}: cost of the probe", cost * 1e3, "ms/step"),
+        Figure(f"{name}: step without the probe", base * 1e3, "ms/step"),
+    ]
+
+
+def throughput(*, rounds: int, device: str) -> list[Figure]:
+    """Fingerprints of a 10-million-parameter model with its optimizer, as a share of the device's own best."""
+    import torch
+
+    from chaoskit.fingerprint import Fingerprint, memory, new_hasher
+    from tinymodels.config import parse
+    from tinymodels.model import build
+    from tinymodels.optimizer import build_optimizer
+
+    flags, _, _ = MODELS["GPT with 10 million parameters"]
+    config = parse(["--out", tempfile.gettempdir(), *flags])
+    model = build(config, 64).to(device)
+    optimizer = build_optimizer(model, config)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    tensors = [*model.parameters(), *(t for s in optimizer.state.values() for t in s.values())]
+    size = sum(t.numel() * t.element_size() for t in tensors)
+    buffer = torch.zeros(size // 4, device=device)
+
+    def fingerprints() -> None:
+        fingerprint = Fingerprint()
+        for tensor in tensors:
+            fingerprint.tensor(tensor)
+        fingerprint.hexdigest()
+
+    def best() -> None:
+        if device == "cuda":
+            buffer.sum()
+        else:
+            hasher = new_hasher()
+            hasher.update(memory(buffer.data_ptr(), size // 4 * 4))
+            hasher.hexdigest()
+
+    def timed(action: object) -> float:
+        begun = time.perf_counter()
+        action()  # type: ignore[operator]
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - begun
+
+    timed(fingerprints), timed(best)
+    pairs = [(timed(fingerprints), timed(best)) for _ in range(rounds)]
+    share = statistics.median(one / ours for ours, one in pairs)
+    speed = size / statistics.median(ours for ours, _ in pairs) / 1e9
+    against = "one reduction over one buffer" if device == "cuda" else "xxh3 on one buffer"
+    return [
+        Figure(f"fingerprints / {against} ({size / 1e6:.0f} MB)", share, "share", ">= 0.7" if device == "cpu" else ""),
+        Figure("fingerprints", speed, "GB/s"),
+    ]
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--worker"]:
+        worker(sys.argv[4:], int(sys.argv[3]), sys.argv[2])
+        return
+    arguments = parser(__doc__ or "")
+    arguments.add_argument("--rounds", type=int, default=15)
+    arguments.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    told = arguments.parse_args()
+    figures = [f for name in MODELS for f in step_ratio(name, rounds=told.rounds, device=told.device)]
+    figures += throughput(rounds=told.rounds * 3, device=told.device)
+    show("What the probe costs", figures, json_file=told.json)
+
+
+if __name__ == "__main__":
+    main()

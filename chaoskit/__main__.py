@@ -1,0 +1,7 @@
+"""`python -m chaoskit` is `chaoskit`."""
+
+import sys
+
+from chaoskit.cli import main
+
+sys.exit(main())

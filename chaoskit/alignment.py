@@ -1,0 +1,197 @@
+"""Alignment: which position of the reference does each component of a step match?
+
+An `Index` knows, for every rank and component, at which positions each fingerprint was seen. `Index.align` looks
+one step up in it: for each component on its own the set of positions that it matches. Sets, because a constant
+learning rate or an RNG that nobody draws from matches many; what is said of a step is said of their intersection.
+
+A position is a number of completed optimizer steps: a step that leads from position 40 to 41 *is at* position 40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from chaoskit.history import COMPONENTS, Step
+
+#: Components in the order of what a match away from position 0 proves. Only the first three prove on their own
+#: that something was loaded: the others recur, or move in steps of their own.
+TRUST = ("model", "optimizer", "ema", "buffers", "scaler", "rng", "batch", "lr")
+PROOF = TRUST[:3]
+
+NOWHERE: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """One step of one rank against the index.
+
+    `positions` maps each component to the positions that it matches: empty where it matches none, None where the
+    step lacks a component that the index knows. `known` are the positions at which the index knew each component,
+    `likely` those at which a checkpoint is known to have been written.
+    """
+
+    rank: int
+    positions: Mapping[str, frozenset[int] | None]
+    known: Mapping[str, frozenset[int]]
+    likely: frozenset[int] = NOWHERE
+
+    @cached_property
+    def columns(self) -> dict[str, frozenset[int] | None]:
+        """The positions by column of the table: the RNG streams together, as the intersection of theirs."""
+        streams = [found for name, found in self.positions.items() if _column(name) == "rng" and found is not None]
+        columns = {name: found for name, found in self.positions.items() if _column(name) != "rng"}
+        if any(_column(name) == "rng" for name in self.positions):
+            columns["rng"] = frozenset.intersection(*streams) if streams else None
+        return columns
+
+    @cached_property
+    def candidates(self) -> tuple[int, ...]:
+        """The positions that the step may be at, ascending: several only if no component tells them apart."""
+        found = self._proven()
+        if not found:
+            return ()
+        seen = [self.columns.get(name) or NOWHERE for name in TRUST]
+
+        def weight(position: int) -> tuple[int, list[bool], bool]:
+            votes = [position in one for one in seen]
+            return sum(votes), votes, position == 0 or position in self.likely
+
+        best = max(weight(position) for position in found)
+        return tuple(sorted(position for position in found if weight(position) == best))
+
+    def _proven(self) -> frozenset[int]:
+        """Where the choice is made. Position 0 is what a fresh start gives; anything else must have been loaded:
+        one component away from 0 outweighs any number of components at 0, which were merely not restored."""
+        for name in PROOF:
+            found = self.columns.get(name) or NOWHERE
+            if found and 0 not in found:
+                return found
+        for name in TRUST:
+            found = self.columns.get(name) or NOWHERE
+            if found & self.likely and 0 not in found:
+                return found & self.likely
+        model = self.columns.get("model")
+        return model or NOWHERE.union(*(found for found in self.columns.values() if found))
+
+    @property
+    def position(self) -> int | None:
+        """The position the step is at; None where nothing matches or nothing tells the candidates apart."""
+        return self.candidates[0] if len(self.candidates) == 1 else None
+
+    def off(self, position: int) -> tuple[str, ...]:
+        """The components that should be at `position`, as far as the index knows them there, and are not."""
+        return tuple(
+            name
+            for name, found in self.positions.items()
+            if found is not None and position not in found and position in self.known[name]
+        )
+
+    def absent(self, position: int) -> tuple[str, ...]:
+        """The components that the index knows at `position` and the step lacks."""
+        return tuple(
+            name for name, found in self.positions.items() if found is None and position in self.known[name]
+        )
+
+    @property
+    def exact(self) -> bool:
+        """Whether every component that can be compared is at `position`."""
+        return self.position is not None and not self.off(self.position)
+
+    def trusted(self, position: int) -> bool:
+        """Whether the model itself is at `position`; where the model cannot be compared, whether all else is."""
+        model = self.positions.get("model")
+        if model is None or position not in self.known["model"]:
+            return any(self.positions.values()) and not self.off(position)
+        return position in model
+
+    def row(self, expected: int | None = None) -> dict[str, str]:
+        """The cells of the table: '40', '40…80', '0, 30', 'any', 'none', or 'mixed' where the RNG streams are apart;
+        what is absent has no cell. A match of several positions names the one that is expected: '40 (any)'."""
+        cells = ((name, self._cell(name)) for name in COMPONENTS)
+        return {
+            name: f"{expected} ({text})" if expected in found and text != str(expected) else text
+            for name, text in cells
+            if (found := self.columns.get(name)) is not None
+        }
+
+    def _cell(self, column: str) -> str:
+        found = self.columns.get(column) or NOWHERE
+        names = [name for name in self.positions if _column(name) == column]
+        if not found:
+            return "mixed" if len(names) > 1 and all(self.positions[name] for name in names) else "none"
+        if len(found) > 1 and found >= NOWHERE.union(*(self.known[name] for name in names)):
+            return "any"
+        return show_positions(found)
+
+
+def show_positions(positions: Collection[int]) -> str:
+    """'40', '40…80', '0, 30, 60' or '0, 30, … 570'; 'none' for no position."""
+    ordered = sorted(positions)
+    if not ordered:
+        return "none"
+    if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
+        return f"{ordered[0]}…{ordered[-1]}"
+    if len(ordered) <= 3:
+        return ", ".join(map(str, ordered))
+    return f"{ordered[0]}, {ordered[1]}, … {ordered[-1]}"
+
+
+def _column(name: str) -> str:
+    return "rng" if name.startswith("rng.") else name
+
+
+class Uninterrupted(Protocol):
+    """What an index is made of: the steps of ranks that began at position 0, so that step n is at n - 1."""
+
+    def records(self) -> Iterable[tuple[int, Step]]: ...
+
+
+class Index:
+    """Where each fingerprint was seen. Grows by `add`, linearly in the steps added, and forgets nothing."""
+
+    def __init__(self) -> None:
+        self._where: dict[int, dict[str, dict[str, set[int]]]] = {}
+        self._known: dict[int, dict[str, set[int]]] = {}
+
+    @classmethod
+    def of(cls, reference: Uninterrupted, *, components: Collection[str] | None = None) -> Index:
+        """An index of the reference, of those components only where some are given."""
+        index = cls()
+        for rank, step in reference.records():
+            wanted = step.components
+            if components is not None:
+                wanted = {name: value for name, value in wanted.items() if name in components}
+            index.add(rank, step.n - 1, wanted)
+        return index
+
+    def add(self, rank: int, position: int, components: Mapping[str, str]) -> None:
+        """Learn that `rank` had `components` at `position`."""
+        where, known = self._where.setdefault(rank, {}), self._known.setdefault(rank, {})
+        for name, fingerprint in components.items():
+            where.setdefault(name, {}).setdefault(fingerprint, set()).add(position)
+            known.setdefault(name, set()).add(position)
+
+    def align(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> Alignment:
+        """Where `step` of `rank` is; `likely` are positions at which a checkpoint is known to have been written.
+
+        A component that the index does not know of this rank says nothing and is left out.
+        """
+        where = self._where.get(rank, {})
+        positions: dict[str, frozenset[int] | None] = {}
+        for name, seen in where.items():
+            fingerprint = step.components.get(name)
+            positions[name] = None if fingerprint is None else frozenset(seen.get(fingerprint, ()))
+        known = {name: frozenset(found) for name, found in self._known.get(rank, {}).items()}
+        return Alignment(rank, positions, known, frozenset(likely))
+
+    def base_of(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> int | None:
+        """The position at which an incarnation began whose record `step` is, told from that record alone.
+
+        None where the record matches nothing or nothing tells the positions apart. For use while a run goes on;
+        afterwards `Timeline` knows better, as it sees all ranks and the steps that follow.
+        """
+        position = self.align(step, rank, likely=likely).position
+        return None if position is None else position - (step.n - 1)

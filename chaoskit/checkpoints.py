@@ -1,0 +1,219 @@
+"""Checkpoints as the probe saw them being written, and which of them a resume may take.
+
+"The last valid checkpoint" is the newest whose save had *settled* before the fault: it had ended on every rank
+that saves, and every rank had gone on to its next step. A save that had begun and not settled may or may not have
+become a checkpoint (a rename or a pointer may still have been due): taking it and not taking it are both right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from chaoskit.history import History, Incarnation, Save, lives
+from chaoskit.reference import Reference
+from chaoskit.timeline import Timeline, struck_at
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that one incarnation wrote at one position.
+
+    `ended` is None while a call was open; `complete` says that every rank that should have written has done so
+    without an error; `settled_at` is None where it never settled. Times as in the events.
+    """
+
+    position: int
+    incarnation: int
+    begun: float
+    ended: float | None
+    ok: bool
+    complete: bool
+    settled_at: float | None
+    paths: frozenset[str]
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The paths with their numbers taken out, which tells 'best.pt' from 'step-40.pt'."""
+        return frozenset(re.sub(r"\d+", "#", "/".join(PurePosixPath(path).parts[-2:])) for path in self.paths)
+
+
+def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
+    """Every checkpoint past position 0 that was begun, in the order in which they were."""
+    found = []
+    any_full = any(save.full for _, life in lives(history) for save in life.saves)
+    for inc in history.incarnations:
+        # An incarnation without a step may save as well, but nothing tells at which position.
+        base = timeline.base(inc.index)
+        if base is None:
+            continue
+        made = [save for life in inc.ranks.values() for save in life.saves if base + save.n > 0]
+        # Weights alone are an export, unless the job saves nothing else.
+        for n in {save.n for save in made if save.full or not any_full}:
+            found.append(_checkpoint(inc, base, n, timeline.reference))
+    return tuple(sorted(found, key=lambda one: one.begun))
+
+
+def _checkpoint(inc: Incarnation, base: int, n: int, reference: Reference | None) -> Checkpoint:
+    calls = {rank: [save for save in life.saves if save.n == n] for rank, life in inc.ranks.items()}
+    every = [save for own in calls.values() for save in own]
+    ended = max((save.ended for save in every if save.ended is not None), default=None)
+    if any(save.ended is None for save in every):
+        ended = None
+    ok = all(save.ok for save in every)
+    complete = ok and ended is not None and _all_written(inc, base + n, calls, reference)
+    settled = _settled(inc, n, ended) if complete and ended is not None else None
+    paths = frozenset(save.path for save in every)
+    return Checkpoint(base + n, inc.index, min(save.begun for save in every), ended, ok, complete, settled, paths)
+
+
+def _all_written(
+    inc: Incarnation, position: int, calls: dict[int, list[Save]], reference: Reference | None
+) -> bool:
+    """Whether every rank that saves there in the reference made its calls, or at least one before it went on."""
+    if reference is None:
+        return True
+    for rank in reference.savers(position):
+        own = calls.get(rank)
+        if not own:
+            return False
+        went_on = any(step.n > own[-1].n for step in inc.ranks[rank].steps)
+        if len(own) < reference.save_calls(rank, position) and not went_on:
+            return False
+    return True
+
+
+def _settled(inc: Incarnation, n: int, ended: float) -> float | None:
+    """When every rank, past the end of the save, was at its next step or had ended its process by itself."""
+    times = []
+    for life in inc.ranks.values():
+        next_step = next((step.t for step in life.steps if step.n > n and step.t >= ended), None)
+        gone = life.end if life.end is not None and life.end >= ended else None
+        own = next_step if next_step is not None else gone
+        if own is None:
+            return None
+        times.append(own)
+    return max(times, default=None)
+
+
+@dataclass(frozen=True)
+class Resume:
+    """An incarnation that took steps after an earlier life of the ranks had been struck.
+
+    `before` is the incarnation that had taken steps last (or the first of all); `struck` is when that one was
+    struck (or gave its last sign of life); `faults` are the numbers of the faults in between. `position` is how
+    many steps every rank had taken by then. `last_valid` and `acceptable` are positions; `destroyed` says that the
+    last valid checkpoint lay at a path that an unfinished save was overwriting; `torn` are positions of unfinished
+    saves, `seen` all checkpoints that had been begun.
+    """
+
+    incarnation: int
+    before: int
+    struck: float
+    faults: tuple[int, ...]
+    position: int
+    last_valid: int
+    acceptable: frozenset[int]
+    destroyed: bool
+    torn: frozenset[int]
+    seen: tuple[Checkpoint, ...]
+
+    @property
+    def window(self) -> bool:
+        """Whether a save was on its way, so that several positions are right."""
+        return len(self.acceptable) > 1
+
+
+def resumes(history: History, timeline: Timeline) -> tuple[Resume, ...]:
+    """Every resume of the run that took at least one step, in order."""
+    written = checkpoints(history, timeline)
+    stepped = list(timeline.starts)
+    return tuple(
+        resume_after(history, timeline, written, inc)
+        for inc in history.incarnations
+        if inc.index > 0 and inc.index in stepped
+    )
+
+
+def resume_after(
+    history: History, timeline: Timeline, written: tuple[Checkpoint, ...], inc: Incarnation
+) -> Resume:
+    """What was there to resume from when `inc` came up, whether or not it took a step."""
+    before = max((index for index in timeline.starts if index < inc.index), default=0)
+    previous = history.incarnations[before]
+    struck, faults = _struck(history, previous, inc.start)
+    seen = tuple(one for one in written if one.incarnation < inc.index and one.begun < inc.start)
+    settled = {one.position: one for one in seen if one.settled_at is not None and one.settled_at <= struck}
+    # What an earlier life has resumed from was whole, whatever became of its save.
+    proven = {
+        start.base
+        for index, start in timeline.starts.items()
+        if 0 < index < inc.index and start.base and start.exact
+    }
+    last_valid = max({*settled, *proven}, default=0)
+    latest = max(settled.values(), key=lambda one: one.begun, default=None)
+    acceptable = {last_valid} | ({latest.position} if latest is not None else set())
+    for one in seen:
+        unsettled = one.settled_at is None or one.settled_at > struck
+        if unsettled and one.ok and (latest is None or one.begun > latest.begun):
+            acceptable.add(one.position)
+    torn = frozenset(one.position for one in seen if not one.complete and one.incarnation == before)
+    return Resume(
+        incarnation=inc.index,
+        before=before,
+        struck=struck,
+        faults=faults,
+        position=position_at(timeline, previous, struck),
+        last_valid=last_valid,
+        acceptable=frozenset(acceptable),
+        destroyed=_destroyed(history, settled.get(last_valid), seen),
+        torn=torn,
+        seen=seen,
+    )
+
+
+def _struck(history: History, previous: Incarnation, until: float) -> tuple[float, tuple[int, ...]]:
+    """When the life before was struck, and by which faults. A fault past which every rank went on stepping has not
+    ended that life: then its last sign of life counts."""
+    between = [
+        (t, fault.index)
+        for fault in history.faults
+        if fault.observed is not None and (t := struck_at(fault)) is not None and previous.start <= t < until
+    ]
+    last_sign = max((step.t for life in previous.ranks.values() for step in life.steps), default=previous.start)
+    numbers = tuple(index for _, index in between)
+    if not between:
+        return last_sign, numbers
+    t = max(between)[0]
+    # One more step may have been under way on the ranks that were not struck.
+    survived = all(sum(step.t > t for step in life.steps) > 1 for life in previous.ranks.values())
+    return (last_sign if survived else t), numbers
+
+
+def position_at(timeline: Timeline, inc: Incarnation, t: float) -> int:
+    """How many steps of the whole training every rank of `inc` had taken at time `t`."""
+    counts = [max((step.n for step in life.steps if step.t <= t), default=0) for life in inc.ranks.values()]
+    return (timeline.base(inc.index) or 0) + min(counts, default=0)
+
+
+def _destroyed(history: History, valid: Checkpoint | None, seen: tuple[Checkpoint, ...]) -> bool:
+    if valid is None:
+        return False
+    unfinished = {
+        path for one in seen if one.begun > valid.begun and not one.complete for path in _unfinished(history, one)
+    }
+    # A job that loads from other paths than it saves to renames what it has written: then a common temporary name
+    # destroys nothing.
+    saved = {path for one in seen for path in one.paths}
+    loaded = {load.path for _, life in lives(history) for load in life.loads}
+    return bool(unfinished & valid.paths) and (not loaded or bool(loaded & saved))
+
+
+def _unfinished(history: History, one: Checkpoint) -> Iterator[str]:
+    """The paths whose writing was begun and not finished."""
+    for life in history.incarnations[one.incarnation].ranks.values():
+        for save in life.saves:
+            if save.path in one.paths and (save.ended is None or not save.ok):
+                yield save.path

@@ -1,0 +1,85 @@
+"""`Check`: one claim about a run; `Case`: what it judges, the record beside its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from chaoskit.checkpoints import Resume, resumes
+from chaoskit.history import History
+from chaoskit.recovery import Recovery, recoveries
+from chaoskit.reference import Reference
+from chaoskit.timeline import Timeline
+from chaoskit.verdict import Verdict, inconclusive
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run and what it is held to. What several checks need of it is worked out once."""
+
+    history: History
+    reference: Reference | None = None
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The steps of the run under their true numbers."""
+        return Timeline(self.history, self.reference)
+
+    @cached_property
+    def resumes(self) -> tuple[Resume, ...]:
+        """Every time that the job took steps again after it had been struck."""
+        return resumes(self.history, self.timeline)
+
+    @cached_property
+    def recoveries(self) -> tuple[Recovery, ...]:
+        """The measures of every observed fault."""
+        return recoveries(self.history, self.timeline)
+
+    def table(self) -> list[dict[str, Any]]:
+        """The alignment as evidence: one row for each incarnation and rank that stepped."""
+        due = {resume.incarnation: self.expected(resume) for resume in self.resumes}
+        return [
+            {
+                "incarnation": start.incarnation,
+                "rank": rank,
+                "expected": due.get(start.incarnation, 0),
+                "cells": own.row(due.get(start.incarnation, 0)),
+            }
+            for start in self.timeline.starts.values()
+            for rank, own in start.ranks.items()
+        ]
+
+    def expected(self, resume: Resume) -> int:
+        """The position at which every component should be after this resume: where the model is, if it is anywhere;
+        whether it should have been somewhere else is the claim of `resumed_from_last_valid`."""
+        start = self.timeline.starts[resume.incarnation]
+        if start.base is not None and (start.base in resume.acceptable or any(self._trusted(start.incarnation))):
+            return start.base
+        return resume.last_valid
+
+    def _trusted(self, incarnation: int) -> list[bool]:
+        start = self.timeline.starts[incarnation]
+        return [own.trusted(start.base) for own in start.ranks.values() if start.base is not None]
+
+
+class Check(Protocol):
+    """Claims one thing. A pure function of the case: no process, clock or file."""
+
+    @property
+    def name(self) -> str: ...
+    def __call__(self, case: Case) -> Verdict: ...
+    def to_json(self) -> Mapping[str, Any]: ...
+
+
+def unmeasured(name: str, case: Case) -> Verdict | None:
+    """The verdict of a check that needs a reference and a record of steps, where there is none."""
+    if case.reference is None:
+        return inconclusive(name, "there is no reference to compare with", "reference-failed")
+    if not case.timeline.starts:
+        errors = [error for inc in case.history.incarnations for life in inc.ranks.values() for error in life.errors]
+        why = f": {errors[0]}" if errors else ""
+        # A job that never stepped is for `completed` to judge; here there is nothing to look at.
+        return inconclusive(name, f"no optimizer step of the run was seen{why}", "probe-blind", errors=errors)
+    return None

@@ -1,0 +1,248 @@
+"""Diagnosis: from the places where a run is off to what was lost, shared by the checks of state and of trajectory.
+
+At the first step of a resume each component stands for itself: whatever is not where the model is was not restored.
+At later steps one departure causes the next, so only those are named that nothing before them explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from chaoskit.alignment import show_positions
+from chaoskit.checks.check import Case
+from chaoskit.checks.comparison import Comparison, compare
+from chaoskit.checkpoints import Resume
+from chaoskit.history import COMPONENTS
+from chaoskit.timeline import Start
+
+CODES = {
+    "model": "model-not-restored",
+    "buffers": "buffers-not-restored",
+    "optimizer": "optimizer-not-restored",
+    "lr": "lr-schedule-off",
+    "scaler": "scaler-not-restored",
+    "ema": "ema-not-restored",
+    "rng": "rng-not-restored",
+}
+WORDS = {"lr": "LR", "rng": "RNG", "ema": "EMA", "batch": "data"}
+
+#: What depends on how the forward pass went: without determinism, a difference of these proves nothing.
+COMPUTED = ("buffers", "rng", "batch")
+
+#: What explains a later departure of a component: departures of these on the same rank, at the same step or before
+#: (`batch`: before). Besides, a loss that was off before explains everything but the data and the RNG.
+CAUSES = {
+    "model": ("optimizer", "lr", "scaler", "buffers", "rng", "batch"),
+    "buffers": ("model", "rng", "batch"),
+    "optimizer": ("model", "lr", "scaler", "buffers", "rng", "batch"),
+    "lr": (),
+    "scaler": (),
+    "ema": ("model",),
+    "rng": ("batch",),
+    "batch": ("rng",),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One component of one rank that is off: at true step `step` it should be at position `expected`, and is at
+    `found` (nowhere in the reference, if empty; None where that was not looked up)."""
+
+    code: str
+    component: str
+    rank: int
+    incarnation: int
+    step: int
+    expected: int
+    found: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        family, _, stream = self.component.partition(".")
+        if family == "lr":
+            verdict = "LR off"
+        elif family == "batch":
+            verdict = self.code.replace("-", " ")
+        else:
+            verdict = f"{WORDS.get(family, family)} not restored"
+        what = f"{stream} stream" if stream else WORDS.get(family, family)
+        if self.found is None:
+            return f"{verdict} ({what} parts at step {self.step})"
+        place = f"that of step {show_positions(self.found)}" if self.found else "none that the reference has"
+        return f"{verdict} ({what} is {place})"
+
+    def to_json(self) -> dict[str, object]:
+        """For the evidence."""
+        return {**self.__dict__, "found": list(self.found) if self.found is not None else None}
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """`findings` in the order of incarnations and components. `scratch` are resumes that began again at the first
+    step though a checkpoint was due. `unseen` says, for a person, what the record lacks to judge the state at a
+    resume, `undecided` what cannot be judged because the job is not deterministic."""
+
+    findings: tuple[Finding, ...] = ()
+    scratch: tuple[Resume, ...] = ()
+    unseen: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    comparison: Comparison = field(default_factory=Comparison)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """Each code once, a restart from scratch first, then in the order of the table's columns."""
+        order = {name: place for place, name in enumerate(COMPONENTS)}
+        ranked = sorted(self.findings, key=lambda one: order[one.component.partition(".")[0]])
+        scratch = ["restarted-from-scratch"] if self.scratch else []
+        return tuple(dict.fromkeys([*scratch, *(one.code for one in ranked)]))
+
+
+def diagnose(case: Case) -> Diagnosis:
+    """What was lost in the run. The case must have a reference and steps."""
+    assert case.reference is not None
+    comparison = compare(case.timeline, case.reference)
+    findings: list[Finding] = []
+    scratch: list[Resume] = []
+    unseen: list[str] = []
+    undecided: list[str] = []
+    resumed = {resume.incarnation: resume for resume in case.resumes}
+    for index, start in case.timeline.starts.items():
+        resume = resumed.get(index)
+        if resume is not None and 0 not in resume.acceptable and start.base == 0:
+            scratch.append(resume)
+        if resume is not None:
+            own = _at_resume(case, resume, start, unseen, undecided)
+            findings += own
+        findings += _later(case, index, comparison, findings)
+    return Diagnosis(tuple(findings), tuple(scratch), tuple(unseen), tuple(undecided), comparison)
+
+
+def _at_resume(
+    case: Case, resume: Resume, start: Start, unseen: list[str], undecided: list[str]
+) -> Iterable[Finding]:
+    expected = case.expected(resume)
+    lives = case.history.incarnations[resume.incarnation].ranks
+    found: list[Finding] = []
+    for rank, own in start.ranks.items():
+        offset = lives[rank].steps[0].n - 1
+        position = expected + offset
+        if offset or not own.positions:
+            why = "its first steps are" if offset else "a rank of that number in the reference is"
+            unseen.append(f"rank {rank}, incarnation {resume.incarnation}: {why} missing")
+        unseen += [f"rank {rank}: {name} was not seen after the resume" for name in own.absent(position)]
+        for name in own.positions:
+            if position not in own.known[name] and not case.timeline.bitwise:
+                undecided.append(f"{name} of rank {rank} at step {position}")
+        for name in own.off(position):
+            family = name.partition(".")[0]
+            if family in COMPUTED and name not in case.timeline.comparable:
+                undecided.append(f"{name} of rank {rank} at step {position}")
+                continue
+            places = tuple(sorted(own.positions[name] or ()))
+            code = CODES.get(family) or _data_code(places, position)
+            found.append(Finding(code, name, rank, resume.incarnation, position + 1, position, places))
+    return found
+
+
+def _data_code(places: Sequence[int], position: int) -> str:
+    if not places:
+        return "data-reordered"
+    return "data-replayed" if min(places) < position else "data-skipped"
+
+
+def _later(
+    case: Case, incarnation: int, comparison: Comparison, known: Sequence[Finding]
+) -> Iterator[Finding]:
+    """Departures past the first step of an incarnation that nothing before them explains."""
+    start = case.timeline.starts[incarnation]
+    if start.base is None:
+        return
+    first: dict[int, dict[str, int]] = {rank: {} for rank in start.ranks}
+    for difference in comparison.differences:
+        one = difference.execution
+        if one.incarnation == incarnation:
+            for name in difference.values:
+                first.setdefault(one.rank, {}).setdefault(name, one.step)
+    losses = [steps["loss"] for steps in first.values() if "loss" in steps]
+    loss = min(losses, default=None)
+    resumed = any(resume.incarnation == incarnation for resume in case.resumes)
+    begun = start.base + 1
+    for rank, steps in first.items():
+        for name, step in steps.items():
+            family = name.partition(".")[0]
+            # The model alone cannot depart by itself past the first step: that is a loss that diverged.
+            if family not in CAUSES or family == "model" or (resumed and step == begun):
+                continue
+            if any(one.component == name and one.rank == rank and one.incarnation == incarnation for one in known):
+                continue
+            if family not in ("batch", "rng") and loss is not None and loss < step:
+                continue
+            if _explained(family, step, steps):
+                continue
+            if family == "batch":
+                places = _places(case, one_rank=rank, step=step, incarnation=incarnation)
+                yield Finding(_data_code(places, step - 1), name, rank, incarnation, step, step - 1, places)
+            else:
+                yield Finding(CODES[family], name, rank, incarnation, step, step - 1)
+
+
+def _explained(family: str, step: int, departed: dict[str, int]) -> bool:
+    for name, at in departed.items():
+        if name.partition(".")[0] in CAUSES[family] and (at < step or (at == step and family != "batch")):
+            return True
+    return False
+
+
+def _places(case: Case, *, one_rank: int, step: int, incarnation: int) -> tuple[int, ...]:
+    """Where the reference has the batch that this incarnation consumed in that step."""
+    assert case.reference is not None
+    ran = next(
+        one
+        for one in case.timeline.executions
+        if (one.rank, one.step, one.incarnation) == (one_rank, step, incarnation)
+    )
+    batch = ran.record.components["batch"]
+    return tuple(
+        record.n - 1
+        for rank, record in case.reference.records()
+        if rank == one_rank and record.components.get("batch") == batch
+    )
+
+
+def tell(case: Case, findings: Sequence[Finding], scratch: Sequence[Resume] = ()) -> str:
+    """One sentence: what was not restored, on which ranks, and what was."""
+    parts = []
+    for resume in scratch:
+        parts.append(
+            f"incarnation {resume.incarnation} began again at the first step, "
+            f"although the checkpoint of step {resume.last_valid} was due"
+        )
+    ranks = case.reference.world_size if case.reference is not None else 0
+    grouped: dict[tuple[int, str], list[int]] = {}
+    for finding in findings:
+        grouped.setdefault((finding.incarnation, str(finding)), []).append(finding.rank)
+    for incarnation in dict.fromkeys(key[0] for key in grouped):
+        by_ranks: dict[tuple[int, ...], list[str]] = {}
+        for (index, text), own in grouped.items():
+            if index == incarnation:
+                by_ranks.setdefault(tuple(dict.fromkeys(own)), []).append(text)
+        for own_ranks, texts in by_ranks.items():
+            whom = "every rank" if len(own_ranks) == ranks > 1 else _ranks(own_ranks)
+            parts.append(f"{whom}: {', '.join(texts)}{_restored(case, incarnation, own_ranks, findings)}")
+    return "; ".join(parts)
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
+
+
+def _restored(case: Case, incarnation: int, ranks: Sequence[int], findings: Sequence[Finding]) -> str:
+    resume = next((one for one in case.resumes if one.incarnation == incarnation), None)
+    if resume is None:
+        return ""
+    expected = case.expected(resume)
+    own = case.timeline.starts[incarnation].ranks[ranks[0]]
+    off = {one.component.partition(".")[0] for one in findings if one.incarnation == incarnation and one.rank in ranks}
+    good = [name for name in COMPONENTS if expected in (own.columns.get(name) or ()) and name not in off]
+    words = ", ".join(WORDS.get(name, name) for name in good)
+    return f"; {words} restored from step {expected}" if good else ""

@@ -1,0 +1,32 @@
+"""Where jobs run, and the registry that `--env NAME` is looked up in."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from chaoskit.environments.environment import Environment, Place
+from chaoskit.environments.local import LocalEnvironment
+from chaoskit.errors import UsageError
+
+__all__ = ["ENVIRONMENTS", "EnvironmentType", "LocalEnvironment", "environment"]
+
+
+class EnvironmentType(Protocol):
+    """What the registry holds: calling it with a place makes an environment there."""
+
+    def __call__(self, place: Place) -> Environment: ...
+
+    @staticmethod
+    def available() -> str | None:
+        """None where it can be used, else why not and what would help."""
+        ...
+
+
+ENVIRONMENTS: dict[str, EnvironmentType] = {"local": LocalEnvironment}
+
+
+def environment(name: str) -> EnvironmentType:
+    """The environment of that name; raises UsageError, listing what there is, if there is none."""
+    if name not in ENVIRONMENTS:
+        raise UsageError(f"there is no environment {name!r}; there are: {', '.join(ENVIRONMENTS)}")
+    return ENVIRONMENTS[name]

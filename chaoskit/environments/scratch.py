@@ -1,0 +1,66 @@
+"""The scratch directory of a run: its private TMPDIR, `/tmp/chaoskit-<uid>-<run_id>`.
+
+It is there and not in the run's directory because sockets are made in it, and the address of a Unix socket holds
+no more than 107 bytes. `owner.json` in it names the harness, so that what a dead one left can be told apart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from chaoskit.environments import owner
+from chaoskit.errors import UsageError
+
+_ROOT = Path("/tmp")
+
+
+def path(run_id: str) -> Path:
+    """Where the scratch directory of that run is."""
+    return _ROOT / f"chaoskit-{os.getuid()}-{run_id}"
+
+
+def make(run_id: str) -> Path:
+    """Make it, in place of one that a dead harness left. Raises UsageError if that is not possible."""
+    made = path(run_id)
+    if is_abandoned(made):
+        shutil.rmtree(made, ignore_errors=True)
+    try:
+        made.mkdir(mode=0o700)
+        (made / "owner.json").write_text(json.dumps(owner.current()))
+    except OSError as error:
+        raise UsageError(f"cannot make the temporary directory of the run: {error}") from error
+    return made
+
+
+def remove(run_id: str) -> None:
+    """Remove it and all that is in it."""
+    shutil.rmtree(path(run_id), ignore_errors=True)
+
+
+def is_abandoned(place: Path) -> bool:
+    """Whether it is a directory of our own user whose `owner.json` names a dead owner."""
+    if not is_ours(place):
+        return False
+    try:
+        return owner.is_dead(json.loads((place / "owner.json").read_bytes()))
+    except (OSError, ValueError):
+        return False
+
+
+def is_ours(place: Path) -> bool:
+    """Whether it is a real directory (no link) that belongs to our own user."""
+    try:
+        found = place.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+
+
+def abandoned() -> Iterator[Path]:
+    """Every scratch directory of our own user whose owner is dead."""
+    yield from (place for place in _ROOT.glob(f"chaoskit-{os.getuid()}-*") if is_abandoned(place))

@@ -1,0 +1,1 @@
+"""How a job's command is started and kept: `launcher` is the interface, `cold` starts fresh processes."""

@@ -1,0 +1,278 @@
+"""The keeper: a process between harness and job, which sees to it that the job never outlives the harness.
+
+A script (`python -I -S keeper.py RUN_ID`, standard library only, up in some 20 ms) in a session of its own. It is
+a *subreaper*: every orphan among its descendants becomes its child, so that no double fork and no `setsid` gets
+away from it. torchrun, for one, gives every rank a session of its own, which no signal to a group reaches.
+
+It speaks JSON lines on its standard input, a socket. It is told `{"command", "env", "cwd", "log", "tmp",
+"grace"}`, answers `{"started": pid, "starttime": ticks}` or `{"failed": message}`, and, once the command has ended
+and its survivors have been ended, `{"ended": code, "survivors": [...]}`. Told `stop`, it ends everything and
+answers `{"stopped": [...], "code": code}`; told `leave`, it ends everything and goes. When the harness dies (its
+end of the socket closes, or its process is gone), it ends everything, removes `tmp` and goes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import struct
+import subprocess
+import time
+from contextlib import suppress
+from typing import Any
+
+_PR_SET_CHILD_SUBREAPER = 36
+_IN_CREATE = 0x100
+_CONTROL = 0
+_SHM = "/dev/shm"
+#: A fork bomb has more processes than anybody wants described.
+_DESCRIBED_AT_MOST = 64
+
+
+class Keeper:
+    """One command and all that descends from it."""
+
+    def __init__(self) -> None:
+        # Handlers, not SIG_IGN: exec resets a handler to the default, so the job starts with a clean slate.
+        self._woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        for signum in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(signum, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+        self._inotify = _watch_shm(libc)
+        # The socket alone would not do: a fork of the harness may hold its other end open.
+        self._harness = os.pidfd_open(os.getppid())
+        self._poll = select.poll()
+        for fd in (_CONTROL, self._harness, self._woken, self._inotify):
+            if fd >= 0:
+                self._poll.register(fd, select.POLLIN)
+        self._heard = b""
+        self._seen: set[int] = set()
+        self._shm: set[str] = set()
+        self._pid = 0
+        self._code: int | None = None
+
+    def run(self) -> None:
+        """Keep one command until it is over and the harness has left."""
+        words: list[str] = []
+        while not words:
+            words = self._listen(None)
+        if words[0] == "":
+            return
+        order = json.loads(words[0])
+        if self._start(order):
+            self._keep(order)
+
+    def _start(self, order: dict[str, Any]) -> bool:
+        try:
+            with open(order["log"], "ab") as log:
+                command = subprocess.Popen(
+                    order["command"],
+                    env=order["env"],
+                    cwd=order["cwd"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    process_group=0,
+                )
+        except (OSError, ValueError) as error:
+            _say(failed=str(error))
+            return False
+        self._pid = command.pid
+        command.returncode = 0  # reaped below, with everything else: Popen must not try
+        stat = _stat(self._pid)
+        _say(started=self._pid, starttime=int(stat[19]) if stat else 0)
+        return True
+
+    def _keep(self, order: dict[str, Any]) -> None:
+        reported = False
+        deadline = None
+        while True:
+            left = self._reap()
+            if self._code is not None and not reported:
+                deadline = deadline or time.monotonic() + float(order["grace"])
+                if not left or time.monotonic() >= deadline:
+                    _say(ended=self._code, survivors=self._end_all())
+                    reported = True
+            waits = None if reported or deadline is None else max(0.0, deadline - time.monotonic())
+            for word in self._listen(waits):
+                ended = self._end_all()
+                if word == "stop":
+                    _say(stopped=ended, code=-signal.SIGKILL if self._code is None else self._code)
+                    reported = True
+                    continue
+                if word != "leave" and order["tmp"]:
+                    import shutil  # slow to import, and needed by no run that goes well
+
+                    shutil.rmtree(order["tmp"], ignore_errors=True)
+                return
+
+    def _listen(self, timeout: float | None) -> list[str]:
+        """Wait for anything; what the harness said, as words, with "" at the end if it is dead."""
+        ready = [fd for fd, _ in self._poll.poll(None if timeout is None else timeout * 1000)]
+        words: list[str] = []
+        if self._woken in ready:
+            os.read(self._woken, 4096)
+        if self._inotify in ready:
+            self._note_shm()
+        if _CONTROL in ready:
+            try:
+                data = os.read(_CONTROL, 1 << 16)
+            except ConnectionError:
+                data = b""
+            *lines, self._heard = (self._heard + data).split(b"\n")
+            words += [line.decode() for line in lines]
+            if not data:
+                words.append("")
+        elif self._harness in ready:
+            words.append("")
+        return words
+
+    def _reap(self) -> bool:
+        """Take leave of every child that has ended; whether any is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            self._seen.add(pid)
+            if pid == self._pid:
+                self._code = os.waitstatus_to_exitcode(status)
+
+    def _end_all(self) -> list[dict[str, Any]]:
+        """Kill until nothing descends from here any more; what had to be killed.
+
+        Only children are struck, whose pids cannot be anybody else's since they have not been reaped, and the
+        groups that they are in, which takes a forking crowd in one blow; what they leave behind is a child next
+        time round. SIGKILL needs no SIGCONT: it ends a stopped process too.
+        """
+        ended: dict[int, dict[str, Any]] = {}
+        beyond: set[int] = set()
+        own_group = os.getpgrp()
+        while self._reap():
+            children, descendants = _descendants(os.getpid())
+            self._seen.update(children, descendants)
+            for pid in descendants:
+                if pid not in ended and len(ended) < _DESCRIBED_AT_MOST:
+                    ended[pid] = _describe(pid)
+            for child in children:
+                try:
+                    group = os.getpgid(child)
+                    if group != own_group:
+                        os.killpg(group, signal.SIGKILL)
+                    os.kill(child, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass  # a group of zombies
+                except PermissionError:
+                    beyond.add(child)  # it has become another user's, such as sudo
+            if beyond.issuperset(children):
+                break
+            wake = select.poll()
+            wake.register(self._woken, select.POLLIN)
+            if wake.poll(100):
+                os.read(self._woken, 4096)
+        if self._inotify >= 0:
+            self._note_shm()
+        for name in self._shm:
+            with suppress(OSError):  # where its owner has removed it, as it should
+                os.unlink(f"{_SHM}/{name}")
+        self._shm.clear()
+        return list(ended.values())
+
+    def _note_shm(self) -> None:
+        """Remember the shared memory of torch (`torch_<pid>_...`, `sem.torch_<pid>_...`) that descendants made."""
+        data = b""
+        while True:
+            try:
+                data = data or os.read(self._inotify, 1 << 16)
+            except BlockingIOError:
+                return
+            size = struct.unpack_from("iIII", data)[3]
+            name = data[16 : 16 + size].rstrip(b"\0").decode(errors="replace")
+            data = data[16 + size :]
+            family, _, rest = name.removeprefix("sem.").partition("_")
+            number = rest.partition("_")[0]
+            if family == "torch" and number.isdecimal() and self._is_ours(int(number)):
+                self._shm.add(name)
+
+    def _is_ours(self, pid: int) -> bool:
+        stat = _stat(pid)
+        if stat is None:
+            return pid in self._seen
+        while stat is not None and pid > 1:
+            if pid == os.getpid():
+                return True
+            pid = int(stat[1])
+            stat = _stat(pid)
+        return False
+
+
+def _watch_shm(libc: ctypes.CDLL) -> int:
+    """An inotify of new shared memory, -1 where there is none to be had (then what a kill leaves there, stays)."""
+    fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if fd >= 0 and libc.inotify_add_watch(fd, _SHM.encode(), _IN_CREATE) < 0:
+        os.close(fd)
+        return -1
+    return fd
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the third on (state, parent, group ...), None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].decode().split()
+    except OSError:
+        return None
+
+
+def _descendants(root: int) -> tuple[list[int], list[int]]:
+    """The children of `root`, zombies included, and all its living descendants."""
+    offspring: dict[int, list[int]] = {}
+    living: set[int] = set()
+    for name in os.listdir("/proc"):
+        stat = _stat(int(name)) if name.isdecimal() else None
+        if stat is not None:
+            offspring.setdefault(int(stat[1]), []).append(int(name))
+            if stat[0] not in "ZXx":
+                living.add(int(name))
+    found: list[int] = []
+    ahead = [root]
+    while ahead:
+        below = offspring.get(ahead.pop(), [])
+        found += below
+        ahead += below
+    return offspring.get(root, []), sorted(living.intersection(found))
+
+
+def _describe(pid: int) -> dict[str, Any]:
+    rank, command = None, ""
+    with suppress(OSError):  # gone meanwhile, or not ours to read: the pid alone is worth telling
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            command = file.read(1000).replace(b"\0", b" ").decode(errors="replace").strip()
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            for entry in file.read().split(b"\0"):
+                name, _, value = entry.partition(b"=")
+                if name == b"RANK" and value.isdigit():
+                    rank = int(value)
+    return {"pid": pid, "rank": rank, "command": command}
+
+
+def _say(**report: Any) -> None:
+    data = json.dumps(report).encode() + b"\n"
+    while data:
+        try:
+            data = data[os.write(_CONTROL, data) :]
+        except ConnectionError:
+            return  # the harness is dead, which the next look at the socket tells
+
+
+if __name__ == "__main__":
+    Keeper().run()

@@ -1,0 +1,121 @@
+"""The options that the command line and the pytest plugin share: `--timeout` here, `--chaos-timeout` there."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+    from chaoskit.job import Job
+
+
+def count(text: str) -> int:
+    """A whole number from 0."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A positive number of seconds."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no positive number of seconds")
+    return value
+
+
+def words(text: str) -> list[str]:
+    """Arguments as a shell would split them."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be split into words: {error}") from error
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option; `convert` is None for a switch."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    convert: Callable[[str], Any] | None = None
+
+    @property
+    def attribute(self) -> str:
+        """Where its value is kept by argparse."""
+        return self.name.replace("-", "_")
+
+    @property
+    def pytest_flag(self) -> str:
+        """How pytest spells it."""
+        return f"--chaos-{self.name}"
+
+    def arguments(self) -> dict[str, Any]:
+        """What `add_argument` and `addoption` are given beside the flag."""
+        if self.convert is None:
+            return {"action": "store_true", "help": self.help}
+        return {"metavar": self.metavar, "type": self.convert, "help": self.help}
+
+
+SHARED = (
+    Option("env", "environment to run in (default: local; 'chaoskit doctor' lists them)", "NAME", str),
+    Option("require", "a missing capability or environment is an error, not a skip"),
+    Option("dir", "where runs are kept (default: .chaoskit in the project)", "DIR", str),
+    Option("relaunches", "how often a command that died is started again", "N", count),
+    Option("timeout", "deadline of one run (default: from the uninterrupted run)", "SECONDS", seconds),
+    Option("resume-args", "arguments to add on relaunches, as one word", "ARGS", words),
+    Option("json", "write the results as JSON to a file ('-' with 'chaoskit run': standard output)", "FILE", str),
+)
+
+
+def add_to_parser(parser: argparse.ArgumentParser, *names: str) -> None:
+    """The shared options, or those of these names, as options of a command."""
+    for option in (option for option in SHARED if not names or option.name in names):
+        parser.add_argument(f"--{option.name}", **option.arguments())
+
+
+def add_to_pytest(parser: pytest.Parser) -> None:
+    """The shared options, and `--chaos-job`, as pytest's."""
+    group = parser.getgroup("chaoskit", "fault injection for training jobs (chaoskit)")
+    for option in SHARED:
+        group.addoption(option.pytest_flag, **option.arguments())
+    about = "the job of the fixture 'job', as one word with {out} in it"
+    group.addoption("--chaos-job", metavar="COMMAND", type=words, help=about)
+
+
+def forward(args: argparse.Namespace) -> list[str]:
+    """What the command was told, in pytest's spelling; `--json` is the command's own affair."""
+    told = []
+    for option in SHARED:
+        value = getattr(args, option.attribute)
+        if option.name == "json" or value is None or value is False:
+            continue
+        if value is True:
+            told.append(option.pytest_flag)
+        else:
+            text = shlex.join(value) if option.convert is words else str(value)
+            told.append(f"{option.pytest_flag}={text}")
+    return told
+
+
+def overrides(config: pytest.Config) -> dict[str, Any]:
+    """The fields of a `Job` that options were given for; they replace what the job itself says."""
+    names = ("relaunches", "timeout", "resume_args")
+    return {name: value for name in names if (value := config.getoption(f"chaos_{name}")) is not None}
+
+
+def job_given(config: pytest.Config) -> Job | None:
+    """The job of `--chaos-job`, started where pytest was; None when there is none."""
+    command = config.getoption("chaos_job")
+    if not command:
+        return None
+    from chaoskit.job import Job
+
+    return Job.from_command(command, cwd=str(config.invocation_params.dir))

@@ -1,0 +1,133 @@
+"""`Recovery`: how long the job took to come back from a fault, and how much it lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from chaoskit.checkpoints import Checkpoint, checkpoints, position_at, resume_after
+from chaoskit.history import FaultRecord, History, Incarnation
+from chaoskit.timeline import Timeline, struck_at
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What one observed fault cost.
+
+    `struck` is the incarnation that it struck, `incarnation` the next one that took a step: None where there was
+    none, because the job rode the fault out (`ridden_out`) or never came back. `detection_seconds` run from the
+    fault until something ended or started because of it; `recovery_seconds` (RTO) until the next step was about to
+    be taken. `position` is the number of steps that had been completed, `steps_lost` (RPO) how many of them had to
+    be taken again. None stands for what is not known or did not happen.
+    """
+
+    fault: int
+    name: str
+    struck: int | None
+    incarnation: int | None
+    ridden_out: bool
+    detection_seconds: float | None
+    recovery_seconds: float | None
+    position: int | None
+    resumed_from: int | None
+    last_valid: int | None
+    steps_lost: int | None
+    relaunches: int
+    restarts: int
+
+
+def recoveries(history: History, timeline: Timeline) -> tuple[Recovery, ...]:
+    """The measures of every fault that was observed, in the order of the faults."""
+    written = checkpoints(history, timeline)
+    return tuple(_recovery(history, timeline, written, f) for f in history.faults if f.observed is not None)
+
+
+def _recovery(
+    history: History, timeline: Timeline, written: tuple[Checkpoint, ...], fault: FaultRecord
+) -> Recovery:
+    t, seen = struck_at(fault), fault.observed
+    assert t is not None and seen is not None
+    struck = max((inc for inc in history.incarnations if inc.start <= t), key=lambda inc: inc.start, default=None)
+    later = [inc for inc in history.incarnations if inc.start > t]
+    following = next((inc for inc in later if inc.first_step is not None), None)
+    position = position_at(timeline, struck, t) if struck is not None else 0
+    resumed = last_valid = lost = back = None
+    ridden_out = False
+    if following is not None:
+        back = following.first_step
+        resumed = timeline.base(following.index)
+        if struck is not None:
+            last_valid = resume_after(history, timeline, written, following).last_valid
+        lost = max(0, position - resumed) if resumed is not None else None
+    elif not later and struck is not None:
+        back = _next_step(struck, max(seen, fault.healed or seen))
+        ridden_out = back is not None or history.end == "finished"
+        lost = 0 if ridden_out else None
+    used = later[: later.index(following) + 1] if following is not None else later
+    launches = [one for one in history.launches if one.begun > t and (not used or one.index <= used[-1].launch)]
+    return Recovery(
+        fault=fault.index,
+        name=fault.name,
+        struck=struck.index if struck is not None else None,
+        incarnation=following.index if following is not None else None,
+        ridden_out=ridden_out,
+        detection_seconds=_since(seen, None if ridden_out else _noticed(history, t, later)),
+        recovery_seconds=_since(seen, back),
+        position=position,
+        resumed_from=resumed,
+        last_valid=last_valid,
+        steps_lost=lost,
+        relaunches=len(launches),
+        restarts=sum(inc.restart > 0 for inc in used),
+    )
+
+
+def _since(start: float, t: float | None) -> float | None:
+    # The fault may be observed a little later than the job reacts to it.
+    return None if t is None else max(0.0, t - start)
+
+
+def _next_step(inc: Incarnation, t: float) -> float | None:
+    return min((step.t for life in inc.ranks.values() for step in life.steps if step.t > t), default=None)
+
+
+def _noticed(history: History, t: float, later: list[Incarnation]) -> float | None:
+    ends = [launch.ended for launch in history.launches if launch.ended is not None and launch.ended >= t]
+    return min([*ends, *(inc.start for inc in later)], default=None)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the table of results shows of a run: the resume after the fault that lost most steps, the longest
+    recovery in seconds, and all relaunches and restarts together. None where it is not known or did not happen."""
+
+    resumed_from: int | None = None
+    last_valid: int | None = None
+    steps_lost: int | None = None
+    recovery_seconds: float | None = None
+    relaunches: int = 0
+    restarts: int = 0
+
+
+class Measured(Protocol):
+    """What `summary` needs of a case."""
+
+    @property
+    def history(self) -> History: ...
+    @property
+    def recoveries(self) -> Sequence[Recovery]: ...
+
+
+def summary(case: Measured) -> Summary:
+    """The summary of a run; of one without an observed fault, empty."""
+    measured = case.recoveries
+    worst = max(measured, key=lambda one: (one.steps_lost is not None, one.steps_lost or 0), default=None)
+    return Summary(
+        resumed_from=worst.resumed_from if worst is not None else None,
+        last_valid=worst.last_valid if worst is not None else None,
+        steps_lost=worst.steps_lost if worst is not None else None,
+        recovery_seconds=max((s for one in measured if (s := one.recovery_seconds) is not None), default=None),
+        relaunches=max(0, len(case.history.launches) - 1),
+        restarts=sum(inc.restart > 0 for inc in case.history.incarnations),
+    )

@@ -1,0 +1,265 @@
+"""`Reference`: what an uninterrupted run does, measured at least twice, and whether the measurements agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from chaoskit.errors import ReferenceFailed, UsageError
+from chaoskit.history import History, Incarnation, Life, Step
+
+ENDS = {
+    "gave-up": "it failed by itself",
+    "deadline": "it made no end before its deadline",
+    "interrupted": "it was interrupted",
+}
+
+
+@dataclass(frozen=True)
+class Parting:
+    """The first place at which two controls differ: step (from 1), rank, and each component (or `loss`) that
+    differs there with both its values."""
+
+    step: int
+    rank: int
+    values: Mapping[str, tuple[str, str]]
+    sentence: str
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """What differs, in the order of the tables."""
+        return tuple(self.values)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The controls and what they say. `path` and `digest` tell where they are kept and of which job they are;
+    `seconds` is how long the longest took. Make it by `Reference.of`."""
+
+    controls: tuple[History, ...]
+    path: str = ""
+    digest: str = ""
+    seconds: float = 0.0
+
+    @classmethod
+    def of(
+        cls, controls: Sequence[History], *, path: str = "", digest: str = "", seconds: float = 0.0
+    ) -> Reference:
+        """The reference that two or more uninterrupted runs give.
+
+        Raises ReferenceFailed for a control that did not finish in one piece (code `reference-failed`) or whose
+        steps were not all seen (`probe-blind`), UsageError for fewer than two.
+        """
+        if len(controls) < 2:
+            raise UsageError(f"Reference: controls must be at least two runs, not {len(controls)}")
+        for number, control in enumerate(controls, start=1):
+            _require_whole(control, f"control {number} of {len(controls)}")
+        return cls(tuple(controls), path, digest, seconds)
+
+    @property
+    def _lives(self) -> Mapping[int, Life]:
+        return self.controls[0].incarnations[0].ranks
+
+    @property
+    def world_size(self) -> int:
+        """The number of ranks."""
+        return self.controls[0].world_size
+
+    @property
+    def steps(self) -> int:
+        """The number of optimizer steps of the whole training, the same on every rank."""
+        return len(self._lives[0].steps)
+
+    def step(self, rank: int, number: int) -> Step | None:
+        """What `rank` did in step `number` (from 1); None for a rank or a step that the reference has not."""
+        life = self._lives.get(rank)
+        return life.steps[number - 1] if life is not None and 1 <= number <= len(life.steps) else None
+
+    @cached_property
+    def _calls(self) -> dict[int, dict[int, int]]:
+        calls: dict[int, dict[int, int]] = {}
+        for rank, life in self._lives.items():
+            for save in life.saves:
+                at = calls.setdefault(save.n, {})
+                at[rank] = at.get(rank, 0) + 1
+        return calls
+
+    @cached_property
+    def saves(self) -> tuple[int, ...]:
+        """The positions past 0 at which any rank saved a checkpoint, ascending.
+
+        Saves of weights alone are exports and do not count, unless the job makes no others.
+        """
+        made = [save for life in self._lives.values() for save in life.saves if save.n > 0]
+        full = [save for save in made if save.full]
+        return tuple(sorted({save.n for save in full or made}))
+
+    def savers(self, position: int) -> tuple[int, ...]:
+        """The ranks that saved at `position`."""
+        return tuple(sorted(self._calls.get(position, ())))
+
+    def save_calls(self, rank: int, position: int) -> int:
+        """How many calls that write checkpoint data `rank` made at `position`."""
+        return self._calls.get(position, {}).get(rank, 0)
+
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        """The positions at which rank 0 began to iterate over a data loader, ascending."""
+        return tuple(sorted({n for n in self._lives[0].epochs if n < self.steps}))
+
+    def middle_of_epoch(self, n: int) -> int:
+        """A step in the middle of epoch `n` (from 1), but none right after a save, where a kill costs nothing.
+
+        Where that epoch is not known: one in the middle between two saves. Always from 2 to the last step.
+        """
+        _require_ordinal("middle_of_epoch", n)
+        starts = [*self.epochs, self.steps]
+        if n < len(starts) and starts[n] - starts[n - 1] > 1:
+            return self._middle(starts[n - 1], starts[n])
+        between = [(a, b) for a, b in zip(self.saves, [*self.saves[1:], self.steps], strict=False) if b - a > 1]
+        # Past the second save there is an older checkpoint to fall back on by mistake.
+        past = between[1:] or between
+        return self._middle(*past[len(past) // 2]) if past else self._middle(0, self.steps)
+
+    def middle_after_save(self, n: int) -> int:
+        """A step in the middle between save `n` (from 1) and the next one or the end; from 2 to the last step.
+
+        Raises UsageError where the reference has no such save.
+        """
+        _require_ordinal("middle_after_save", n)
+        if n > len(self.saves):
+            raise UsageError(f"middle_after_save: there is no save {n}, the job saves {len(self.saves)} times")
+        bounds = [*self.saves, self.steps]
+        return self._middle(bounds[n - 1], bounds[n])
+
+    def _middle(self, low: int, high: int) -> int:
+        """The step nearest to the middle of the positions from `low` to `high` that is not right after a save."""
+        middle = (low + high) // 2 + 1
+        inside = [step for step in range(low + 1, high + 1) if 2 <= step <= self.steps]
+        free = [step for step in inside if step - 1 not in self.saves] or inside
+        return min(free or [min(max(middle, 2), self.steps)], key=lambda step: (abs(step - middle), step))
+
+    @cached_property
+    def parting(self) -> Parting | None:
+        """Where the controls first differ; None where they agree to the bit."""
+        partings = (_part(self.controls[0], other) for other in self.controls[1:])
+        return min((p for p in partings if p is not None), key=lambda p: (p.step, p.rank), default=None)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the controls agree to the bit in every loss and component."""
+        return self.parting is None
+
+    @cached_property
+    def agreeing(self) -> frozenset[str]:
+        """The components in which the controls agree at every step of every rank."""
+        names: set[str] = set()
+        apart: set[str] = set()
+        for rank, life in self._lives.items():
+            for step in life.steps:
+                names.update(step.components)
+                for other in self.controls[1:]:
+                    apart.update(differing(step, _find(other, rank, step.n)))
+        return frozenset(names - apart)
+
+    def records(self) -> Iterator[tuple[int, Step]]:
+        """Every step of the first control with its rank, as `alignment.Index` wants them."""
+        for rank, life in self._lives.items():
+            for step in life.steps:
+                yield rank, step
+
+
+def differing(one: Step, other: Step | None) -> dict[str, tuple[str, str]]:
+    """What differs between two records of a step: each component, and `loss`, with both values."""
+    if other is None:
+        return {"steps": ("taken", "not taken")}
+    names = [*one.components, *(name for name in other.components if name not in one.components)]
+    found = {name: (one.components.get(name, "absent"), other.components.get(name, "absent")) for name in names}
+    if one.losses != other.losses:
+        found["loss"] = (" ".join(one.losses), " ".join(other.losses))
+    return {name: values for name, values in found.items() if values[0] != values[1]}
+
+
+def _find(control: History, rank: int, number: int) -> Step | None:
+    life = control.incarnations[0].ranks.get(rank)
+    return life.steps[number - 1] if life is not None and number <= len(life.steps) else None
+
+
+def _part(one: History, other: History) -> Parting | None:
+    longest = max(len(life.steps) for run in (one, other) for life in run.incarnations[0].ranks.values())
+    for number in range(1, longest + 1):
+        for rank in sorted({*one.ranks, *other.ranks}):
+            first, second = _find(one, rank, number), _find(other, rank, number)
+            if first is None:
+                values = {"steps": ("not taken", "taken")} if second is not None else {}
+            else:
+                values = differing(first, second)
+            if values:
+                alike = sorted(set(first.components) - set(values)) if first is not None else []
+                return Parting(number, rank, values, _explain(number, rank, set(values), alike))
+    return None
+
+
+def _explain(number: int, rank: int, apart: set[str], alike: list[str]) -> str:
+    """One sentence; the guess at the cause is marked as one."""
+    sentence = f"the controls part at step {number}, rank {rank}, in {', '.join(sorted(apart))}"
+    if alike:
+        sentence += f"; {', '.join(alike)} agree"
+    inputs = {name for name in apart if name == "batch" or name.startswith("rng.")}
+    if apart == {"steps"}:
+        return f"{sentence}: one of them took more steps"
+    if number == 1 and "model" in apart and not inputs:
+        return f"{sentence}: the model is probably built before the seed is set"
+    if number == 1 and inputs:
+        cause = "the order of the data is" if inputs == {"batch"} else "the random numbers are"
+        return f"{sentence}: {cause} probably not seeded"
+    if not inputs:
+        return (
+            f"{sentence}: the same inputs gave another result, so an operation is probably not deterministic "
+            "(torch.use_deterministic_algorithms(True) names it)"
+        )
+    return sentence
+
+
+def _require_ordinal(name: str, n: int) -> None:
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise UsageError(f"{name}: n must be a whole number from 1, not {n!r}")
+
+
+def _require_whole(control: History, which: str) -> None:
+    """Raises ReferenceFailed unless the control ran from the first step to the last, seen throughout."""
+    if control.end != "finished":
+        why = ENDS.get(control.end or "", "its record has no end")
+        raise ReferenceFailed(f"{which}, without any fault, did not finish: {why}")
+    if len(control.incarnations) > 1:
+        count = len(control.incarnations) - 1
+        raise ReferenceFailed(f"{which}, without any fault, was restarted {count} times before it finished")
+    if not control.incarnations:
+        raise ReferenceFailed(f"{which}: no rank was seen to start, so nothing was recorded", code="probe-blind")
+    if control.gaps:
+        raise ReferenceFailed(f"{which}: {len(control.gaps)} lines of its record are damaged", code="probe-blind")
+    _require_steps(control.incarnations[0], which)
+
+
+def _require_steps(incarnation: Incarnation, which: str) -> None:
+    counts = {rank: len(life.steps) for rank, life in incarnation.ranks.items()}
+    silent = [rank for rank in range(incarnation.world_size) if rank not in counts]
+    if silent:
+        raise ReferenceFailed(f"{which}: rank {silent[0]} left no record", code="probe-blind")
+    if not any(counts.values()):
+        raise ReferenceFailed(
+            f"{which}: no rank was seen to step an optimizer; a loop that does not use torch.optim can call "
+            "chaoskit.probe.step(...) once a step",
+            code="probe-blind",
+        )
+    if len(set(counts.values())) > 1:
+        each = ", ".join(f"rank {rank} took {count}" for rank, count in counts.items())
+        raise ReferenceFailed(
+            f"{which}: the ranks took unequal numbers of optimizer steps ({each}), so a step of one cannot be "
+            "compared with that of another",
+            code="probe-blind",
+        )
+    for rank, life in incarnation.ranks.items():
+        if [step.n for step in life.steps] != list(range(1, len(life.steps) + 1)):
+            raise ReferenceFailed(f"{which}: steps of rank {rank} are missing in the record", code="probe-blind")

@@ -1,0 +1,150 @@
+"""`Result`: what came of one experiment, in the words that the table, the JSON and JUnit share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from chaoskit.errors import (
+    ChaoskitError,
+    CheckFailed,
+    ExitCode,
+    Inconclusive,
+    MissingCapability,
+    ReferenceFailed,
+    StoreError,
+    UsageError,
+)
+from chaoskit.verdict import Outcome, Verdict, merge
+
+if TYPE_CHECKING:
+    from chaoskit.runner import Run
+
+SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One experiment. `verdict` is pass, fail, inconclusive or skipped; `run` the stored run's directory.
+
+    Positions are numbers of completed steps, None where they were not found. `table` is the alignment, one row
+    for each incarnation and rank; `stacks` what each rank was doing when it hung. `trouble` tells what is no
+    verdict on the job: `usage` for a mistake in the experiment or its options, `internal` for one of chaoskit's.
+    """
+
+    name: str
+    verdict: str
+    codes: tuple[str, ...] = ()
+    resumed_from: int | None = None
+    last_valid: int | None = None
+    steps_lost: int | None = None
+    recovery_seconds: float | None = None
+    run: str | None = None
+    sentences: tuple[str, ...] = ()
+    table: tuple[Mapping[str, Any], ...] = ()
+    stacks: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    nodeid: str = ""
+    trouble: Literal["", "usage", "internal"] = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, every field; workers hand their results to the controller in this form."""
+        told = dict(self.__dict__)
+        told.update(codes=list(self.codes), sentences=list(self.sentences), stacks=dict(self.stacks))
+        told["table"] = [dict(row) for row in self.table]
+        return told
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Result:
+        """The inverse of `to_json`."""
+        tuples = {name: tuple(data[name]) for name in ("codes", "sentences", "table")}
+        return cls(**{**data, **tuples})
+
+
+def of_runs(name: str, runs: Sequence[Run]) -> Result:
+    """What the last judgements of these runs come to together; the figures are those of the run that matters most:
+    the first that failed, else the first that was inconclusive, else the last."""
+    outcomes = [merge(v.outcome for v in run.verdicts) for run in runs]
+    overall = merge(outcomes)
+    telling = runs[outcomes.index(overall)] if overall is not Outcome.PASS and runs else runs[-1] if runs else None
+    verdicts = [verdict for run in runs for verdict in run.verdicts]
+    result = of_verdicts(name, verdicts)
+    if telling is None:
+        return result
+    summary = telling.summary
+    return replace(
+        result,
+        resumed_from=summary.resumed_from,
+        last_valid=summary.last_valid,
+        steps_lost=summary.steps_lost,
+        recovery_seconds=summary.recovery_seconds,
+        run=str(telling.dir),
+    )
+
+
+def of_verdicts(name: str, verdicts: Iterable[Verdict]) -> Result:
+    """The same without figures: the outcome, and codes, sentences and evidence of whatever did not pass."""
+    told = list(verdicts)
+    overall = merge(v.outcome for v in told)
+    # Beside a failure, what could not be decided is noise.
+    telling = [v for v in told if v.outcome is overall and overall is not Outcome.PASS]
+    tables = [v.evidence["table"] for v in telling if v.evidence.get("table")]
+    stacks = [v.evidence["stacks"] for v in telling if v.evidence.get("stacks")]
+    return Result(
+        name,
+        overall.value,
+        codes=tuple(dict.fromkeys(code for v in telling for code in v.codes)),
+        sentences=tuple(dict.fromkeys(v.sentence for v in telling)),
+        table=tuple(tables[0]) if tables else (),
+        stacks={str(rank): str(text) for rank, text in stacks[0].items()} if stacks else {},
+    )
+
+
+def of_error(name: str, error: BaseException, runs: Sequence[Run]) -> Result:
+    """What an experiment came to that ended with this exception; `runs` are those that were judged."""
+    base = of_runs(name, runs) if runs else Result(name, Outcome.INCONCLUSIVE.value)
+    said = str(error).strip() or type(error).__name__
+    match error:
+        case Inconclusive() if not runs:
+            return replace(base, sentences=(said,))
+        case CheckFailed() if runs:
+            return base
+        case ReferenceFailed():
+            return replace(_undecided(base, said), codes=(error.code,), run=error.run or base.run)
+        case MissingCapability():
+            remedy = f"; {error.remedy}" if error.remedy and error.remedy not in said else ""
+            return _undecided(base, said + remedy)
+        case UsageError():
+            return replace(_undecided(base, said), trouble="usage")
+        case StoreError() if error.exit_code is ExitCode.USAGE:
+            return replace(_undecided(base, said), trouble="usage")
+        case ChaoskitError():
+            return replace(_undecided(base, said), trouble="internal")
+        case AssertionError():
+            return replace(base, verdict=Outcome.FAIL.value, sentences=(*base.sentences, said))
+        case _:
+            return replace(_undecided(base, f"{type(error).__name__}: {said}"), trouble="internal")
+
+
+def _undecided(base: Result, sentence: str) -> Result:
+    return replace(base, verdict=Outcome.INCONCLUSIVE.value, codes=(), sentences=(sentence,), table=(), stacks={})
+
+
+def overall(results: Iterable[Result]) -> Outcome:
+    """Fail over inconclusive over pass; where all were skipped, or there were none, inconclusive."""
+    return merge(Outcome(r.verdict) for r in results if r.verdict != SKIPPED)
+
+
+def exit_code(results: Sequence[Result]) -> ExitCode:
+    """What the shell gets: trouble of chaoskit's own before a mistake in usage before the verdicts."""
+    troubles = {r.trouble for r in results}
+    if "internal" in troubles:
+        return ExitCode.INTERNAL
+    if "usage" in troubles:
+        return ExitCode.USAGE
+    return {
+        Outcome.PASS: ExitCode.PASS,
+        Outcome.FAIL: ExitCode.FAIL,
+        Outcome.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+    }[overall(results)]

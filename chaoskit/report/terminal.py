@@ -1,0 +1,172 @@
+"""The results for people: a table of experiments, then why some did not pass and how to repeat them."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from chaoskit.history import COMPONENTS
+from chaoskit.report.results import SKIPPED, Result
+
+STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}
+NARROWEST = 80
+
+
+def console_for(stream: TextIO) -> Console:
+    """A console as wide as the terminal; elsewhere 80 columns, and no colours."""
+    narrow = None if stream.isatty() else int(os.environ.get("COLUMNS") or NARROWEST)
+    console = Console(file=stream, highlight=False, width=narrow)
+    return console if console.width >= NARROWEST else Console(file=stream, highlight=False, width=NARROWEST)
+
+
+def show(results: Sequence[Result], console: Console, *, seconds: float | None = None) -> None:
+    """Everything: the table, the explanations, the total."""
+    if results:
+        console.print(experiments_table(results))
+    for group in _alike(results):
+        console.print()
+        explain(group, console)
+    console.print()
+    console.print(Text(total(results, seconds=seconds), style="bold"), soft_wrap=True)
+
+
+def as_text(results: Sequence[Result], *, width: int = NARROWEST) -> str:
+    """The table alone, without colours."""
+    console = Console(file=io.StringIO(), width=max(width, NARROWEST), color_system=None)
+    console.print(experiments_table(results))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def explanation(result: Result) -> str:
+    """Why one experiment did not pass, as the message of an exception; nothing that holds a path is wrapped."""
+    console = Console(file=io.StringIO(), width=110, color_system=None)
+    _details([result], console)
+    assert isinstance(console.file, io.StringIO)
+    codes = f"{', '.join(result.codes)}: " if result.codes else ""
+    return codes + "\n".join(line.rstrip() for line in console.file.getvalue().strip().splitlines())
+
+
+def experiments_table(results: Iterable[Result]) -> Table:
+    """One row an experiment."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("experiment", overflow="fold", ratio=None)
+    table.add_column("verdict", no_wrap=True)
+    for name in ("resumed\nfrom", "last\nvalid", "steps\nlost", "recovery", "time"):
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    for r in results:
+        table.add_row(
+            Text(r.name),
+            Text(r.verdict, style=STYLES[r.verdict]),
+            _number(r.resumed_from),
+            _number(r.last_valid),
+            _number(r.steps_lost),
+            _seconds(r.recovery_seconds),
+            _seconds(r.seconds),
+        )
+    return table
+
+
+def explain(group: Sequence[Result], console: Console) -> None:
+    """Why these experiments, all alike, did not pass."""
+    first = group[0]
+    head = Text(first.verdict.upper(), style=STYLES[first.verdict])
+    head.append(f" {', '.join(r.name for r in group)}", style="bold")
+    if first.codes:
+        head.append(f": {', '.join(first.codes)}")
+    console.print(head, soft_wrap=True)
+    _details(group, console)
+
+
+def _details(group: Sequence[Result], console: Console) -> None:
+    first = group[0]
+    for sentence in first.sentences:
+        for line in sentence.splitlines():
+            console.print(Text(f"  {line}"), soft_wrap=True)
+    if first.table:
+        console.print(Padding(alignment_table(first.table), (0, 0, 0, 2)))
+    for rank, stack in first.stacks.items():
+        console.print(Text(f"  rank {rank} was here:"), soft_wrap=True)
+        for line in stack.splitlines():
+            console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
+    for result in group:
+        if result.run:
+            path = shorten(result.run)
+            console.print(Text(f"  run     {path}"), soft_wrap=True)
+            console.print(Text(f"  repeat  chaoskit replay {shlex.quote(path)}"), soft_wrap=True)
+
+
+def alignment_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The reference step that each component matches; '!' marks one that is not the step which was due."""
+    seen = {name for row in rows for name in row["cells"]}
+    columns = [name for name in COMPONENTS if name in seen]
+    columns += sorted((name for name in seen if name not in columns), key=_place)
+    columns.sort(key=_place)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    for name in ("life", "rank", "due"):
+        table.add_column(name, justify="right", vertical="bottom")
+    for name in columns:
+        table.add_column(name.replace(".", ".\n"), justify="right", vertical="bottom", overflow="fold")
+    for row in rows:
+        due = row.get("expected")
+        cells = [_cell(row["cells"].get(name), due) for name in columns]
+        table.add_row(str(row["incarnation"]), str(row["rank"]), _number(due), *cells)
+    return table
+
+
+def total(results: Sequence[Result], *, seconds: float | None = None) -> str:
+    """'11 experiments in 93.1 s: 10 passed, 1 failed'."""
+    words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped"}
+    counted = [(word, sum(r.verdict == verdict for r in results)) for verdict, word in words.items()]
+    told = ", ".join(f"{count} {word}" for word, count in counted if count) or "nothing was run"
+    time = f" in {seconds:.1f} s" if seconds is not None else ""
+    return f"{len(results)} experiment{'' if len(results) == 1 else 's'}{time}: {told}"
+
+
+def shorten(path: str) -> str:
+    """Relative to here, for what lies below."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
+
+
+def _alike(results: Sequence[Result]) -> list[list[Result]]:
+    groups: dict[tuple[object, ...], list[Result]] = {}
+    for result in results:
+        if result.verdict != "pass":
+            alone = result.run or bool(result.table)
+            key = (result.verdict, result.codes, result.sentences, result.name if alone else "")
+            groups.setdefault(key, []).append(result)
+    return list(groups.values())
+
+
+def _place(name: str) -> tuple[int, str]:
+    family = name.partition(".")[0]
+    return (COMPONENTS.index(family) if family in COMPONENTS else len(COMPONENTS), name)
+
+
+def _cell(text: object, due: object) -> Text:
+    if text is None:
+        return Text("-", style="dim")
+    if due is None or str(due) in re.findall(r"\d+", str(text)):
+        return Text(str(text))
+    return Text(f"{text}!", style="bold red")
+
+
+def _number(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"

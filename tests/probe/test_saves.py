@@ -1,0 +1,223 @@
+"""Saves and loads as the probe sees them, and the gate in the middle of a save."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+import chaoskit.probe
+from chaoskit.environments.gate import Gate
+from chaoskit.history import History
+
+SITE = Path(chaoskit.probe.__file__).parent / "site"
+HEAD = """
+import os, torch
+out = os.environ["OUT"]
+net = torch.nn.Linear(64, 64); opt = torch.optim.AdamW(net.parameters(), lr=0.1)
+def step():
+    net(torch.ones(3, 64)).sum().backward(); opt.step(); opt.zero_grad()
+"""
+
+
+def test_torch_saves_and_loads_are_events_with_their_position(probed):
+    run = probed(
+        HEAD
+        + """
+step(); step()
+torch.save({"model": net.state_dict(), "optimizer": opt.state_dict()}, out + "/full.pt")
+step()
+with open(out + "/weights.pt", "wb") as f:
+    torch.save(net.state_dict(), f)
+torch.load(out + "/full.pt")
+try:
+    torch.load(out + "/missing.pt")
+except FileNotFoundError:
+    pass
+torch.save(net.state_dict(), out + "/../elsewhere.pt")
+"""
+    )
+    saves, loads = run.life.saves, run.life.loads
+    assert [(Path(s.path).name, s.n, s.full, s.ok) for s in saves] == [
+        ("full.pt", 2, True, True),
+        ("weights.pt", 3, False, True),
+    ], run.output
+    assert all(s.ended is not None and s.ended >= s.begun for s in saves)
+    assert [(Path(load.path).name, load.n, load.ok) for load in loads] == [
+        ("full.pt", 3, True),
+        ("missing.pt", 3, False),
+    ]
+    assert "FileNotFoundError" in loads[1].error
+
+
+@pytest.mark.parametrize("how", ["save", "async_save"])
+def test_distributed_checkpoints_are_one_save_each(probed, how):
+    run = probed(
+        HEAD
+        + f"""
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+step()
+state = {{"model": net.state_dict(), "opt": dict(opt.state_dict()["state"])}}
+future = dcp.{how}(state, checkpoint_id=out + "/step-1")
+if future is not None and hasattr(future, "result"):
+    future.result()
+step()
+dcp.load(state, checkpoint_id=out + "/step-1")
+dist.destroy_process_group()
+"""
+    )
+    assert run.code == 0, run.output
+    (save,) = run.life.saves
+    assert (Path(save.path).name, save.n, save.full, save.ok) == ("step-1", 1, True, True)
+    assert save.ended is not None and save.api == ("dcp.save" if how == "save" else "dcp.async_save")
+    assert [(Path(load.path).name, load.n) for load in run.life.loads] == [("step-1", 2)]
+
+
+def test_safetensors_are_seen(probed):
+    run = probed(
+        HEAD
+        + """
+import safetensors.torch
+step()
+safetensors.torch.save_file(net.state_dict(), out + "/model.safetensors")
+safetensors.torch.load_file(out + "/model.safetensors")
+"""
+    )
+    assert [(s.api, s.full) for s in run.life.saves] == [("safetensors", False)], run.output
+    assert [load.api for load in run.life.loads] == ["safetensors"]
+
+
+class AtGate:
+    """A program that stops at a gate which the test holds."""
+
+    def __init__(self, tmp_path, text):
+        for name in ("events", "logs", "out"):
+            (tmp_path / name).mkdir()
+        self.run_dir, self.out = tmp_path, tmp_path / "out"
+        program = tmp_path / "program.py"
+        program.write_text(textwrap.dedent(text))
+        self.gate = Gate(tmp_path)
+        self.process = subprocess.Popen(
+            [sys.executable, program],
+            env={
+                **os.environ,
+                "PYTHONPATH": str(SITE), "CHAOSKIT_RUN": str(tmp_path), "CHAOSKIT_OUT": str(self.out),
+                "CHAOSKIT_GATED": "1", "OUT": str(self.out), "RANK": "0", "WORLD_SIZE": "1",
+            },
+        )  # fmt: skip
+
+    def until(self, at):
+        """Let the program go on until it arrives at such a place; None if it ends before."""
+        while True:
+            for arrived in self.gate.arrivals():
+                if arrived.at == at:
+                    return arrived
+                self.gate.release(arrived.rank, keep_gating=True)
+            if self.process.poll() is not None:
+                return None
+            time.sleep(0.001)
+
+    @property
+    def life(self):
+        return History.read(self.run_dir).incarnations[0].ranks[0]
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.gate.close()
+
+
+@pytest.fixture
+def at_gate(tmp_path):
+    made = []
+
+    def start(text):
+        made.append(AtGate(tmp_path, text))
+        return made[0]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        'torch.save(net.state_dict(), out + "/file")',
+        'f = open(out + "/file", "wb"); torch.save(net.state_dict(), f); f.close()',
+        'import safetensors.torch; safetensors.torch.save_file(net.state_dict(), out + "/file")',
+    ],
+)
+def test_a_rank_stops_in_the_middle_of_a_save_with_half_of_it_on_disk(at_gate, save):
+    program = at_gate(HEAD + "step()\n" + save + "\nstep()\n")
+    arrived = program.until("save")
+    assert arrived.n == 1 and arrived.call == 1
+    half = (program.out / "file").stat().st_size
+    program.gate.release(0, keep_gating=True)
+    assert program.until("saved").n == 1
+    whole = (program.out / "file").stat().st_size
+    assert 0 < half < whole
+    (save,) = program.life.saves
+    assert save.ended is not None
+
+
+def test_a_rank_killed_in_the_middle_of_a_save_has_not_saved(at_gate):
+    program = at_gate(HEAD + 'step()\ntorch.save(net.state_dict(), out + "/file")\n')
+    assert program.until("save") is not None
+    program.process.send_signal(signal.SIGKILL)
+    program.process.wait()
+    (save,) = program.life.saves
+    assert save.ended is None
+
+
+def test_what_was_saved_in_halves_can_be_loaded(at_gate):
+    program = at_gate(
+        HEAD
+        + """
+step()
+torch.save({"model": net.state_dict()}, out + "/file.pt")
+assert torch.equal(torch.load(out + "/file.pt")["model"]["weight"], net.weight)
+step()
+open(out + "/right", "w").close()
+"""
+    )
+    assert program.until("nothing") is None and (program.out / "right").exists()
+
+
+def test_a_rank_does_what_it_is_ordered_at_the_gate(at_gate):
+    program = at_gate(
+        HEAD
+        + """
+step()
+try:
+    step()
+except torch.OutOfMemoryError as error:
+    open(out + "/caught", "w").write(str(error))
+step()
+"""
+    )
+    assert program.until("step").n == 0
+    program.gate.release(0, keep_gating=True)
+    assert program.until("step").n == 1
+    program.gate.order(0, {"do": "raise", "type": "OutOfMemoryError", "message": "no room"})
+    program.gate.release(0, keep_gating=True)
+    arrived = program.until("step")
+    assert arrived.n == 1 and program.gate.raised(0)  # the step that raised was not taken
+    assert (program.out / "caught").read_text() == "no room"
+    program.gate.order(0, {"do": "exit", "code": 7})
+    program.gate.release(0, keep_gating=True)
+    assert program.process.wait(timeout=20) == 7
+
+
+def test_a_rank_goes_on_alone_when_the_harness_is_gone(at_gate):
+    program = at_gate(HEAD + "step()\nstep()\nopen(out + '/done', 'w').close()\n")
+    assert program.until("step") is not None
+    program.gate.close()
+    assert program.process.wait(timeout=30) == 0 and (program.out / "done").exists()
+    assert len(program.life.steps) == 2

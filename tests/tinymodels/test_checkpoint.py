@@ -1,0 +1,157 @@
+"""What was saved is what is loaded, or it is refused, by name and with the reason."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tinymodels.checkpoint import Checkpoints, Invalid, Refused, read_tensors
+from tinymodels.world import World
+
+ALONE = World(0, 1, torch.device("cpu"))
+
+
+class Paper(Checkpoints):
+    """Checkpoints of paper: everything but the tensors is real."""
+
+    def write(self, state, folder):
+        (folder / "sharded").mkdir()
+        (folder / "sharded" / "__0_0.distcp").write_bytes(bytes(range(200)))
+        (folder / "shared.pt").write_bytes(b"shared " * 9)
+        (folder / "rank-00000.pt").write_bytes(b"local " * 9)
+
+
+@pytest.fixture
+def paper(tmp_path, monkeypatch):
+    monkeypatch.setattr(World, "barrier", lambda self: None)
+    monkeypatch.setattr(World, "agree", lambda self, decision: decision)
+    return Paper(tmp_path / "checkpoints", ALONE, keep=3, about={"seed": 1})
+
+
+def truncate(path):
+    file = path / "sharded" / "__0_0.distcp"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def flip(path, name="shared.pt", bit=77):
+    content = bytearray((path / name).read_bytes())
+    content[bit // 8 % len(content)] ^= 1 << bit % 8
+    (path / name).write_bytes(content)
+
+
+def lie(path):
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["world_size"] = 8
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+def rename(path):
+    older = path.with_name("step-00000001")
+    shutil.copytree(older, path, dirs_exist_ok=True)
+
+
+DAMAGES = {
+    "truncated": (truncate, "sharded/__0_0.distcp has 199 bytes instead of 200"),
+    "bit-flipped": (flip, "shared.pt does not match its checksum"),
+    "file missing": (lambda p: (p / "rank-00000.pt").unlink(), "rank-00000.pt is missing"),
+    "no manifest": (lambda p: (p / "manifest.json").unlink(), "manifest.json is missing"),
+    "empty manifest": (
+        lambda p: (p / "manifest.json").write_bytes(b""),
+        "manifest.json is not readable",
+    ),
+    "edited manifest": (lie, "manifest.json does not match its own checksum"),
+    "another step's": (rename, "its manifest is that of step 1"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_refused_and_the_older_one_taken(paper, damage, capsys):
+    act, reason = DAMAGES[damage]
+    paper.save(1, None)
+    paper.save(2, None)
+    act(paper.path(2))
+    with pytest.raises(Invalid, match=reason):
+        paper.validate(paper.path(2))
+    assert paper.newest_valid() == paper.path(1)
+    assert capsys.readouterr().out == f"refused step-00000002: {reason}\n"
+
+
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(0, 3), st.integers(0, 2000))
+def test_any_flipped_bit_is_found(paper, which, bit):
+    shutil.rmtree(paper.folder, ignore_errors=True)
+    paper.save(5, None)
+    names = sorted(p for p in paper.path(5).rglob("*") if p.is_file())
+    flip(paper.path(5), names[which].relative_to(paper.path(5)), bit)
+    with pytest.raises(Invalid):
+        paper.validate(paper.path(5))
+
+
+def test_no_checkpoint_is_no_error(paper):
+    assert paper.newest_valid() is None
+
+
+def test_none_valid_stops(paper):
+    paper.save(1, None)
+    flip(paper.path(1))
+    with pytest.raises(Refused, match=r"none of the 1 checkpoints in .* is valid"):
+        paper.newest_valid()
+
+
+def test_another_world_size_is_refused_by_both_names(paper):
+    paper.save(1, None)
+    paper.world = World(0, 4, torch.device("cpu"))
+    told = "saved by a world size of 1, this run has a world size of 4"
+    with pytest.raises(Refused, match=told):
+        paper.newest_valid()
+
+
+def test_another_configuration_is_refused(paper):
+    paper.save(1, None)
+    paper.about = {"seed": 2}
+    with pytest.raises(Refused, match="another configuration: seed was 1, is 2"):
+        paper.newest_valid()
+
+
+def test_pruned_by_number_across_a_power_of_ten(paper):
+    for step in (99_999_980, 99_999_990, 100_000_000, 100_000_010):  # names of 8 and of 9 digits
+        paper.save(step, None)
+    assert [int(p.name[5:]) for p in paper.newest_first()] == [100_000_010, 100_000_000, 99_999_990]
+
+
+def test_pruning_spares_what_was_just_published(paper):
+    """A refused newer checkpoint must not push the good ones out."""
+    paper.keep = 1
+    paper.save(10, None)
+    paper.save(40, None)
+    paper.save(20, None)
+    assert [p.name for p in paper.newest_first()] == ["step-00000040", "step-00000020"]
+
+
+def test_saving_over_a_refused_checkpoint_replaces_it(paper):
+    paper.save(1, None)
+    flip(paper.path(1))
+    paper.save(1, None)
+    assert paper.newest_valid() == paper.path(1)
+
+
+def test_left_overs_of_a_crashed_save_are_no_checkpoints_and_go(paper, monkeypatch):
+    paper.save(1, None)
+    monkeypatch.setattr(paper, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        paper.save(2, None)
+    assert sorted(p.name for p in paper.folder.iterdir()) == [".tmp-step-00000002", "step-00000001"]
+    assert paper.newest_valid() == paper.path(1)
+    assert [p.name for p in paper.folder.iterdir()] == ["step-00000001"]
+
+
+def test_loading_never_unpickles_code(tmp_path):
+    torch.save({"a": Path("anything but numbers")}, tmp_path / "bad.pt")
+    with pytest.raises(Exception, match="Weights only load failed"):
+        read_tensors(tmp_path / "bad.pt")

@@ -1,0 +1,49 @@
+"""Bad flags are told in one clear line, before torch is even imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tinymodels.config import parse
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--batch", "0"], "argument --batch: 0 is not between 1 and inf"),
+        (["--dropout", "1.5"], "argument --dropout: 1.5 is not between 0.0 and 1.0"),
+        (["--steps", "many"], "unrecognized arguments: --steps many"),
+        (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
+        (["--width", "33"], "--width 33 cannot be divided among --heads 2"),
+        (["--text", "/nowhere.txt"], "--text /nowhere.txt is not a file"),
+        (["--model", "rnn"], "argument --model: invalid choice: 'rnn'"),
+    ],
+)
+def test_bad_flag(flags, told, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        parse(["--out", str(tmp_path), *flags])
+    assert stop.value.code == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith(f"tinymodels.train: error: {told}")
+
+
+def test_out_that_is_a_file(tmp_path, capsys):
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(SystemExit):
+        parse(["--out", str(tmp_path / "taken" / "run")])
+    assert "is in the way" in capsys.readouterr().err
+
+
+def test_config_needs_no_torch(tmp_path):
+    argv = ["--out", str(tmp_path)]
+    code = f"import sys; from tinymodels.config import parse; parse({argv}); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_what_may_change_between_launches(tmp_path):
+    one = parse(["--out", str(tmp_path), "--keep", "1", "--workers", "2"])
+    two = parse(["--out", str(tmp_path / "moved"), "--save-every", "3"])
+    assert one.trajectory() == two.trajectory()
+    assert one.trajectory() != parse(["--out", str(tmp_path), "--seed", "7"]).trajectory()

@@ -1,0 +1,138 @@
+"""What a run is: every choice in one frozen record, and the command line that fills it.
+
+This file imports no torch, so that `--help` and a mistyped flag answer at once.
+"""
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+# Choices that may differ between the run that saved a checkpoint and the one that resumes from
+# it. All others shape the trajectory: changed half-way, "exact resume" would mean nothing.
+# (A text may move: what is compared is a digest of its tokens.)
+FREE_TO_CHANGE = frozenset(
+    (
+        *("out", "text", "workers", "timeout"),
+        *("save_every", "keep", "stop_after", "log_every", "log_hex"),
+    )
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Every choice of a run. The defaults make a run of some sixty steps on two ranks."""
+
+    out: Path
+
+    model: str = "gpt"
+    layers: int = 2
+    heads: int = 2
+    width: int = 32
+    context: int = 32
+    dropout: float = 0.1
+
+    text: Path | None = None
+    samples: int = 617  # on two ranks: 39 micro-batches, the last one partial and uneven
+    batch: int = 8
+    accumulate: int = 2
+    epochs: int = 3
+    noise: float = 0.0
+    workers: int = 0
+
+    lr: float = 3e-3
+    warmup: int = 10
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    ema_decay: float = 0.98
+    amp: bool = False
+
+    parallel: str = "ddp"
+    device: str = "auto"
+    timeout: float = 120.0
+    seed: int = 1234
+
+    save_every: int = 10
+    keep: int = 3
+    stop_after: int | None = None
+    log_every: int = 1
+    log_hex: bool = False
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.out / "checkpoints"
+
+    def trajectory(self) -> dict[str, Any]:
+        """The choices that a resumed run must share with the run that it continues."""
+        return {k: v for k, v in asdict(self).items() if k not in FREE_TO_CHANGE}
+
+
+def parse(argv: Sequence[str] | None = None) -> Config:
+    """Read the command line; whatever is wrong with it is told in one line (exit code 2)."""
+    parser = argparse.ArgumentParser(
+        prog="tinymodels.train",
+        description="Train a tiny language model. Started again with the same --out, it resumes.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+
+    def number(kind: type, low: float, high: float = float("inf")) -> Any:
+        def convert(text: str) -> Any:
+            value = kind(text)
+            if not low <= value <= high:
+                raise argparse.ArgumentTypeError(f"{text} is not between {low} and {high}")
+            return value
+
+        convert.__name__ = kind.__name__  # argparse names the type in "invalid int value"
+        return convert
+
+    count, natural = number(int, 1), number(int, 0)
+    fraction, positive = number(float, 0.0, 1.0), number(float, 1e-12)
+
+    def add(flag: str, kind: Any, text: str, **more: Any) -> None:
+        default = getattr(Config, flag.removeprefix("--").replace("-", "_"))
+        parser.add_argument(flag, type=kind, default=default, help=text, **more)
+
+    def switch(flag: str, text: str) -> None:
+        parser.add_argument(flag, action="store_true", help=text)
+
+    parser.add_argument("--out", type=Path, required=True, help="where the run lives")
+    add("--model", str, "which model", choices=("gpt", "mlp"))
+    add("--layers", count, "how many blocks")
+    add("--heads", count, "attention heads (gpt)")
+    add("--width", count, "width of the residual stream")
+    add("--context", count, "tokens a sample")
+    add("--dropout", fraction, "dropout probability")
+    add("--text", Path, "a text file to learn, byte by byte; without it, a synthetic language")
+    add("--samples", count, "how many samples of the synthetic language")
+    add("--batch", count, "samples a rank and micro-batch")
+    add("--accumulate", count, "micro-batches an optimizer step")
+    add("--epochs", count, "passes over the data")
+    add("--noise", fraction, "share of input tokens replaced at random (draws from random, numpy)")
+    add("--workers", natural, "data loader processes a rank")
+    add("--lr", positive, "peak learning rate")
+    add("--warmup", natural, "steps of linear warm-up")
+    add("--weight-decay", number(float, 0.0), "AdamW's weight decay, for matrices only")
+    add("--clip", positive, "largest gradient norm")
+    add("--ema-decay", fraction, "decay of the moving average of the weights")
+    switch("--amp", "float16 autocast with a gradient scaler")
+    add("--parallel", str, "how the ranks share the work", choices=("ddp", "fsdp"))
+    add("--device", str, "where to compute", choices=("auto", "cpu", "cuda"))
+    add("--timeout", positive, "seconds a collective may take before the rank gives up")
+    add("--seed", natural, "seed of everything")
+    add("--save-every", count, "optimizer steps between checkpoints")
+    add("--keep", count, "how many checkpoints to keep")
+    add("--stop-after", count, "leave after this step without saving: rehearse a crash")
+    add("--log-every", count, "optimizer steps between log lines")
+    switch("--log-hex", "print losses also as exact hexadecimal floats")
+
+    config = Config(**vars(parser.parse_args(argv)))
+    if config.model == "gpt" and config.width % config.heads:
+        parser.error(f"--width {config.width} cannot be divided among --heads {config.heads}")
+    if config.text is not None and not config.text.is_file():
+        parser.error(f"--text {config.text} is not a file")
+    existing = next((p for p in (config.out, *config.out.absolute().parents) if p.exists()), None)
+    if existing is not None and not (existing.is_dir() and os.access(existing, os.W_OK)):
+        parser.error(f"--out {config.out} cannot be written: {existing} is in the way")
+    return config

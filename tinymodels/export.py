@@ -1,0 +1,25 @@
+"""The model, for others: one safetensors file, whole, whatever the run was sharded into."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+from tinymodels.world import World
+
+
+def export(model: nn.Module, path: Path, world: World) -> None:
+    """Gather the full weights (all ranks take part) and let rank 0 write them, all or nothing."""
+    whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    tensors: dict[str, Any] = get_model_state_dict(model, options=whole)
+    if world.leads:
+        from safetensors.torch import save_file
+
+        temporary = path.with_name(f".tmp-{path.name}")
+        save_file({k: v.contiguous() for k, v in tensors.items()}, temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    world.barrier()

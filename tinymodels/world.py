@@ -1,0 +1,83 @@
+"""The ranks that train together: who we are, how many, and how to agree on something."""
+
+import gc
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+@dataclass(frozen=True)
+class World:
+    """This process's place among the ranks. A world of one is a world too: no special cases."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @classmethod
+    def join(cls, device: str = "auto", timeout: float = 120.0) -> "World":
+        """Join the process group that torchrun described, or found a world of one."""
+        rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        place = int(os.environ.get("LOCAL_RANK", "0"))
+        neighbours = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        if device == "auto":
+            enough = torch.cuda.is_available() and torch.cuda.device_count() >= neighbours
+            device = "cuda" if enough else "cpu"
+
+        if device == "cuda":
+            here = torch.device("cuda", place)
+            torch.cuda.set_device(here)
+            # Tensors travel over nccl; small Python objects can stay on the CPU.
+            backend = "cpu:gloo,cuda:nccl"
+        else:
+            here, backend = torch.device("cpu"), "gloo"
+
+        # A dead or frozen peer must become an error here, not an endless wait.
+        limit = timedelta(seconds=timeout)
+        if "RANK" in os.environ:
+            dist.init_process_group(backend, timeout=limit)
+        else:
+            store = dist.HashStore()
+            dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=limit)
+        return cls(rank, size, here)
+
+    @property
+    def leads(self) -> bool:
+        """Is this the rank that speaks, decides and publishes?"""
+        return self.rank == 0
+
+    def barrier(self) -> None:
+        """Wait for every rank."""
+        dist.barrier()
+
+    def agree(self, decision: Any) -> Any:
+        """Everyone takes rank 0's decision, whatever they think themselves."""
+        box = [decision]
+        dist.broadcast_object_list(box, src=0, device=torch.device("cpu"))
+        return box[0]
+
+    def total(self, value: torch.Tensor) -> float:
+        """The sum of a number over the ranks."""
+        value = value.detach().to("cpu", torch.float64)
+        dist.all_reduce(value)
+        return float(value)
+
+    def say(self, line: str) -> None:
+        """One line, said once."""
+        if self.leads:
+            print(line, flush=True)
+
+    def leave(self) -> None:
+        """Part in good order; the last act of a rank.
+
+        DDP keeps the group alive, reference cycles keep DDP alive, and threads of a living group
+        may still hold tensors. One that lets go of them while the interpreter shuts down aborts
+        the process ("terminate called without an active exception"): a good run, a bad exit code.
+        So collect the cycles, then end the group, then wait for its threads, in this order.
+        """
+        gc.collect()
+        dist.destroy_process_group()
