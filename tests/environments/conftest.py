@@ -1,0 +1,47 @@
+"""A place for one run, whose processes must all be gone in the end."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoskit.environments import processes, scratch
+from chaoskit.environments.environment import Place
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    """Wait until something holds; fails after 10 seconds."""
+
+    def wait(condition: Callable[[], object], *, timeout: float = 10.0) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < deadline, "it never came to hold"
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def run_id() -> Iterator[str]:
+    """Names a run; no process and no directory of it may be left."""
+    made = f"test-{uuid.uuid4().hex[:8]}"
+    yield made
+    left = processes.end_marked(made)
+    directory = scratch.path(made).exists()
+    shutil.rmtree(scratch.path(made), ignore_errors=True)
+    assert (left, directory) == ([], False)
+
+
+@pytest.fixture
+def place(tmp_path: Path, run_id: str) -> Place:
+    """Where a gated run may happen."""
+    run_dir = tmp_path / "run"
+    for name in ("events", "out"):
+        (run_dir / name).mkdir(parents=True)
+    return Place(run_dir=run_dir, out=run_dir / "out", cwd=tmp_path, run_id=run_id, gated=True)

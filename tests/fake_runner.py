@@ -1,0 +1,80 @@
+"""A conftest.py for tests of the plugin and the command line: `chaoskit.runner` runs nothing.
+
+The name of the job's script says what happens; a check is the verdict that it will come to.
+"""
+
+import os
+import signal
+import sys
+import types
+
+from chaoskit.errors import (
+    CheckFailed,
+    ExitCode,
+    Inconclusive,
+    MissingCapability,
+    ReferenceFailed,
+    StoreError,
+    UsageError,
+)
+from chaoskit.verdict import Outcome, merge
+
+
+class Summary:
+    resumed_from, last_valid, steps_lost, recovery_seconds = 20, 30, 5, 2.5
+
+
+class Run:
+    summary = Summary()
+    verdicts = ()
+
+    def __init__(self, run_dir):
+        self.dir = run_dir
+
+    def judge(self, *checks):
+        self.verdicts = checks
+        return checks
+
+    def verify(self, *checks):
+        __tracebackhide__ = True
+        self.judge(*checks)
+        outcome = merge(verdict.outcome for verdict in checks)
+        if outcome is Outcome.FAIL:
+            raise CheckFailed("not shown", verdicts=checks, run=str(self.dir))
+        if outcome is Outcome.INCONCLUSIVE:
+            raise Inconclusive("not shown", verdicts=checks, run=str(self.dir))
+        return checks
+
+
+class Runner:
+    calls = 0
+
+    def __init__(self, store, *, environment, experiment, progress, **options):
+        self.store, self.progress, self.options = store, progress, options
+        self.told = {"environment": environment, "experiment": experiment, **options}
+
+    def reference(self, job):
+        return self.told
+
+    def run(self, job, *faults):
+        type(self).calls += 1
+        self.progress.phase("launch 0")
+        script = job.script or job.command[-1]
+        if script == "crash.py":
+            raise ReferenceFailed(f"it says: ZeroDivisionError ({self.calls})", run="/stored/control")
+        if script == "lacking.py":
+            raise MissingCapability("it needs CanFly", capability="CanFly", remedy="grow wings")
+        if script == "misused.py":
+            raise UsageError("there is no rank 7 in a job of 2")
+        if script == "full.py":
+            raise StoreError("the disk is full", exit_code=ExitCode.INTERNAL)
+        if script == "broken.py":
+            raise ZeroDivisionError("of chaoskit's own")
+        if script == "stopped.py":
+            os.kill(os.getpid(), signal.SIGINT)
+        return Run(self.store.new_run(job={"script": script}))
+
+
+module = types.ModuleType("chaoskit.runner")
+module.Runner = Runner
+sys.modules["chaoskit.runner"] = module

@@ -1,0 +1,55 @@
+"""Commands that misbehave, started with a keeper."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoskit.environments import processes
+from chaoskit.launch.cold import ColdLaunch, ColdLauncher
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    """Wait until something holds; fails after 10 seconds."""
+
+    def wait(condition: Callable[[], object], *, timeout: float = 10.0) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < deadline, "it never came to hold"
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
+def run_id() -> Iterator[str]:
+    """Marks every process of the test; none may be left."""
+    made = f"test-{uuid.uuid4().hex[:8]}"
+    yield made
+    left = processes.end_marked(made)
+    assert not left, f"left behind: {left}"
+
+
+@pytest.fixture
+def start(tmp_path: Path, run_id: str) -> Iterator[Callable[..., ColdLaunch]]:
+    """Start Python code as a job in `tmp_path`, its output in `log`."""
+    launches: list[ColdLaunch] = []
+
+    def begin(code: str, *, grace: float = 1.0, **env: str) -> ColdLaunch:
+        command = [sys.executable, "-I", "-S", "-c", code]
+        env = {"PATH": os.environ["PATH"], "CHAOSKIT_ID": run_id, **env}
+        log = tmp_path / "log"
+        launcher = ColdLauncher(grace=grace)
+        launches.append(launcher.start(command, env=env, cwd=tmp_path, log=log, tmp=None, run_id=run_id))
+        return launches[-1]
+
+    yield begin
+    for launch in launches:
+        launch.close()

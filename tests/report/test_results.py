@@ -1,0 +1,170 @@
+"""Results: how verdicts and errors become one line, what all of them come to, and what JSON says of it."""
+
+import io
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from rich.console import Console
+
+from chaoskit.errors import (
+    ChaoskitError,
+    ExitCode,
+    Inconclusive,
+    MissingCapability,
+    ReferenceFailed,
+    StoreError,
+    UsageError,
+)
+from chaoskit.report import json_report, results, terminal
+from chaoskit.report.results import Result
+from chaoskit.verdict import failed, inconclusive, passed
+
+GOOD = passed("completed", "The job ended.")
+TABLE = [
+    {"incarnation": 1, "rank": r, "cells": {"model": "40", "batch": "14, 40", "rng.torch": "0"}, "expected": 40}
+    for r in range(2)
+]
+BAD = failed("state_restored", "The RNG was not restored.", "rng-not-restored", table=TABLE)
+OPEN = inconclusive("matches_reference", "Not seen.", "fault-not-observed")
+
+
+@dataclass
+class Summary:
+    resumed_from: int | None = 20
+    last_valid: int | None = 30
+    steps_lost: int | None = 5
+    recovery_seconds: float | None = 2.5
+
+
+@dataclass
+class Run:
+    verdicts: tuple
+    dir: str = "/store/runs/1"
+    summary: Summary = field(default_factory=Summary)
+
+
+def shown(found, width=80, **options):
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    terminal.show(found, console, **options)
+    return console.file.getvalue()
+
+
+def test_a_result_survives_json():
+    result = results.of_runs("x", [Run((GOOD, BAD))])
+    assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
+
+
+def test_a_fail_hides_what_was_inconclusive():
+    result = results.of_verdicts("x", [GOOD, OPEN, BAD])
+    assert (result.verdict, result.codes) == ("fail", ("rng-not-restored",))
+    assert result.sentences == ("The RNG was not restored.",)
+    assert len(result.table) == 2
+
+
+def test_the_figures_are_those_of_the_run_that_failed():
+    runs = [Run((GOOD,), "/a"), Run((BAD,), "/b", Summary(resumed_from=1)), Run((GOOD,), "/c")]
+    result = results.of_runs("x", runs)
+    assert (result.run, result.resumed_from) == ("/b", 1)
+    assert results.of_runs("x", runs[::2]).run == "/c"
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "trouble", "code"),
+    [
+        (AssertionError("assert 5 < 3"), "fail", "", ()),
+        (Inconclusive("no check was applied"), "inconclusive", "", ()),
+        (ReferenceFailed("it crashed", code="probe-blind"), "inconclusive", "", ("probe-blind",)),
+        (MissingCapability("it needs", capability="C", remedy="do that"), "inconclusive", "", ()),
+        (UsageError("no such rank"), "inconclusive", "usage", ()),
+        (StoreError("not ours"), "inconclusive", "usage", ()),
+        (StoreError("disk full", exit_code=ExitCode.INTERNAL), "inconclusive", "internal", ()),
+        (ChaoskitError("odd"), "inconclusive", "internal", ()),
+        (KeyError("odd"), "inconclusive", "internal", ()),
+    ],
+)
+def test_errors(error, verdict, trouble, code):
+    result = results.of_error("x", error, [])
+    assert (result.verdict, result.trouble, result.codes) == (verdict, trouble, code)
+    assert str(error).strip() in result.sentences[0]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "overall", "code"),
+    [
+        ("pass pass", "pass", 0),
+        ("pass skipped", "pass", 0),
+        ("pass inconclusive", "inconclusive", 3),
+        ("inconclusive fail pass", "fail", 1),
+        ("skipped", "inconclusive", 3),
+        ("", "inconclusive", 3),
+    ],
+)
+def test_overall(verdicts, overall, code):
+    found = [Result(f"x{i}", verdict) for i, verdict in enumerate(verdicts.split())]
+    assert json_report.document(found)["verdict"] == overall
+    assert results.exit_code(found) == code
+
+
+def test_trouble_goes_before_verdicts():
+    assert results.exit_code([Result("x", "fail"), Result("y", "inconclusive", trouble="usage")]) == 2
+    assert results.exit_code([Result("x", "fail"), Result("y", "inconclusive", trouble="internal")]) == 4
+
+
+def test_schema_1_of_the_json():
+    document = json_report.document([results.of_runs("x", [Run((GOOD,))]), Result("y", "skipped")])
+    assert list(document) == ["schema", "verdict", "experiments"]
+    assert document["schema"] == 1
+    promised = ["name", "verdict", "codes", "resumed_from", "last_valid", "steps_lost", "recovery_seconds", "run"]
+    first, second = document["experiments"]
+    assert list(first)[:8] == list(second)[:8] == promised
+    assert [first[key] for key in promised] == ["x", "pass", [], 20, 30, 5, 2.5, "/store/runs/1"]
+    assert [second[key] for key in promised] == ["y", "skipped", [], None, None, None, None, None]
+
+
+def test_the_table_fits_80_columns():
+    found = [Result("before_first_collective", "inconclusive", (), 1000, 1000, 1000, 100.25, seconds=1000.0)]
+    lines = shown(found, seconds=12.34).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "1000.0 s" in lines[2]
+    assert "1 experiment in 12.3 s: 1 inconclusive" in lines
+
+
+def test_a_fail_says_why_and_how_to_repeat_it_and_wraps_no_path():
+    run = "/a/" + "very-long-name/" * 12 + "runs/1"
+    said = shown([results.of_runs("lost [rank]", [Run((GOOD, BAD), run)])])
+    assert "FAIL lost [rank]: rng-not-restored" in said
+    assert f"  run     {run}\n" in said
+    assert f"  repeat  chaoskit replay {run}\n" in said
+    rows = [line.split() for line in said.splitlines() if line.strip().startswith("1 ")]
+    assert rows[0] == ["1", "0", "40", "40", "0!", "14,", "40"]
+
+
+def test_a_wide_alignment_fits_80_columns():
+    names = "model buffers optimizer lr scaler ema rng.python rng.numpy rng.torch batch".split()
+    rows = [{"incarnation": 1, "rank": 0, "cells": dict.fromkeys(names, "none"), "expected": 40}]
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(terminal.alignment_table(rows))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split() == ["1", "0", "40", *["none!"] * 10]
+
+
+def test_alike_failures_are_explained_once():
+    found = [Result(name, "inconclusive", ("reference-failed",), sentences=("It crashed.",)) for name in "abc"]
+    said = shown(found)
+    assert said.count("It crashed.") == 1
+    assert "INCONCLUSIVE a, b, c: reference-failed" in said
+
+
+def test_a_reference_that_failed_is_explained_once_and_not_to_be_replayed():
+    error = ReferenceFailed("Crashed:\n  Error", run="/references/x/control-0")
+    said = shown([results.of_error(name, error, []) for name in "ab"])
+    told = ["INCONCLUSIVE a, b: reference-failed", "  Crashed:", "    Error", "  run     /references/x/control-0", ""]
+    assert "\n".join(told) in said
+    assert "replay" not in said
+
+
+def test_stacks_of_a_hang_are_shown():
+    hang = failed("completed", "It hung.", "hang", stacks={"0": "train.py:12 in step"})
+    assert "rank 0 was here:\n    train.py:12 in step" in shown([results.of_verdicts("x", [hang])])

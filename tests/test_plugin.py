@@ -1,0 +1,231 @@
+"""The plugin, by running pytest inside pytest on tests whose runner is a fake."""
+
+import json
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+# Imported here once: pytest inside pytest forgets what it imported itself.
+import chaoskit.environments.sweep
+import chaoskit.report.json_report
+import chaoskit.report.terminal  # noqa: F401
+
+FAKE = (Path(__file__).parent / "fake_runner.py").read_text()
+HEAD = """
+from chaoskit import Job
+from chaoskit.verdict import passed, failed, inconclusive
+
+good = passed("completed", "The job ended with its last step.")
+bad = failed(
+    "state_restored", "The random streams were not restored.", "rng-not-restored",
+    table=[{"incarnation": 1, "rank": 0, "cells": {"model": "40", "rng.torch": "0"}, "expected": 40}],
+)
+open_ = inconclusive("matches_reference", "The fault was never seen.", "fault-not-observed")
+
+def job(script="train.py"):
+    return Job(script, ["--out", "{out}"])
+"""
+
+
+@pytest.fixture
+def suite(pytester, monkeypatch):
+    """Call it with the text of a test module, and it answers with what pytest made of it."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    pytester.makeconftest(FAKE)
+
+    def run(text, *args, subprocess=False):
+        pytester.makepyfile(test_suite=HEAD + text)
+        start = pytester.runpytest_subprocess if subprocess else pytester.runpytest_inprocess
+        return start("-p", "no:hypothesispytest", *args)
+
+    return run
+
+
+def results(path):
+    return {entry["name"]: entry for entry in json.loads(Path(path).read_text())["experiments"]}
+
+
+def test_a_pass_is_a_row_of_the_table(suite):
+    done = suite("def test_lost_rank(chaos): chaos.run(job()).verify(good)", "--chaos-json", "r.json")
+    done.assert_outcomes(passed=1)
+    done.stdout.re_match_lines([r"=+ chaoskit =+", r"experiment +verdict", r"lost_rank +pass +20 +30 +5 +2.5 s"])
+    entry = results("r.json")["lost_rank"]
+    assert (entry["verdict"], entry["resumed_from"], entry["codes"]) == ("pass", 20, [])
+
+
+def test_a_fail_shows_what_was_found_and_no_way_through_chaoskit(suite):
+    done = suite("def test_lost_rank(chaos):\n    chaos.run(job()).verify(good, bad)", "--chaos-json", "r.json")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "*CheckFailed: rng-not-restored: The random streams were not restored.",
+            "E*life rank due model *torch",
+            "E*1*0*40*40*0!",
+            "E*run *.chaoskit/runs/*",
+            "E*repeat *chaoskit replay *.chaoskit/runs/*",
+            "FAILED *CheckFailed: rng-not-r*",
+        ]
+    )
+    done.stdout.no_fnmatch_line("*not shown*")
+    done.stdout.no_fnmatch_line("*plugin.py*")
+    entry = results("r.json")["lost_rank"]
+    assert entry["codes"] == ["rng-not-restored"]
+    assert Path(entry["run"]).is_dir()
+
+
+def test_inconclusive_fails_with_its_reason(suite):
+    done = suite("def test_x(chaos): chaos.run(job()).verify(good, open_)", "--chaos-json", "r.json")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*Inconclusive: fault-not-observed: The fault was never seen.*"])
+    assert json.loads(Path("r.json").read_text())["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize("body", ["pass", "chaos.run(job())", "chaos.reference(job())"])
+def test_no_check_is_no_pass(suite, body):
+    done = suite(f"def test_x(chaos): {body}")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*Inconclusive: no check was applied*"])
+
+
+def test_a_test_that_expects_a_fail_passes(suite):
+    done = suite(
+        "def test_x(chaos): assert chaos.run(job()).judge(bad)[0].codes == ('rng-not-restored',)",
+        "--chaos-json",
+        "r.json",
+    )
+    done.assert_outcomes(passed=1)
+    assert results("r.json")["x"]["verdict"] == "pass"
+
+
+def test_an_assertion_of_the_users_own_is_a_fail(suite):
+    done = suite(
+        "def test_x(chaos):\n    run = chaos.run(job()); run.verify(good)\n    assert run.summary.steps_lost < 3",
+        "--chaos-json",
+        "r.json",
+    )
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*assert 5 < 3*"])
+    assert results("r.json")["x"]["verdict"] == "fail"
+
+
+def test_a_missing_capability_skips_and_says_how_to_get_it(suite):
+    done = suite("def test_x(chaos): chaos.run(job('lacking.py'))", "-rs", "--chaos-json", "r.json")
+    done.assert_outcomes(skipped=1)
+    done.stdout.fnmatch_lines(["*SKIPPED*test_suite.py*it needs CanFly; grow wings*"])
+    assert json.loads(Path("r.json").read_text())["verdict"] == "inconclusive"
+
+
+def test_a_missing_capability_is_an_error_when_required(suite):
+    done = suite("def test_x(chaos): chaos.run(job('lacking.py'))", "--chaos-require")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*MissingCapability: it needs CanFly*"])
+
+
+def test_a_failed_reference_is_inconclusive_and_not_tried_again(suite):
+    done = suite(
+        "def test_x(chaos): chaos.run(job('crash.py'))\ndef test_y(chaos): chaos.run(job('crash.py'))",
+        "--chaos-json",
+        "r.json",
+    )
+    done.assert_outcomes(failed=2)
+    for name in "xy":
+        entry = results("r.json")[name]
+        assert (entry["verdict"], entry["codes"]) == ("inconclusive", ["reference-failed"])
+        assert entry["sentences"] == ["it says: ZeroDivisionError (1)"]
+    done.stdout.fnmatch_lines(["*ReferenceFailed: reference-failed: it says: ZeroDivisionError (1)"])
+
+
+def test_a_mistake_in_the_test_is_told_clearly(suite):
+    done = suite("def test_x(chaos): chaos.run(job('misused.py'))")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*UsageError: there is no rank 7 in a job of 2"])
+    done.stdout.no_fnmatch_line("*runner.py*")
+
+
+def test_the_job_of_the_option(suite):
+    text = (
+        "def test_x(chaos, job):\n"
+        "    assert job.command == ('torchrun', 'train.py', '--out', '{out}')\n"
+        "    chaos.run(job).verify(good)"
+    )
+    suite(text, "--chaos-job=torchrun train.py --out {out}").assert_outcomes(passed=1)
+
+
+def test_without_a_job_the_fixture_says_how_to_give_one(pytester):
+    pytester.makeconftest(FAKE)
+    pytester.makepyfile("def test_x(chaos, job): pass")
+    done = pytester.runpytest_inprocess("-p", "no:hypothesispytest")
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*UsageError: no job to test: give --chaos-job*"])
+
+
+def test_options_reach_the_runner(suite):
+    text = (
+        "def test_x(chaos):\n"
+        "    chaos.run(job()).verify(good)\n"
+        "    assert chaos.reference(job()) == dict(\n"
+        "        environment='local', experiment='x', relaunches=2, timeout=9.5,\n"
+        "        resume_args=['--init_from=resume', '-v'])"
+    )
+    options = ["--chaos-relaunches=2", "--chaos-timeout=9.5", "--chaos-resume-args=--init_from=resume -v"]
+    suite(text, *options, "--chaos-dir=elsewhere").assert_outcomes(passed=1)
+    assert Path("elsewhere/.gitignore").read_text() == "*\n"
+    assert not Path(".chaoskit").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--chaos-relaunches=-1", "-1 is negative"),
+        ("--chaos-relaunches=two", "invalid count value: 'two'"),
+        ("--chaos-timeout=0", "0 is no positive number of seconds"),
+        ("--chaos-json=-", "--chaos-json: name a file"),
+        ("--chaos-json=no/such/r.json", "which does not exist"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_runs(suite, option, said):
+    done = suite("def test_x(chaos): chaos.run(job()).verify(good)", option)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"*{said}*"])
+
+
+def test_under_xdist_with_junit(suite):
+    pytest.importorskip("xdist")
+    text = (
+        "def test_x(chaos): chaos.run(job()).verify(good)\n"
+        "def test_y(chaos): chaos.run(job()).verify(bad)\n"
+        "def test_z(): pass\n"
+    )
+    done = suite(text, "-n2", "--junitxml=r.xml", "--chaos-json=r.json", subprocess=True)
+    done.assert_outcomes(passed=2, failed=1)
+    done.stdout.fnmatch_lines(["*experiment*verdict*", "*rng-not-restored*"])
+    done.stderr.fnmatch_lines(["  ?: launch 0"])
+    assert {n: e["verdict"] for n, e in results("r.json").items()} == {"x": "pass", "y": "fail"}
+    cases = {case.get("name"): case for case in ET.parse("r.xml").getroot().iter("testcase")}
+    held = json.loads(cases["test_y"].find("properties/property[@name='chaoskit']").get("value"))
+    assert held["codes"] == ["rng-not-restored"]
+    assert "rng-not-restored" in cases["test_y"].find("failure").get("message")
+    assert cases["test_z"].find("properties") is None
+
+
+def test_progress_is_seen_although_output_is_captured(suite):
+    done = suite("def test_x(chaos): chaos.run(job()).verify(good)", subprocess=True)
+    done.stderr.fnmatch_lines(["  x: launch 0"])
+
+
+def test_it_weighs_nothing_where_it_is_not_used(pytester):
+    pytester.makepyfile(
+        """
+        import sys
+        def test_x():
+            heavy = {"torch", "rich", "psutil", "filelock", "xxhash", "chaoskit.store", "chaoskit.report"}
+            assert not heavy & set(sys.modules)
+        """
+    )
+    done = pytester.runpytest_subprocess("-p", "no:xdist", "-p", "no:hypothesispytest")
+    done.assert_outcomes(passed=1)
+    done.stdout.no_fnmatch_line("*= chaoskit =*")
+    assert not Path(".chaoskit").exists()
+    assert "chaoskit.plugin" in sys.modules

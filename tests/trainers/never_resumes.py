@@ -1,0 +1,12 @@
+"""tinymodels, but it never looks for a checkpoint: it saves, and always starts from scratch."""
+
+from tinymodels.train import Trainer, main
+
+
+class Amnesiac(Trainer):
+    def find(self):
+        return None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(trainer=Amnesiac))
