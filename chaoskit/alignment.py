@@ -108,8 +108,8 @@ class Alignment:
         return position in model
 
     def row(self, expected: int | None = None) -> dict[str, str]:
-        """The cells of the table: '40', '40…80', '0, 30', 'any', 'none', or 'mixed' where the RNG streams are apart;
-        what is absent has no cell. A match of several positions names the one that is expected: '40 (any)'."""
+        """The cells of the table: '40', '40…80', '0, 30', 'any', 'none', or 'mixed' where the RNG streams are
+        apart; what is absent has no cell. A match of several positions names the expected one: '40 (any)'."""
         cells = ((name, self._cell(name)) for name in COMPONENTS)
         return {
             name: f"{expected} ({text})" if expected in found and text != str(expected) else text

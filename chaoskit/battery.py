@@ -19,7 +19,7 @@ from typing import TextIO
 import pytest
 
 from chaoskit.errors import ChaoskitError, UsageError
-from chaoskit.plugin import PROPERTY, experiment_name
+from chaoskit.plugin import PROPERTY
 from chaoskit.report.results import SKIPPED, Result
 
 #: Beside each other in a checkout, one inside the other in a wheel.
@@ -47,7 +47,7 @@ class Collector:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
-            self.titles[experiment_name(item)] = _title(item)
+            self.titles[item.name] = _title(item)
         self._select([item.nodeid for item in session.items])
 
     @pytest.hookimpl(optionalhook=True)
@@ -80,7 +80,7 @@ class Collector:
         verdict, why = ("inconclusive", "interrupted") if self.interrupted else (SKIPPED, "stopped before (-x)")
         return [
             self.results.get(nodeid)
-            or Result(_name(nodeid), verdict, sentences=(f"not run: {why}",), nodeid=nodeid)
+            or Result(nodeid.rpartition("::")[2], verdict, sentences=(f"not run: {why}",), nodeid=nodeid)
             for nodeid in nodeids
         ]
 
@@ -168,8 +168,3 @@ def _private_environment() -> Iterator[None]:
 def _title(item: pytest.Item) -> str:
     documentation = (getattr(getattr(item, "obj", None), "__doc__", None) or "").strip()
     return documentation.partition("\n")[0]
-
-
-def _name(nodeid: str) -> str:
-    return nodeid.rpartition("::")[2].removeprefix("test_")
-

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from chaoskit.runner import Run
     from chaoskit.store import Store
 
+#: What is claimed of a stored run that no check was ever applied to.
+UNJUDGED = ("completed", "resumed_from_last_valid", "state_restored", "matches_reference", "no_orphans")
 EXAMPLE = "chaoskit run -- torchrun --nproc-per-node 2 train.py --out {out}"
 
 
@@ -160,6 +162,7 @@ def do_run(args: argparse.Namespace) -> int:
 
 def do_analyze(args: argparse.Namespace) -> int:
     """`chaoskit analyze`."""
+    from chaoskit import checks
     from chaoskit.report import json_report, results
     from chaoskit.runner import analyze
 
@@ -169,9 +172,8 @@ def do_analyze(args: argparse.Namespace) -> int:
     if (run.dir / "verdicts.json").exists():
         analyze(run)
     else:
-        from chaoskit.checks import DEFAULT
-
-        run.judge(*DEFAULT)
+        # Its harness died before it came to a judgement.
+        run.judge(*(checks.REGISTRY[name]() for name in UNJUDGED))
     found = results.of_runs(store.read(run.dir)["experiment"] or run.id, [run])
     _report([found], args)
     return results.exit_code([found])

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaoskit.alignment import Index
 from chaoskit.capabilities import CanOrder
 from chaoskit.environments.environment import Arrived, Ended, Environment
 from chaoskit.events import EventWriter
@@ -63,7 +64,7 @@ class Controller:
         self.job = job
         self.out = out
         self.reference = reference
-        self.index = reference.index() if reference is not None else None
+        self.index = Index.of(reference) if reference is not None else None
         self.writer = writer
         self.progress = progress
         self.deadline = time.monotonic() + deadline
@@ -77,7 +78,7 @@ class Controller:
     def run(self) -> str:
         """Until the job is done: `finished`, `gave-up` or `deadline`. On KeyboardInterrupt everything is ended first."""
         for strike in self.waiting:
-            self.writer.write("fault.requested", fault=strike.index, what=strike.fault.to_json())
+            self.writer.write("fault.planned", fault=strike.index, what=strike.fault.to_json())
         status = "interrupted"
         try:
             self._start_launch()
@@ -197,6 +198,7 @@ class Controller:
         strike = self.waiting.pop(0)
         fault = strike.fault
         self.progress.phase(str(fault))
+        self.writer.write("fault.requested", fault=strike.index, at=at)
         world_size = self.reference.world_size if self.reference is not None else 1
         try:
             strike.evidence = fault.action.apply(self.env, world_size)

@@ -298,7 +298,7 @@ def _read_harness(history: History, events: list[Event]) -> None:
             record = faults.setdefault(int(event["fault"]), {"what": {}, "evidence": {}})
             if stage in ("requested", "applied", "observed", "healed"):
                 record[stage] = event.t
-            if stage == "requested":
+            if "what" in event.data:
                 record["what"] = event["what"]
             record["evidence"] = {**record["evidence"], **event.get("evidence", {})}
         elif event.kind == "launch.start":

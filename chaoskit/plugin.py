@@ -121,7 +121,7 @@ class Session:
         runner = Runner(
             store,
             environment=self._config.getoption("chaos_env") or "local",
-            experiment=experiment_name(item),
+            experiment=item.name,
             progress=progress,
             **options.overrides(self._config),
         )
@@ -196,7 +196,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def chaos(request: pytest.FixtureRequest) -> Generator[Chaos, None, None]:
     """Runs jobs and breaks them: `chaos.run(job, fault).verify(check, ...)`, and `chaos.reference(job)`."""
     session = request.config.stash[SESSION]
-    progress = session.progress(experiment_name(request.node))
+    progress = session.progress(request.node.name)
     request.node.stash[CHAOS] = made = session.chaos(request.node, progress)
     yield made
     progress.stop()
@@ -244,25 +244,20 @@ def pytest_runtest_makereport(
     return report
 
 
-def experiment_name(item: pytest.Item) -> str:
-    """The name of the test without 'test_'; what `-k` takes."""
-    return item.name.removeprefix("test_")
-
-
 def _result(item: pytest.Item, error: BaseException | None) -> Result:
     from chaoskit.report import results
 
-    name = experiment_name(item)
     made = item.stash.get(CHAOS, None)
     judged = made.judged if made is not None else []
     if error is None:
         # The test decides: one that expects a verdict other than pass has passed when it got it.
-        return replace(results.of_runs(name, judged), verdict="pass", codes=(), sentences=(), table=(), stacks={})
+        found = results.of_runs(item.name, judged)
+        return replace(found, verdict="pass", codes=(), sentences=(), table=(), stacks={})
     if isinstance(error, pytest.skip.Exception):
-        return results.Result(name, results.SKIPPED, sentences=(str(error.msg),))
+        return results.Result(item.name, results.SKIPPED, sentences=(str(error.msg),))
     if isinstance(error, pytest.fail.Exception):
-        return results.of_error(name, AssertionError(str(error.msg)), judged)
-    return results.of_error(name, error, judged)
+        return results.of_error(item.name, AssertionError(str(error.msg)), judged)
+    return results.of_error(item.name, error, judged)
 
 
 def _explain(excinfo: pytest.ExceptionInfo[BaseException], error: BaseException, found: Result) -> None:

@@ -79,14 +79,14 @@ def job(script="train.py"):
 def test_the_table_the_explanation_and_the_exit_code(chaoskit, project):
     code, out, err = chaoskit("run", *job())
     assert code == ExitCode.FAIL
-    assert re.search(r"^good +pass +20 +30 +5 +2.5 s", out, re.M)
-    assert re.search(r"^FAIL bad: rng-not-restored\n  The RNG was not restored.$", out, re.M)
+    assert re.search(r"^test_good +pass +20 +30 +5 +2.5 s", out, re.M)
+    assert re.search(r"^FAIL test_bad: rng-not-restored\n  The RNG was not restored.$", out, re.M)
     run = re.search(r"^  repeat  chaoskit replay (.chaoskit/runs/\S+)$", out, re.M)[1]
     assert (project / run / "run.json").is_file()
     assert re.search(r"^2 experiments in [\d.]+ s: 1 passed, 1 failed$", out, re.M)
     assert err.splitlines()[0] == "2 experiments to run"
-    assert "  good: launch 0" in err
-    assert re.search(r"^  bad: fail in [\d.]+ s$", err, re.M)
+    assert "  test_good: launch 0" in err
+    assert re.search(r"^  test_bad: fail in [\d.]+ s$", err, re.M)
     assert "test session starts" not in out + err
 
 
@@ -97,15 +97,15 @@ def test_k_selects_and_a_pass_is_zero(chaoskit):
 
 
 def test_list_shows_what_there_is(chaoskit):
-    assert chaoskit("run", "--list") == (0, "good  The good one.\nbad   The bad one.\n", "")
-    assert chaoskit("run", "--list", "-k", "bad") == (0, "bad  The bad one.\n", "")
+    assert chaoskit("run", "--list") == (0, "test_good  The good one.\ntest_bad   The bad one.\n", "")
+    assert chaoskit("run", "--list", "-k", "bad") == (0, "test_bad  The bad one.\n", "")
 
 
 def test_json_to_standard_output_is_alone_there(chaoskit):
     code, out, err = chaoskit("run", "--json", "-", *job())
     document = json.loads(out)
     assert (code, document["schema"], document["verdict"]) == (1, 1, "fail")
-    assert [entry["name"] for entry in document["experiments"]] == ["good", "bad"]
+    assert [entry["name"] for entry in document["experiments"]] == ["test_good", "test_bad"]
     assert "experiment" in err
 
 
@@ -144,14 +144,14 @@ def test_x_stops_at_the_first_that_does_not_pass(chaoskit, project):
     suite.write_text(SUITE + "\ndef test_later(chaos, job): pass\n")
     code, out, _ = chaoskit("run", "-x", *job())
     assert code == ExitCode.FAIL
-    assert re.search(r"^SKIPPED later\n  not run: stopped before \(-x\)", out, re.M)
+    assert re.search(r"^SKIPPED test_later\n  not run: stopped before \(-x\)", out, re.M)
 
 
 def test_workers(chaoskit):
     pytest.importorskip("xdist")
     code, out, _ = chaoskit("run", "-n", "2", *job())
     assert code == ExitCode.FAIL
-    assert re.search(r"^good +pass", out, re.M)
+    assert re.search(r"^test_good +pass", out, re.M)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_bad_input_is_a_message_and_exit_code_2(chaoskit, args, said):
 def test_a_job_that_crashes_by_itself_is_inconclusive(chaoskit):
     code, out, _ = chaoskit("run", *job("crash.py"))
     assert code == ExitCode.INCONCLUSIVE
-    assert "INCONCLUSIVE good, bad: reference-failed\n  it says: ZeroDivisionError" in out
+    assert "INCONCLUSIVE test_good, test_bad: reference-failed\n  it says: ZeroDivisionError" in out
     assert "  run     /stored/control\n" in out
 
 
@@ -236,8 +236,8 @@ def test_an_interrupt_leaves_a_partial_table(chaoskit, project):
     suite.write_text(SUITE + stopped)
     code, out, err = chaoskit("run", "-k", "not bad", "--json", "r.json", *job())
     assert code == ExitCode.INTERRUPTED
-    assert re.search(r"^good +pass", out, re.M)
-    assert re.search(r"^INCONCLUSIVE stopped\n  not run: interrupted", out, re.M)
+    assert re.search(r"^test_good +pass", out, re.M)
+    assert re.search(r"^INCONCLUSIVE test_stopped\n  not run: interrupted", out, re.M)
     assert "interrupted" in err
     assert json.loads(Path("r.json").read_text())["verdict"] == "inconclusive"
 
@@ -303,7 +303,7 @@ def test_the_packaged_battery_has_names_of_its_own_and_a_title_for_each():
     titles = battery.titles()
     assert len(titles) >= 11
     assert all(titles.values())
-    assert {"control", "resume", "one_rank_mid_epoch", "rank_exits_0"} <= set(titles)
+    assert {"test_control", "test_resume", "test_one_rank_mid_epoch", "test_rank_exits_0"} <= set(titles)
     home = battery.directory()
     source = "".join(path.read_text() for path in home.glob("test_*.py"))
     tests = re.findall(r"^def test_(\w+)", source, re.M)

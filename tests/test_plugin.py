@@ -50,8 +50,9 @@ def results(path):
 def test_a_pass_is_a_row_of_the_table(suite):
     done = suite("def test_lost_rank(chaos): chaos.run(job()).verify(good)", "--chaos-json", "r.json")
     done.assert_outcomes(passed=1)
-    done.stdout.re_match_lines([r"=+ chaoskit =+", r"experiment +verdict", r"lost_rank +pass +20 +30 +5 +2.5 s"])
-    entry = results("r.json")["lost_rank"]
+    row = r"test_lost_rank +pass +20 +30 +5 +2.5 s"
+    done.stdout.re_match_lines([r"=+ chaoskit =+", r"experiment +verdict", row])
+    entry = results("r.json")["test_lost_rank"]
     assert (entry["verdict"], entry["resumed_from"], entry["codes"]) == ("pass", 20, [])
 
 
@@ -70,7 +71,7 @@ def test_a_fail_shows_what_was_found_and_no_way_through_chaoskit(suite):
     )
     done.stdout.no_fnmatch_line("*not shown*")
     done.stdout.no_fnmatch_line("*plugin.py*")
-    entry = results("r.json")["lost_rank"]
+    entry = results("r.json")["test_lost_rank"]
     assert entry["codes"] == ["rng-not-restored"]
     assert Path(entry["run"]).is_dir()
 
@@ -96,7 +97,7 @@ def test_a_test_that_expects_a_fail_passes(suite):
         "r.json",
     )
     done.assert_outcomes(passed=1)
-    assert results("r.json")["x"]["verdict"] == "pass"
+    assert results("r.json")["test_x"]["verdict"] == "pass"
 
 
 def test_an_assertion_of_the_users_own_is_a_fail(suite):
@@ -107,7 +108,7 @@ def test_an_assertion_of_the_users_own_is_a_fail(suite):
     )
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["*assert 5 < 3*"])
-    assert results("r.json")["x"]["verdict"] == "fail"
+    assert results("r.json")["test_x"]["verdict"] == "fail"
 
 
 def test_a_missing_capability_skips_and_says_how_to_get_it(suite):
@@ -130,7 +131,7 @@ def test_a_failed_reference_is_inconclusive_and_not_tried_again(suite):
         "r.json",
     )
     done.assert_outcomes(failed=2)
-    for name in "xy":
+    for name in ("test_x", "test_y"):
         entry = results("r.json")[name]
         assert (entry["verdict"], entry["codes"]) == ("inconclusive", ["reference-failed"])
         assert entry["sentences"] == ["it says: ZeroDivisionError (1)"]
@@ -166,7 +167,7 @@ def test_options_reach_the_runner(suite):
         "def test_x(chaos):\n"
         "    chaos.run(job()).verify(good)\n"
         "    assert chaos.reference(job()) == dict(\n"
-        "        environment='local', experiment='x', relaunches=2, timeout=9.5,\n"
+        "        environment='local', experiment='test_x', relaunches=2, timeout=9.5,\n"
         "        resume_args=['--init_from=resume', '-v'])"
     )
     options = ["--chaos-relaunches=2", "--chaos-timeout=9.5", "--chaos-resume-args=--init_from=resume -v"]
@@ -201,8 +202,8 @@ def test_under_xdist_with_junit(suite):
     done = suite(text, "-n2", "--junitxml=r.xml", "--chaos-json=r.json", subprocess=True)
     done.assert_outcomes(passed=2, failed=1)
     done.stdout.fnmatch_lines(["*experiment*verdict*", "*rng-not-restored*"])
-    done.stderr.fnmatch_lines(["  ?: launch 0"])
-    assert {n: e["verdict"] for n, e in results("r.json").items()} == {"x": "pass", "y": "fail"}
+    done.stderr.fnmatch_lines(["  test_?: launch 0"])
+    assert {n: e["verdict"] for n, e in results("r.json").items()} == {"test_x": "pass", "test_y": "fail"}
     cases = {case.get("name"): case for case in ET.parse("r.xml").getroot().iter("testcase")}
     held = json.loads(cases["test_y"].find("properties/property[@name='chaoskit']").get("value"))
     assert held["codes"] == ["rng-not-restored"]
@@ -212,7 +213,7 @@ def test_under_xdist_with_junit(suite):
 
 def test_progress_is_seen_although_output_is_captured(suite):
     done = suite("def test_x(chaos): chaos.run(job()).verify(good)", subprocess=True)
-    done.stderr.fnmatch_lines(["  x: launch 0"])
+    done.stderr.fnmatch_lines(["  test_x: launch 0"])
 
 
 def test_it_weighs_nothing_where_it_is_not_used(pytester):

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from chaoskit.checkpoints import Resume, resumes
-from chaoskit.history import History
+from chaoskit.history import History, lives
 from chaoskit.recovery import Recovery, recoveries
 from chaoskit.reference import Reference
 from chaoskit.timeline import Timeline
@@ -52,16 +52,16 @@ class Case:
         ]
 
     def expected(self, resume: Resume) -> int:
-        """The position at which every component should be after this resume: where the model is, if it is anywhere;
-        whether it should have been somewhere else is the claim of `resumed_from_last_valid`."""
+        """The position at which every component should be after this resume: that of the checkpoint that was
+        evidently read; whether it should have been another one is the claim of `resumed_from_last_valid`."""
         start = self.timeline.starts[resume.incarnation]
-        if start.base is not None and (start.base in resume.acceptable or any(self._trusted(start.incarnation))):
-            return start.base
+        base = start.base
+        if base is None:
+            return resume.last_valid
+        written = base in resume.acceptable or any(one.position == base for one in resume.seen)
+        if written or any(own.trusted(base) for own in start.ranks.values()):
+            return base
         return resume.last_valid
-
-    def _trusted(self, incarnation: int) -> list[bool]:
-        start = self.timeline.starts[incarnation]
-        return [own.trusted(start.base) for own in start.ranks.values() if start.base is not None]
 
 
 class Check(Protocol):
@@ -78,7 +78,7 @@ def unmeasured(name: str, case: Case) -> Verdict | None:
     if case.reference is None:
         return inconclusive(name, "there is no reference to compare with", "reference-failed")
     if not case.timeline.starts:
-        errors = [error for inc in case.history.incarnations for life in inc.ranks.values() for error in life.errors]
+        errors = [error for _, life in lives(case.history) for error in life.errors]
         why = f": {errors[0]}" if errors else ""
         # A job that never stepped is for `completed` to judge; here there is nothing to look at.
         return inconclusive(name, f"no optimizer step of the run was seen{why}", "probe-blind", errors=errors)

@@ -26,8 +26,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`compared` counts the executed steps that were looked at; `names` is what was compared in them. `absent` maps
-    a component that the reference has to the first kept step that lacks it."""
+    """`compared` counts the executed steps that were looked at; `names` is what was compared in them. `absent`
+    maps a component that the reference has to the first kept step that lacks it."""
 
     differences: tuple[Difference, ...] = ()
     compared: int = 0
@@ -54,11 +54,11 @@ def compare(timeline: Timeline, reference: Reference) -> Comparison:
         if timeline.bitwise and (expected.losses or record.losses):
             measured.add("loss")
         kept = timeline.effective[one.rank, one.step] is one
-        for name in [n for n in measured if (n not in record.components if n != "loss" else not record.losses)]:
+        present = {*record.components, *(["loss"] if record.losses else [])}
+        if kept:
             # The last record of a rank that was killed may be cut short; what was kept has to be whole.
-            measured.discard(name)
-            if kept:
-                absent.setdefault(name, one)
+            absent.update({name: one for name in measured - present if name not in absent})
+        measured &= present
         values = {name: v for name, v in differing(record, expected).items() if name in measured}
         names |= measured
         if values:

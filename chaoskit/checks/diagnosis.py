@@ -1,7 +1,6 @@
 """Diagnosis: from the places where a run is off to what was lost, shared by the checks of state and of trajectory.
 
-At the first step of a resume each component stands for itself: whatever is not where the model is was not restored.
-At later steps one departure causes the next, so only those are named that nothing before them explains.
+At the first step of a resume each component stands for itself: what is not where the model is was not restored. At later steps one departure causes the next, so only those are named that nothing before them explains.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from chaoskit.alignment import show_positions
+from chaoskit.checkpoints import Resume
 from chaoskit.checks.check import Case
 from chaoskit.checks.comparison import Comparison, compare
-from chaoskit.checkpoints import Resume
 from chaoskit.history import COMPONENTS
 from chaoskit.timeline import Start
 
@@ -122,6 +121,9 @@ def _at_resume(
 ) -> Iterable[Finding]:
     expected = case.expected(resume)
     lives = case.history.incarnations[resume.incarnation].ranks
+    if resume.incarnation == max(case.timeline.starts):
+        silent = [rank for rank in case.history.ranks if rank not in start.ranks]
+        unseen += [f"rank {rank}: no step was seen after the resume" for rank in silent]
     found: list[Finding] = []
     for rank, own in start.ranks.items():
         offset = lives[rank].steps[0].n - 1
@@ -227,12 +229,13 @@ def tell(case: Case, findings: Sequence[Finding], scratch: Sequence[Resume] = ()
             if index == incarnation:
                 by_ranks.setdefault(tuple(dict.fromkeys(own)), []).append(text)
         for own_ranks, texts in by_ranks.items():
-            whom = "every rank" if len(own_ranks) == ranks > 1 else _ranks(own_ranks)
+            whom = "every rank" if len(own_ranks) == ranks > 1 else show_ranks(own_ranks)
             parts.append(f"{whom}: {', '.join(texts)}{_restored(case, incarnation, own_ranks, findings)}")
     return "; ".join(parts)
 
 
-def _ranks(ranks: Sequence[int]) -> str:
+def show_ranks(ranks: Sequence[int]) -> str:
+    """'rank 1', 'ranks 0, 1'."""
     return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
 
 
@@ -242,7 +245,8 @@ def _restored(case: Case, incarnation: int, ranks: Sequence[int], findings: Sequ
         return ""
     expected = case.expected(resume)
     own = case.timeline.starts[incarnation].ranks[ranks[0]]
-    off = {one.component.partition(".")[0] for one in findings if one.incarnation == incarnation and one.rank in ranks}
+    here = [one for one in findings if one.incarnation == incarnation and one.rank in ranks]
+    off = {one.component.partition(".")[0] for one in here}
     good = [name for name in COMPONENTS if expected in (own.columns.get(name) or ()) and name not in off]
     words = ", ".join(WORDS.get(name, name) for name in good)
     return f"; {words} restored from step {expected}" if good else ""

@@ -1,4 +1,4 @@
-"""The results as JSON, for CI: `docs/json.md` documents schema 1."""
+"""The results as JSON, for CI: `docs/format.md` documents schema 1."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def document(results: Sequence[Result]) -> dict[str, Any]:
 def _entry(result: Result) -> dict[str, Any]:
     told = result.to_json()
     entry = {key: told[key] for key in KEYS}
+    entry["run"] = result.place
     return {**entry, "sentences": told["sentences"], "table": told["table"], "seconds": told["seconds"]}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from chaoskit.errors import (
@@ -47,6 +48,12 @@ class Result:
     seconds: float | None = None
     nodeid: str = ""
     trouble: Literal["", "usage", "internal"] = ""
+
+    @property
+    def place(self) -> str | None:
+        """`run` as it is shown: relative to the current directory where it lies below."""
+        below = self.run is not None and Path(self.run).is_relative_to(Path.cwd())
+        return str(Path(str(self.run)).relative_to(Path.cwd())) if below else self.run
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, every field; workers hand their results to the controller in this form."""

@@ -99,10 +99,10 @@ def _details(group: Sequence[Result], console: Console) -> None:
         console.print(Text(f"  rank {rank} was here:"), soft_wrap=True)
         for line in stack.splitlines():
             console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
-    for result in group:
-        if result.run:
-            path = shorten(result.run)
-            console.print(Text(f"  run     {path}"), soft_wrap=True)
+    for path in dict.fromkeys(result.place for result in group if result.place):
+        console.print(Text(f"  run     {path}"), soft_wrap=True)
+        # A run that made a reference has no verdicts to come to again.
+        if Path(path).parent.name == "runs":
             console.print(Text(f"  repeat  chaoskit replay {shlex.quote(path)}"), soft_wrap=True)
 
 
@@ -133,20 +133,12 @@ def total(results: Sequence[Result], *, seconds: float | None = None) -> str:
     return f"{len(results)} experiment{'' if len(results) == 1 else 's'}{time}: {told}"
 
 
-def shorten(path: str) -> str:
-    """Relative to here, for what lies below."""
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
-        return path
-
-
 def _alike(results: Sequence[Result]) -> list[list[Result]]:
     groups: dict[tuple[object, ...], list[Result]] = {}
     for result in results:
         if result.verdict != "pass":
-            alone = result.run or bool(result.table)
-            key = (result.verdict, result.codes, result.sentences, result.name if alone else "")
+            alone = result.name if result.table else ""
+            key = (result.verdict, result.codes, result.sentences, result.run, alone)
             groups.setdefault(key, []).append(result)
     return list(groups.values())
 

@@ -1,0 +1,51 @@
+# Everything from a fresh checkout: `make demo` or `make test`, with Python 3.11 or newer and pip. Nothing else first.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+SOAK   ?= 10
+WORKERS ?= 2
+
+.PHONY: demo test lint bench soak clean
+.DEFAULT_GOAL := demo
+
+# One rank of the tiny GPT is killed in the middle of its second epoch; then every claim about its return is checked.
+demo: $(READY)
+	$(BIN)/chaoskit run -k one_rank_mid_epoch -- \
+	    $(BIN)/torchrun --nproc-per-node 2 -m tinymodels.train --out {out}
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python benchmarks/probe.py
+	$(BIN)/python benchmarks/launch.py
+
+# The battery again and again, DDP and FSDP2: the good trainer must never fail.
+soak: $(READY)
+	for round in $$(seq $(SOAK)); do for parallel in ddp fsdp; do \
+	    echo "== round $$round of $(SOAK), $$parallel"; \
+	    $(BIN)/chaoskit run -- $(BIN)/torchrun --nproc-per-node 2 \
+	        -m tinymodels.train --parallel $$parallel --out {out} || exit 1; \
+	done; done
+
+clean:
+	if [ -x $(BIN)/chaoskit ]; then $(BIN)/chaoskit clean --all; fi
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+
+# Made once; again when pyproject.toml has changed.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "chaoskit needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)."; \
+	    echo "Name another one: make PYTHON=/path/to/python3.11"; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	    echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv"; \
+	    exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(READY)

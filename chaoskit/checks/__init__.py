@@ -1,0 +1,55 @@
+"""Claims about a run, one a file, and the registry that a stored run is judged again with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from chaoskit.checks.check import Case, Check
+from chaoskit.checks.completed import completed
+from chaoskit.checks.controls_agree import controls_agree
+from chaoskit.checks.faults_took_effect import faults_took_effect
+from chaoskit.checks.judge import judge
+from chaoskit.checks.matches_reference import matches_reference
+from chaoskit.checks.no_orphans import no_orphans
+from chaoskit.checks.recovered_within import recovered_within
+from chaoskit.checks.resumed_from_last_valid import resumed_from_last_valid
+from chaoskit.checks.state_restored import state_restored
+from chaoskit.errors import UsageError
+
+__all__ = [
+    "REGISTRY",
+    "Case",
+    "Check",
+    "completed",
+    "controls_agree",
+    "faults_took_effect",
+    "from_json",
+    "judge",
+    "matches_reference",
+    "no_orphans",
+    "recovered_within",
+    "resumed_from_last_valid",
+    "state_restored",
+]
+
+#: By the name that `Check.to_json` gives: the function that makes the check from the other fields.
+REGISTRY: dict[str, Callable[..., Check]] = {
+    "completed": completed,
+    "controls_agree": controls_agree,
+    "faults_took_effect": faults_took_effect,
+    "matches_reference": matches_reference,
+    "no_orphans": no_orphans,
+    "recovered_within": recovered_within,
+    "resumed_from_last_valid": resumed_from_last_valid,
+    "state_restored": state_restored,
+}
+
+
+def from_json(data: Mapping[str, Any]) -> Check:
+    """The check that `to_json` described; raises UsageError for one that does not exist."""
+    fields = dict(data)
+    name = fields.pop("name", None)
+    if name not in REGISTRY:
+        raise UsageError(f"there is no check {name!r}; there are {', '.join(REGISTRY)}")
+    return REGISTRY[name](**fields)

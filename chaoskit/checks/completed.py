@@ -1,0 +1,174 @@
+"""`completed`: the job came to its last step on every rank and ended by itself with exit code 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.checkpoints import checkpoints, resume_after
+from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.history import Load, lives
+from chaoskit.timeline import Execution
+from chaoskit.verdict import Verdict, failed, inconclusive, passed
+
+
+@dataclass(frozen=True)
+class Completed:
+    """See `completed`."""
+
+    name = "completed"
+
+    def __call__(self, case: Case) -> Verdict:
+        end = case.history.end
+        if end == "deadline":
+            return self._hang(case)
+        if end == "gave-up":
+            return self._crash_loop(case)
+        if end != "finished":
+            why = "the run was interrupted" if end == "interrupted" else "the record of the run has no end"
+            return inconclusive(self.name, why, "probe-blind")
+        return unmeasured(self.name, case) or self._finished(case)
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name}
+
+    def _finished(self, case: Case) -> Verdict:
+        assert case.reference is not None
+        last, ranks = case.reference.steps, case.reference.world_size
+        code = case.history.launches[-1].code if case.history.launches else 0
+        missing = missing_steps(case)
+        unsure = [one for rank in range(ranks) if (one := _unfinished(case, rank)) is not None]
+        reached = {rank: _highest(case, rank) for rank in range(ranks)}
+        evidence = {"steps": last, "reached": {str(rank): step for rank, step in reached.items()}, "code": code}
+        if code != 0:
+            return failed(self.name, f"the job ended with exit code {code}", "exited-early", **evidence)
+        if not missing and not unsure:
+            sentence = f"every rank took its last step, {last}, and the job ended with 0"
+            return passed(self.name, sentence, **evidence)
+        if blind := blind_spots(case):
+            sentence = f"the job ended with 0; whether it took every step is not known: {blind[0]}"
+            return inconclusive(self.name, sentence, "probe-blind", **evidence)
+        if any(step < last for step in reached.values()):
+            short = ", ".join(f"rank {rank} got to step {step}" for rank, step in reached.items() if step < last)
+            sentence = f"the job ended with 0 before step {last}: {short}"
+            return failed(self.name, sentence, "exited-early", **evidence)
+        if missing:
+            sentence = f"the job took step {last}, but rank {missing[0][0]} never took step {missing[0][1]}"
+            return failed(self.name, sentence, "exited-early", **evidence)
+        sentence = (
+            f"rank {unsure[0].rank} was struck as it took step {last}; nothing shows that the step was finished, "
+            "and the job ended without taking it again"
+        )
+        return failed(self.name, sentence, "exited-early", **evidence)
+
+    def _hang(self, case: Case) -> Verdict:
+        stacks = {str(rank): text for rank, text in case.history.stacks.items()}
+        places = [f"rank {rank} in {innermost(text)}" for rank, text in case.history.stacks.items()]
+        where = f": {'; '.join(places)}" if places else ""
+        codes, why = _torn(case, "hung")
+        return failed(
+            self.name,
+            f"the job made no end before its deadline{why}{where}",
+            *codes,
+            "hang",
+            stacks=stacks,
+            reached=case.timeline.highest,
+        )
+
+    def _crash_loop(self, case: Case) -> Verdict:
+        launches = case.history.launches
+        last = f", the last with exit code {launches[-1].code}" if launches else ""
+        codes, why = _torn(case, "failed")
+        return failed(
+            self.name,
+            f"the job did not come back in {max(0, len(launches) - 1)} relaunches{last}{why}",
+            *codes,
+            "crash-loop",
+            exit_codes=[launch.code for launch in launches],
+            load_errors=[load.error for load in _failed_loads(case)],
+            reached=case.timeline.highest,
+        )
+
+
+def missing_steps(case: Case) -> list[tuple[int, int]]:
+    """The steps that were never seen to be taken, as (rank, true step)."""
+    assert case.reference is not None
+    ranks, steps = range(case.reference.world_size), range(1, case.reference.steps + 1)
+    return [(rank, step) for rank in ranks for step in steps if (rank, step) not in case.timeline.effective]
+
+
+def blind_spots(case: Case) -> list[str]:
+    """Why steps may have been taken that the record does not show; empty where there is no such reason."""
+    spots = [f"the record of {gap.source} is damaged at line {gap.line}" for gap in case.history.gaps]
+    for inc, life in lives(case.history):
+        spots += [f"rank {life.rank}: {error}" for error in life.errors]
+        if [step.n for step in life.steps] != list(range(1, len(life.steps) + 1)):
+            spots.append(f"steps of rank {life.rank} are missing in incarnation {inc.index}")
+    spots += [f"incarnation {index} cannot be placed: its state matches nothing" for index in case.timeline.unplaced]
+    return spots
+
+
+def _highest(case: Case, rank: int) -> int:
+    return max((step for own, step in case.timeline.effective if own == rank), default=0)
+
+
+def _unfinished(case: Case, rank: int) -> Execution | None:
+    """The execution of the last step, if the rank was struck around it: a step is recorded as it is about to be
+    taken, so something has to show that it was (the rank's own end, a save after it, the end of the whole job)."""
+    assert case.reference is not None
+    last = case.timeline.effective.get((rank, case.reference.steps))
+    if last is None:
+        return None
+    inc = case.history.incarnations[last.incarnation]
+    saved = any(save.n >= last.record.n for life in inc.ranks.values() for save in life.saves)
+    ended = inc.ranks[rank].end is not None or inc.index == len(case.history.incarnations) - 1
+    return None if saved or ended else last
+
+
+def _failed_loads(case: Case) -> list[Load]:
+    return [load for _, life in lives(case.history) for load in life.loads if not load.ok or load.ended is None]
+
+
+def _torn(case: Case, verb: str) -> tuple[tuple[str, ...], str]:
+    """Codes and a clause, where every life after a fault inside a save ended without a step, or died reading what
+    was being saved."""
+    incs = case.history.incarnations
+    stepped = max(case.timeline.starts, default=0)
+    later = incs[stepped + 1 :]
+    if not later:
+        return (), ""
+    written = checkpoints(case.history, case.timeline)
+    resume = resume_after(case.history, case.timeline, written, later[0])
+    unsettled = [one for one in resume.seen if one.settled_at is None or one.settled_at > resume.struck]
+    open_paths = {path for one in unsettled for path in one.paths}
+    died_reading = any(load.path in open_paths for load in _failed_loads(case))
+    if not resume.faults or not (resume.torn or died_reading):
+        return (), ""
+    position = max(resume.torn, default=max(one.position for one in unsettled or resume.seen))
+    clause = f": the fault left the save of step {position} unfinished, and each life after it {verb} before a step"
+    if resume.destroyed:
+        clause += f"; that save was overwriting the last valid checkpoint, of step {resume.last_valid}"
+        return ("torn-checkpoint", "checkpoint-lost"), clause
+    return ("torn-checkpoint",), clause
+
+
+def innermost(stack: str) -> str:
+    """Where a stack ends, 'train.py:41 in step', in the forms of faulthandler and of traceback."""
+    # faulthandler prints the main thread last, and in each thread the innermost frame first.
+    *_, section = re.split(r"(?m)^(?=(?:Current )?[Tt]hread )", stack)
+    frames = re.findall(r'File "([^"]+)", line (\d+),? in (\S+)', section)
+    if not frames:
+        return stack.strip().splitlines()[-1].strip() if stack.strip() else "an unknown place"
+    path, line, function = frames[0] if "most recent call first" in section else frames[-1]
+    return f"{path.rpartition('/')[2]}:{line} in {function}"
+
+
+def completed() -> Check:
+    """The job took every step up to the reference's last on every rank, and ended by itself with exit code 0.
+
+    Fails with `hang` (with the stacks), `crash-loop`, `exited-early`; with `torn-checkpoint` (and
+    `checkpoint-lost`) before these where the lives after a fault inside a save all ended before a step.
+    """
+    return Completed()

@@ -1,0 +1,188 @@
+"""`matches_reference`: the run is the uninterrupted one, in every step, to the bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.checks.comparison import Comparison, Difference, finite
+from chaoskit.checks.completed import blind_spots, completed, missing_steps
+from chaoskit.checks.diagnosis import Diagnosis, diagnose, tell
+from chaoskit.errors import UsageError
+from chaoskit.timeline import Execution
+from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
+
+
+@dataclass(frozen=True)
+class MatchesReference:
+    """See `matches_reference`."""
+
+    rtol: float | None = None
+    name = "matches_reference"
+
+    def __call__(self, case: Case) -> Verdict:
+        if (unknown := unmeasured(self.name, case)) is not None:
+            return unknown
+        if case.timeline.bitwise:
+            return self._bitwise(case)
+        assert case.reference is not None
+        parting = case.reference.parting or case.timeline.departure
+        why = parting.sentence if parting is not None else ""
+        if self.rtol is None:
+            sentence = f"{why}; so equality to the bit cannot be judged (rtol=... would compare the losses)"
+            return inconclusive(self.name, sentence, "not-deterministic")
+        return self._within(case, self.rtol, why)
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name, "rtol": self.rtol}
+
+    def _bitwise(self, case: Case) -> Verdict:
+        told = diagnose(case)
+        seen = told.comparison
+        evidence: dict[str, Any] = {"compared": seen.compared, "components": sorted(seen.names)}
+        if seen.differences or told.findings:
+            return self._mismatch(case, told, evidence)
+        if (gap := self._incomplete(case, evidence)) is not None:
+            return gap
+        for name, one in seen.absent.items():
+            sentence = f"{name} was not seen at step {one.step}, rank {one.rank}, so it was not compared"
+            return inconclusive(self.name, sentence, "probe-blind", **evidence)
+        if not seen.names & {"model", "loss"}:
+            return inconclusive(self.name, "neither the model nor a loss was seen", "probe-blind", **evidence)
+        again = len(case.timeline.rolled_back)
+        extra = f", {again} rolled back ones among them" if again else ""
+        sentence = f"{seen.compared} executed steps{extra} are equal to the reference to the bit"
+        return passed(self.name, sentence, **evidence)
+
+    def _mismatch(self, case: Case, told: Diagnosis, evidence: dict[str, Any]) -> Verdict:
+        differences = told.comparison.differences
+        codes = [code for code in told.codes if code != "restarted-from-scratch"]
+        parts = [tell(case, told.findings)] if told.findings else []
+        if apart := _ranks_apart(case, told.comparison):
+            codes.append("ranks-diverged")
+            parts.append(f"at step {apart[0].step} the models of the ranks differ, which in the reference are equal")
+        if bad := _nonfinite(told.comparison):
+            codes.append("nonfinite-accepted")
+            one = bad.execution
+            parts.append(f"rank {one.rank} trained on a loss of {bad.values['loss'][0]} at step {one.step}")
+        codes = codes or ["loss-diverged"]
+        loss = next((one for one in differences if "loss" in one.values), None)
+        if loss is not None:
+            got, wanted = loss.values["loss"]
+            parts.append(f"first wrong loss at step {loss.execution.step}: {got} against {wanted}")
+        elif differences:
+            parts.append(_first(differences[0]))
+        if codes == ["loss-diverged"] and loss is not None:
+            parts.insert(0, f"{_first(differences[0])}, with every component aligned before")
+        evidence["differences"] = [_as_json(one) for one in differences[:20]]
+        evidence["table"] = case.table()
+        return failed(self.name, "; ".join(parts), *codes, **evidence)
+
+    def _incomplete(self, case: Case, evidence: dict[str, Any]) -> Verdict | None:
+        """The verdict on a run of which all that was seen is right, and of which something was not seen."""
+        missing = missing_steps(case)
+        if not missing and not case.timeline.unplaced:
+            return None
+        end = completed()(case)
+        rank, step = missing[0] if missing else (0, 0)
+        sentence = f"step {step} of rank {rank} is missing" if missing else "some steps cannot be placed"
+        if end.outcome is Outcome.FAIL:
+            return failed(self.name, f"{sentence}: {end.sentence}", *end.codes, **evidence)
+        why = "; ".join(blind_spots(case)[:1]) or end.sentence
+        return inconclusive(self.name, f"{sentence}: {why}", "probe-blind", **evidence)
+
+    def _within(self, case: Case, rtol: float, why: str) -> Verdict:
+        """Losses alone, each within `rtol` of the nearest control."""
+        assert case.reference is not None
+        compared, worst = 0, 0.0
+        for one in case.timeline.executions:
+            wanted = [
+                life.steps[one.step - 1].losses
+                for control in case.reference.controls
+                if (life := control.incarnations[0].ranks.get(one.rank)) and one.step <= len(life.steps)
+            ]
+            gaps = [far for losses in wanted if (far := _gap(one.record.losses, losses)) is not None]
+            if not finite(" ".join(one.record.losses)) and all(finite(" ".join(losses)) for losses in wanted):
+                sentence = f"rank {one.rank} trained on a loss that is not a number at step {one.step}"
+                return failed(self.name, sentence, "nonfinite-accepted")
+            if not gaps or min(gaps) > rtol:
+                off = f"{min(gaps):.3g} off (relative), over rtol={rtol:g}" if gaps else "beside no loss of a control"
+                sentence = f"the loss of rank {one.rank} at step {one.step} is {off}; {why}"
+                return failed(self.name, sentence, *_state_codes(case), table=case.table())
+            compared += len(one.record.losses)
+            worst = max(worst, min(gaps))
+        if (gap := self._incomplete(case, {"compared": compared})) is not None:
+            return gap
+        if not compared:
+            return inconclusive(self.name, "no loss was seen, so none was compared", "probe-blind")
+        sentence = f"every loss is within rtol={rtol:g} of a control, the worst {worst:.3g} off; not to the bit: {why}"
+        return passed(self.name, sentence, compared=compared, rtol=rtol, worst=worst)
+
+
+def _state_codes(case: Case) -> tuple[str, ...]:
+    codes = tuple(code for code in diagnose(case).codes if code != "restarted-from-scratch")
+    return codes or ("loss-diverged",)
+
+
+def _gap(losses: tuple[str, ...], wanted: tuple[str, ...]) -> float | None:
+    """The largest relative difference; None where the numbers of losses differ or one is not a number."""
+    if len(losses) != len(wanted):
+        return None
+    worst = 0.0
+    for a, b in zip(map(float.fromhex, losses), map(float.fromhex, wanted), strict=True):
+        if a != b:
+            both = math.isfinite(a) and math.isfinite(b)
+            worst = max(worst, abs(a - b) / max(abs(a), abs(b))) if both else math.inf
+    return worst
+
+
+def _first(difference: Difference) -> str:
+    one = difference.execution
+    if "steps" in difference.values:
+        return f"rank {one.rank} took step {one.step}, past the reference's last"
+    return f"rank {one.rank} parts from the reference at step {one.step}, in {', '.join(sorted(difference.values))}"
+
+
+def _as_json(difference: Difference) -> dict[str, Any]:
+    one = difference.execution
+    values = {name: list(pair) for name, pair in difference.values.items()}
+    return {"step": one.step, "rank": one.rank, "incarnation": one.incarnation, "values": values}
+
+
+def _nonfinite(comparison: Comparison) -> Difference | None:
+    for one in comparison.differences:
+        if "loss" in one.values and not finite(one.values["loss"][0]) and finite(one.values["loss"][1]):
+            return one
+    return None
+
+
+def _ranks_apart(case: Case, comparison: Comparison) -> list[Execution]:
+    """Executions in which the ranks' models differ although the reference's are equal at that step."""
+    assert case.reference is not None
+    models: dict[tuple[int, int], set[str]] = {}
+    for one in case.timeline.executions:
+        if (model := one.record.components.get("model")) is not None:
+            models.setdefault((one.incarnation, one.step), set()).add(model)
+    apart = []
+    for difference in comparison.differences:
+        one = difference.execution
+        steps = [case.reference.step(rank, one.step) for rank in range(case.reference.world_size)]
+        equal = {step.components.get("model") for step in steps if step is not None}
+        if len(equal) == 1 and len(models.get((one.incarnation, one.step), ())) > 1:
+            apart.append(one)
+    return apart
+
+
+def matches_reference(*, rtol: float | None = None) -> Check:
+    """Every loss and component of every executed step, kept or rolled back, is the reference's to the bit.
+
+    Where the controls themselves differ that cannot be judged; with `rtol` the losses are then compared with the
+    nearest control, within that relative difference. It never loosens the comparison of a job whose controls agree.
+    Raises UsageError for an rtol that is not a number from 0 to 1.
+    """
+    if rtol is not None and (isinstance(rtol, bool) or not isinstance(rtol, (int, float)) or not 0 <= rtol < 1):
+        raise UsageError(f"matches_reference: rtol must be a number from 0, below 1, not {rtol!r}")
+    return MatchesReference(rtol)

@@ -1,0 +1,73 @@
+"""`recovered_within`: the job came back soon enough, and lost few enough steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.checks.check import Case, Check
+from chaoskit.checks.completed import completed
+from chaoskit.errors import UsageError
+from chaoskit.recovery import Recovery
+from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
+
+
+@dataclass(frozen=True)
+class RecoveredWithin:
+    """See `recovered_within`."""
+
+    seconds: float | None = None
+    steps: int | None = None
+    name = "recovered_within"
+
+    def __call__(self, case: Case) -> Verdict:
+        measured = case.recoveries
+        if not measured:
+            return inconclusive(self.name, "no fault was seen to take effect", "fault-not-observed")
+        evidence = {"recoveries": [dict(one.__dict__) for one in measured]}
+        over = [text for one in measured for text in self._over(one)]
+        if over:
+            return failed(self.name, "; ".join(over), "slow-recovery", **evidence)
+        if any(one.incarnation is None and not one.ridden_out for one in measured):
+            end = completed()(case)
+            if end.outcome is not Outcome.PASS:
+                sentence = f"it did not come back: {end.sentence}"
+                return Verdict(self.name, end.outcome, sentence, end.codes, evidence)
+        resumed = [one for one in measured if one.incarnation is not None]
+        if self.steps is not None and any(one.steps_lost is None for one in resumed):
+            return inconclusive(self.name, "from where the job resumed is not known", "probe-blind", **evidence)
+        return passed(self.name, "; ".join(f"'{one.name}': {self._told(one)}" for one in measured), **evidence)
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name, "seconds": self.seconds, "steps": self.steps}
+
+    def _over(self, one: Recovery) -> list[str]:
+        found = []
+        if self.seconds is not None and one.recovery_seconds is not None and one.recovery_seconds > self.seconds:
+            found.append(f"'{one.name}': back after {one.recovery_seconds:.1f} s, the limit is {self.seconds:g} s")
+        if self.steps is not None and one.steps_lost is not None and one.steps_lost > self.steps:
+            found.append(f"'{one.name}': {one.steps_lost} steps were lost, the limit is {self.steps}")
+        return found
+
+    @staticmethod
+    def _told(one: Recovery) -> str:
+        if one.recovery_seconds is None:
+            return "no step was left to take"
+        return f"back after {one.recovery_seconds:.1f} s, {one.steps_lost or 0} steps lost"
+
+
+def recovered_within(*, seconds: float | None = None, steps: int | None = None) -> Check:
+    """After each fault the next step came within `seconds`, and at most `steps` steps had to be taken again.
+
+    Fails with `slow-recovery`, and where the job never came back with the codes of `completed`. Raises UsageError
+    where neither is given or one is not a number from 0.
+    """
+    if seconds is None and steps is None:
+        raise UsageError("recovered_within: give seconds=... or steps=... (or both)")
+    if seconds is not None and (isinstance(seconds, bool) or not seconds > 0 or not math.isfinite(seconds)):
+        raise UsageError(f"recovered_within: seconds must be a positive number, not {seconds!r}")
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
+        raise UsageError(f"recovered_within: steps must be a whole number from 0, not {steps!r}")
+    return RecoveredWithin(seconds, steps)

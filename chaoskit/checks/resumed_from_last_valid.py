@@ -1,0 +1,166 @@
+"""`resumed_from_last_valid`: after each fault the job went on from the last valid checkpoint and from no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.checkpoints import Checkpoint, Resume
+from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.checks.completed import completed
+from chaoskit.checks.diagnosis import show_ranks
+from chaoskit.history import lives
+from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, merge, passed
+
+
+@dataclass(frozen=True)
+class ResumedFromLastValid:
+    """See `resumed_from_last_valid`."""
+
+    name = "resumed_from_last_valid"
+
+    def __call__(self, case: Case) -> Verdict:
+        verdicts = [self._judge(case, resume) for resume in case.resumes]
+        stranded = [one for one in case.recoveries if one.incarnation is None and not one.ridden_out]
+        if (stranded or not verdicts) and (end := completed()(case)).outcome is not Outcome.PASS:
+            # Nobody came back that could be judged: what kept the job from it is what there is to say.
+            verdicts.append(Verdict(self.name, end.outcome, end.sentence, end.codes, end.evidence))
+        if not verdicts:
+            unknown = unmeasured(self.name, case)
+            return unknown or passed(self.name, "there was no restart, so there was nothing to resume")
+        outcome = merge(verdict.outcome for verdict in verdicts)
+        told = [verdict for verdict in verdicts if verdict.outcome is outcome]
+        return Verdict(
+            self.name,
+            outcome,
+            "; ".join(dict.fromkeys(verdict.sentence for verdict in told)),
+            tuple(dict.fromkeys(code for verdict in told for code in verdict.codes)),
+            {
+                "resumes": [dict(v.evidence) for v in verdicts if "last_valid" in v.evidence],
+                "table": case.table() if outcome is not Outcome.PASS else [],
+            },
+        )
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name}
+
+    def _judge(self, case: Case, resume: Resume) -> Verdict:
+        if (unknown := unmeasured(self.name, case)) is not None:
+            return unknown
+        start = case.timeline.starts[resume.incarnation]
+        base, valid = start.base, resume.last_valid
+        facts = {
+            "incarnation": resume.incarnation,
+            "resumed_from": base,
+            "last_valid": valid,
+            "acceptable": sorted(resume.acceptable),
+            "position_at_fault": resume.position,
+            "faults": list(resume.faults),
+        }
+        # A rank at 0 was not restored; ranks at several checkpoints read one each.
+        if start.apart and all(own.position and own.trusted(own.position) for own in start.ranks.values()):
+            rows = "; ".join(f"rank {rank} from {own.position}" for rank, own in start.ranks.items())
+            sentence = f"the ranks did not resume from one position: {rows}"
+            return failed(self.name, sentence, "ranks-diverged", **facts)
+        if base is None or not start.trusted:
+            return self._untrusted(case, resume, facts)
+        if base > resume.position:
+            sentence = (
+                f"resumed from {base}, which the run had not reached (it was at {resume.position}): does the job "
+                "read checkpoints from outside of {out}?"
+            )
+            return failed(self.name, sentence, "corrupt-accepted", **facts)
+        if base in resume.acceptable:
+            return self._acceptable(case, resume, base, facts)
+        if base > valid:
+            sentence = f"resumed from {base}, where no save was seen, so the last valid checkpoint is not known"
+            return inconclusive(self.name, sentence, "probe-blind", **facts)
+        return self._older(case, resume, base, facts)
+
+    def _acceptable(self, case: Case, resume: Resume, base: int, facts: Mapping[str, Any]) -> Verdict:
+        if base == 0 and not _begun(resume):
+            return self._nothing_saved(case, resume, facts)
+        if resume.window:
+            both = ", ".join(map(str, sorted(resume.acceptable)))
+            sentence = f"resumed from {base}; a save had not settled when the fault struck, so of {both} each is right"
+            return passed(self.name, sentence, **facts)
+        what = "the last valid checkpoint" if base else "the beginning: no checkpoint had been completed"
+        return passed(self.name, f"resumed from {base}, {what}", **facts)
+
+    def _nothing_saved(self, case: Case, resume: Resume, facts: Mapping[str, Any]) -> Verdict:
+        assert case.reference is not None
+        due = case.reference.saves
+        if resume.position == 0 or (due and resume.position <= due[0]):
+            return passed(self.name, "began again at 0: no checkpoint was due before the fault", **facts)
+        errors = [error for _, life in lives(case.history) for error in life.errors]
+        if errors:
+            sentence = f"began again at 0 and no save was seen, but the probe had errors: {errors[0]}"
+            return inconclusive(self.name, sentence, "probe-blind", **facts)
+        sentence = f"began again at 0 after {resume.position} steps: no save was ever seen"
+        return failed(self.name, sentence, "restarted-from-scratch", **facts)
+
+    def _untrusted(self, case: Case, resume: Resume, facts: Mapping[str, Any]) -> Verdict:
+        start = case.timeline.starts[resume.incarnation]
+        expected = case.expected(resume)
+        unknown = [rank for rank, own in start.ranks.items() if expected not in own.known.get("model", ())]
+        if unknown and not case.timeline.bitwise:
+            sentence = (
+                "the job is not deterministic and the state that it resumed to was not seen before, so nothing "
+                "tells from where it resumed"
+            )
+            return inconclusive(self.name, sentence, "not-deterministic", **facts)
+        if any(own.positions.get("model") is None for own in start.ranks.values()):
+            sentence = "the model was not seen after the resume, so nothing tells from where it resumed"
+            return inconclusive(self.name, sentence, "probe-blind", **facts)
+        off = [rank for rank, own in start.ranks.items() if expected not in (own.positions["model"] or ())]
+        sentence = f"after the resume the model of {show_ranks(off)} is not that of step {expected}, which was due"
+        codes = ["model-not-restored"]
+        if start.base in resume.torn and all(not (own.positions["model"]) for own in start.ranks.values()):
+            sentence += f"; the fault had left the save of step {start.base} unfinished, and the job took it"
+            codes.insert(0, "corrupt-accepted")
+        return failed(self.name, sentence, *codes, **facts)
+
+    def _older(self, case: Case, resume: Resume, base: int, facts: Mapping[str, Any]) -> Verdict:
+        valid = resume.last_valid
+        codes = ["restarted-from-scratch" if base == 0 else "stale-checkpoint"]
+        what = "began again at 0" if base == 0 else f"resumed from {base}"
+        sentence = f"{what}, although the checkpoint of step {valid} was valid: {resume.position - base} steps lost"
+        if resume.destroyed:
+            codes.insert(0, "checkpoint-lost")
+            sentence = (
+                f"{what}: the checkpoint of step {valid} was valid, and an unfinished save overwrote it; "
+                f"{resume.position - base} steps lost"
+            )
+        elif base and (other := _other_kind(resume, base)) is not None:
+            sentence = (
+                f"resumed from {base}; the newer save of step {other.position} went to another kind of file "
+                f"({', '.join(sorted(other.kinds))}), and nothing tells whether it was a checkpoint to resume from"
+            )
+            return inconclusive(self.name, sentence, "probe-blind", **facts)
+        return failed(self.name, sentence, *codes, **facts)
+
+
+def _begun(resume: Resume) -> bool:
+    """Whether any save had been begun before the fault."""
+    return any(one.begun <= resume.struck for one in resume.seen)
+
+
+def _other_kind(resume: Resume, base: int) -> Checkpoint | None:
+    """The last valid checkpoint, where it shares no kind of file with the one that was resumed from: 'best.pt'."""
+    taken = [one for one in resume.seen if one.position == base]
+    newest = [one for one in resume.seen if one.position == resume.last_valid]
+    if not taken or not newest:
+        return None
+    alike = frozenset.union(*(one.kinds for one in taken)) & frozenset.union(*(one.kinds for one in newest))
+    return None if alike else newest[-1]
+
+
+def resumed_from_last_valid() -> Check:
+    """After each fault the job resumed from the last valid checkpoint: the newest whose save had settled before.
+
+    Where a save was on its way, that one is right too. Fails with `stale-checkpoint`, `restarted-from-scratch`,
+    `checkpoint-lost`, `corrupt-accepted`, `model-not-restored`, `ranks-diverged`, and where the job never came
+    back with the codes of `completed`. A job that rode the fault out passes.
+    """
+    return ResumedFromLastValid()

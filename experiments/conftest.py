@@ -1,0 +1,32 @@
+"""What the experiments share: the job, and what is claimed of it.
+
+`chaoskit run -- COMMAND` gives the job. In a checkout, `pytest experiments` alone takes the bundled trainer.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from chaoskit import Job, checks
+
+CHECKOUT = Path(__file__).parent.parent
+TRAINER = CHECKOUT / "tinymodels" / "train.py"
+
+
+@pytest.fixture
+def job(request):
+    if request.config.getoption("--chaos-job") or not TRAINER.is_file():
+        return request.getfixturevalue("job")
+    return Job("tinymodels.train", ["--out", "{out}"], module=True, nproc_per_node=2, cwd=str(CHECKOUT))
+
+
+@pytest.fixture
+def claims():
+    """Whatever is done to it, the job ends with its last step, as if nothing had been."""
+    return (
+        checks.completed(),
+        checks.resumed_from_last_valid(),
+        checks.state_restored(),
+        checks.matches_reference(),
+        checks.no_orphans(),
+    )

@@ -1,0 +1,17 @@
+"""The Resume Benchmark: a run that is stopped right after a checkpoint and resumed equals an uninterrupted one."""
+
+from chaoskit import faults
+
+
+def test_resume(chaos, job, claims):
+    """All ranks are stopped right after a save; what follows equals the uninterrupted run, step by step."""
+    reference = chaos.reference(job)
+    stop = faults.kill(rank="all")
+    if reference.saves:
+        # The first save shows most: nearly the whole run comes after it.
+        fault = stop.after_save(1)
+    else:
+        # Nothing to resume from; the verdict will say that the job starts again from scratch.
+        fault = stop.at_step(reference.middle_of_epoch(2))
+    run = chaos.run(job, fault)
+    run.verify(*claims)

@@ -1,0 +1,214 @@
+"""Histories written by hand: a job that behaves as it is told, put down as the probe and the harness would.
+
+    run = Writer()
+    run.launch().live(until=25).fault("kill rank 1 at step 26").died()
+    run.launch().live(base=20, off={"optimizer": 0}).exit(0).end("finished")
+    case = run.case()
+
+A position's state is text such as 'optimizer@40', so that a failing test says what it compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from chaoskit.checks import Case
+from chaoskit.events import Event
+from chaoskit.history import History
+from chaoskit.reference import Reference
+
+#: Every column, and the random streams that nobody draws from.
+NAMES = ("model", "buffers", "optimizer", "lr", "scaler", "ema", "rng.torch", "rng.python", "batch")
+#: What differs from rank to rank.
+LOCAL = ("rng.torch", "batch")
+CONSTANT = ("rng.python",)
+
+
+def truth(name: str, rank: int, position: int) -> str:
+    """What the component of a rank is at a position, uninterrupted."""
+    own = f".{rank}" if name in LOCAL else ""
+    return f"{name}{own}" if name in CONSTANT else f"{name}{own}@{position}"
+
+
+def loss(rank: int, step: int) -> str:
+    """The loss of a step."""
+    return (1.0 / (step + rank + 1)).hex()
+
+
+class Writer:
+    """One run. Every method adds to the record and returns the writer; `t` is the clock, in seconds."""
+
+    def __init__(
+        self, *, steps: int = 60, ranks: int = 2, every: int = 20, names: Iterable[str] = NAMES, tell: Any = truth
+    ) -> None:
+        self.steps, self.ranks, self.every = steps, ranks, every
+        self.names, self.truth = tuple(names), tell
+        self.events: list[Event] = []
+        self.t = 0.0
+        self.launches = -1
+        self.restart = 0
+        self.lives = 0
+        self.faults = 0
+        self.ids = 0
+        self.source = ""
+
+    def say(self, kind: str, source: str = "harness", **data: Any) -> Writer:
+        """Any event, a hundredth of a second after the one before."""
+        self.t += 0.01
+        self.events.append(Event(kind, self.t, source, data))
+        return self
+
+    def launch(self) -> Writer:
+        """The job's command is started, once more."""
+        self.launches += 1
+        self.restart = 0
+        return self.say("launch.start", launch=self.launches)
+
+    def restarted(self) -> Writer:
+        """The elastic agent restarts the ranks inside the launch."""
+        self.restart += 1
+        return self
+
+    def live(
+        self,
+        *,
+        base: int = 0,
+        until: int | None = None,
+        off: Mapping[Any, int | str | None] | None = None,
+        drift: bool = True,
+        saves: bool = True,
+        only: Iterable[int] | None = None,
+        path: str = "step-{}.pt",
+        epochs: Iterable[int] = (),
+        patch: Mapping[tuple[int, int, str], str | None] | None = None,
+        losses: Mapping[tuple[int, int], str] | None = None,
+        ends: bool = False,
+    ) -> Writer:
+        """The ranks come up at `base` and take their steps up to true step `until`, saving every so often.
+
+        `off` says where components are instead of at `base`: by name or by (rank, name); a position, or a word for
+        a state that the reference never had, or None for absent. What follows from that (`drift`) is a model and
+        losses of their own. `patch` sets one fingerprint by (rank, true step, name), `losses` one loss by (rank,
+        step). `only` are the ranks that live. `ends` lets the processes end by themselves.
+        """
+        until = self.steps if until is None else until
+        alive = list(range(self.ranks)) if only is None else list(only)
+        self.alive, self.base, self.path = alive, base, path
+        self.lives += 1
+        for rank in alive:
+            self.say(
+                "process.start", self._source(rank), role="rank", rank=rank, pid=100 * self.lives + rank,
+                launch=self.launches, restart=self.restart, world=self.ranks,
+            )  # fmt: skip
+        wrong = any(where != base for where in (off or {}).values())
+        for step in range(base + 1, until + 1):
+            n = step - base
+            for rank in alive:
+                if n - 1 in epochs:
+                    self.say("epoch", self._source(rank), n=n - 1)
+                state = {}
+                for name in self.names:
+                    where = (off or {}).get((rank, name), (off or {}).get(name, base))
+                    value: str | None
+                    if isinstance(where, int):
+                        value = self.truth(name, rank, where + n - 1)
+                    else:
+                        value = f"{name}?{where}.{self.lives}.{n}" if where is not None else None
+                    if wrong and drift and n > 1 and name in ("model", "optimizer", "ema", "buffers"):
+                        value = f"{name}!{self.lives}.{n}"
+                    value = (patch or {}).get((rank, step, name), value)
+                    if value is not None:
+                        state[name] = value
+                own = (float(step) * 7).hex() if wrong and drift else loss(rank, step)
+                own = (losses or {}).get((rank, step), own)
+                self.say("step", self._source(rank), n=n, losses=[own], state=state)
+            self.t += 1.0
+            if saves and step % self.every == 0:
+                self.save(n)
+        self.done = until - base
+        if ends:
+            self.ended()
+        return self
+
+    def save(
+        self, n: int | None = None, *, unfinished: bool = False, ok: bool = True, path: str | None = None, full: bool = True
+    ) -> Writer:
+        """Every rank saves after its local step `n` (default: its last)."""
+        n = self.done if n is None else n
+        place = (path or self.path).format(self.base + n)
+        ids = {}
+        for rank in self.alive:
+            self.ids += 1
+            ids[rank] = self.ids
+            self.say(
+                "save.begin", self._source(rank), id=self.ids, n=n, path=f"{place}/{rank}", api="torch.save", full=full
+            )
+        if not unfinished:
+            for rank in self.alive:
+                self.say("save.end", self._source(rank), id=ids[rank], n=n, ok=ok)
+        return self
+
+    def load(self, path: str, *, error: str = "") -> Writer:
+        """Every rank reads `path`, in vain if there is an error."""
+        for rank in self.alive:
+            self.ids += 1
+            self.say("load.begin", self._source(rank), id=self.ids, n=0, path=f"{path}/{rank}", api="torch.load")
+            self.say("load.end", self._source(rank), id=self.ids, n=0, ok=not error, error=error)
+        return self
+
+    def ended(self) -> Writer:
+        """The processes end by themselves."""
+        for rank in self.alive:
+            self.say("process.end", self._source(rank), clean=True)
+        return self
+
+    def fault(self, text: str = "kill rank 1", *, seen: bool = True, heal: float | None = None) -> Writer:
+        """A fault strikes now; `heal` seconds later it is healed."""
+        self.say("fault.requested", fault=self.faults, what={"text": text})
+        self.say("fault.applied", fault=self.faults)
+        if seen:
+            self.say("fault.observed", fault=self.faults)
+        if heal is not None:
+            self.t += heal
+            self.say("fault.healed", fault=self.faults)
+        self.faults += 1
+        return self
+
+    def exit(self, code: int, *, cause: str = "itself", survivors: Iterable[Mapping[str, Any]] = ()) -> Writer:
+        """The job's command ends."""
+        self.t += 1.0
+        return self.say("launch.end", launch=self.launches, code=code, cause=cause, survivors=list(survivors))
+
+    def died(self) -> Writer:
+        """It ends with 1."""
+        return self.exit(1)
+
+    def end(self, status: str = "finished") -> Writer:
+        """The run is over."""
+        return self.say("run.end", status=status)
+
+    def history(self) -> History:
+        """What the record says."""
+        return History.of(self.events)
+
+    def control(self) -> Writer:
+        """A whole uninterrupted run, with the savings of this writer."""
+        other = Writer(steps=self.steps, ranks=self.ranks, every=self.every, names=self.names, tell=self.truth)
+        return other.launch().live(ends=True).exit(0).end()
+
+    def case(self, reference: Reference | None = None) -> Case:
+        """The run beside two equal controls, or another reference."""
+        if reference is None:
+            reference = Reference.of([self.control().history(), self.control().history()])
+        return Case(self.history(), reference)
+
+    def _source(self, rank: int) -> str:
+        return f"rank-{rank}-{self.lives}"
+
+
+def killed(*, at: int = 25, base: int = 20, off: Mapping[Any, Any] | None = None, **options: Any) -> Writer:
+    """The usual story: a kill after step `at`, a relaunch that resumes from `base`, and the end."""
+    run = Writer(**options)
+    run.launch().live(until=at).fault().died()
+    return run.launch().live(base=base, off=off, ends=True).exit(0).end()
