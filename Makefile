@@ -47,5 +47,6 @@ $(READY): pyproject.toml
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	    echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv"; \
 	    exit 1; }
+	@echo 'setting up $(VENV), once: PyTorch is large'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(READY)

@@ -68,7 +68,7 @@ class Alignment:
         for name in PROOF:
             found = self.columns.get(name) or NOWHERE
             if found and 0 not in found:
-                return found
+                return found & self.likely or found
         for name in TRUST:
             found = self.columns.get(name) or NOWHERE
             if found & self.likely and 0 not in found:

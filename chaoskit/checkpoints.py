@@ -146,18 +146,20 @@ def resume_after(
     struck, faults = _struck(history, previous, inc.start)
     seen = tuple(one for one in written if one.incarnation < inc.index and one.begun < inc.start)
     settled = {one.position: one for one in seen if one.settled_at is not None and one.settled_at <= struck}
+    valid = [(one.begun, one.position) for one in settled.values()]
     # What an earlier life has resumed from was whole, whatever became of its save.
-    proven = {
-        start.base
+    valid += [
+        (history.incarnations[index].start, start.base)
         for index, start in timeline.starts.items()
         if 0 < index < inc.index and start.base and start.exact
-    }
-    last_valid = max({*settled, *proven}, default=0)
-    latest = max(settled.values(), key=lambda one: one.begun, default=None)
-    acceptable = {last_valid} | ({latest.position} if latest is not None else set())
+    ]
+    last_valid = max((position for _, position in valid), default=0)
+    # After a life that had gone back, the newest by number and the newest by time may be two.
+    since, latest = max(valid, default=(0.0, last_valid))
+    acceptable = {last_valid, latest}
     for one in seen:
         unsettled = one.settled_at is None or one.settled_at > struck
-        if unsettled and one.ok and (latest is None or one.begun > latest.begun):
+        if unsettled and one.ok and one.begun > since:
             acceptable.add(one.position)
     torn = frozenset(one.position for one in seen if not one.complete and one.incarnation == before)
     return Resume(

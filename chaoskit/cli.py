@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
@@ -141,7 +143,7 @@ def do_run(args: argparse.Namespace) -> int:
     begun = time.monotonic()
     args.dir = str(root)
     collected = battery.run(
-        [*options.forward(args), _job_option(job)],
+        [*options.forward(args), f"--chaos-job={shlex.join(job.command)}"],
         expression=args.k,
         junitxml=args.junitxml,
         workers=args.n,
@@ -200,8 +202,9 @@ def do_replay(args: argparse.Namespace) -> int:
         again = replay(run, runner)
     finally:
         progress.stop()
-    found = results.of_runs(told["experiment"] or again.id, [again])
-    _report([found], args, seconds=time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    found = replace(results.of_runs(told["experiment"] or again.id, [again]), seconds=seconds)
+    _report([found], args, seconds=seconds)
     return results.exit_code([found])
 
 
@@ -246,12 +249,6 @@ def _job(command: Sequence[str]) -> Job:
     job = Job.from_command(command, cwd=os.getcwd())
     job.validate()
     return job
-
-
-def _job_option(job: Job) -> str:
-    import shlex
-
-    return f"--chaos-job={shlex.join(job.command)}"
 
 
 def _must_have(environment: str) -> None:

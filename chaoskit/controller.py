@@ -30,6 +30,8 @@ from chaoskit.triggers import Moment
 OBSERVE_WITHIN = 10.0
 #: How often an applied fault is looked at, in seconds, until it is observed.
 LOOK_EVERY = 0.003
+#: A fault that goes by the clock and finds nobody to strike tries again after this many seconds.
+RETRY_EVERY = 0.05
 
 
 @dataclass
@@ -39,6 +41,8 @@ class Strike:
     index: int
     fault: Fault
     armed: float | None = None
+    requested: bool = False
+    retry: float = 0.0
     applied: float | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     held: int | None = None
@@ -110,8 +114,8 @@ class Controller:
         self._look(now)
         self._heal(now)
         if self.waiting and self.pending is None:
-            armed, trigger = self._armed(), self.waiting[0].fault.trigger
-            if trigger is not None and trigger.delay is not None and now >= armed + trigger.delay:
+            due = self._due()
+            if due is not None and now >= due:
                 self._strike(None)
         if now >= self.deadline:
             return self._give_up()
@@ -122,10 +126,8 @@ class Controller:
         times = [self.deadline] + [strike.heal_at for strike in self.healing if strike.heal_at is not None]
         if self.pending is not None:
             times.append(time.monotonic() + LOOK_EVERY)
-        elif self.waiting:
-            trigger = self.waiting[0].fault.trigger
-            if trigger is not None and trigger.delay is not None:
-                times.append(self._armed() + trigger.delay)
+        elif self.waiting and (due := self._due()) is not None:
+            times.append(due)
         return max(0.0, min(times) - time.monotonic())
 
     # Launches.
@@ -193,20 +195,33 @@ class Controller:
             strike.armed = time.monotonic()
         return strike.armed
 
+    def _due(self) -> float | None:
+        """When the next fault is to strike, if it goes by the clock."""
+        strike = self.waiting[0]
+        delay = strike.fault.trigger.delay if strike.fault.trigger is not None else None
+        return None if delay is None else max(self._armed() + delay, strike.retry)
+
     def _strike(self, at: int | None) -> None:
         """Apply the next fault; the rank whose moment it was, `at`, is held until the effect has been seen."""
-        strike = self.waiting.pop(0)
+        strike = self.waiting[0]
         fault = strike.fault
-        self.progress.phase(str(fault))
-        self.writer.write("fault.requested", fault=strike.index, at=at)
         world_size = self.reference.world_size if self.reference is not None else 1
+        if not strike.requested:
+            strike.requested = True
+            self.progress.phase(str(fault))
+            self.writer.write("fault.requested", fault=strike.index, at=at)
         try:
             strike.evidence = fault.action.apply(self.env, world_size)
         except LookupError as error:
+            if at is None:
+                # By the clock, between two incarnations: there will be somebody to strike.
+                strike.retry = time.monotonic() + RETRY_EVERY
+                return
+            self.waiting.pop(0)
             self.writer.write("fault.missed", fault=strike.index, evidence={"missed": str(error)})
-            if at is not None:
-                self._release(at)
+            self._release(at)
             return
+        self.waiting.pop(0)
         strike.applied = time.monotonic()
         strike.held = at
         self.struck_launcher |= bool(getattr(fault.action, "launcher", False))

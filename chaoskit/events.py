@@ -76,7 +76,7 @@ def read_events(path: Path) -> Iterator[Event | Gap]:
         try:
             record = json.loads(line)
             kind, t, count = record.pop("e"), float(record.pop("t")), int(record.pop("i"))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             if number < len(lines):
                 yield Gap(source, number)
             continue

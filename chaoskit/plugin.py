@@ -133,7 +133,11 @@ class Session:
 
         if self._stream is None:
             self._stream = os.fdopen(self._fd, "w", closefd=False)
-        return Lines(self._stream, label) if self.is_worker else progress_on(self._stream, label)
+        if self.is_worker:
+            return Lines(self._stream, label)
+        if self._stream.isatty() and self._config.get_terminal_writer().hasmarkup:
+            self._stream.write("\n")  # pytest is in the middle of a line of its own
+        return progress_on(self._stream, label)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:

@@ -143,7 +143,8 @@ class After:
     delay: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.delay, (int, float)) or not 0 <= self.delay < float("inf"):
+        number = isinstance(self.delay, (int, float)) and not isinstance(self.delay, bool)
+        if not number or not 0 <= self.delay < float("inf"):
             raise UsageError(f"after: a delay is a number of seconds from 0, not {self.delay!r}")
 
     def resolve(self, plan: Plan) -> Trigger:
@@ -165,6 +166,10 @@ class AtRandom:
 
     seed: int
     delay = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int):
+            raise UsageError(f"at_random: a seed is a whole number, not {self.seed!r}")
 
     def resolve(self, plan: Plan) -> Trigger:
         return AtStep(random.Random(self.seed).randint(min(2, plan.steps), plan.steps))

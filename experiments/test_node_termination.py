@@ -25,7 +25,7 @@ def test_all_ranks(chaos, job, claims):
 
 
 def test_launcher(chaos, job, claims):
-    """The launcher is killed, and with it the node as a scheduler sees it."""
+    """The node is lost: the launcher and all its ranks, at once, without a word to anybody."""
     step = chaos.reference(job).middle_of_epoch(EPOCH)
     run = chaos.run(job, faults.kill(launcher=True).at_step(step))
     run.verify(*claims)

@@ -84,13 +84,17 @@ class Writer:
         patch: Mapping[tuple[int, int, str], str | None] | None = None,
         losses: Mapping[tuple[int, int], str] | None = None,
         ends: bool = False,
+        torn: bool = False,
+        extra: Mapping[int, str] | None = None,
+        pause: int | None = None,
     ) -> Writer:
         """The ranks come up at `base` and take their steps up to true step `until`, saving every so often.
 
         `off` says where components are instead of at `base`: by name or by (rank, name); a position, or a word for
         a state that the reference never had, or None for absent. What follows from that (`drift`) is a model and
         losses of their own. `patch` sets one fingerprint by (rank, true step, name), `losses` one loss by (rank,
-        step). `only` are the ranks that live. `ends` lets the processes end by themselves.
+        step). `only` are the ranks that live. `ends` lets the processes end by themselves. `torn` leaves the last
+        save unfinished, `extra` are other saves by step and path, after step `pause` a fault is ridden out.
         """
         until = self.steps if until is None else until
         alive = list(range(self.ranks)) if only is None else list(only)
@@ -125,14 +129,24 @@ class Writer:
                 self.say("step", self._source(rank), n=n, losses=[own], state=state)
             self.t += 1.0
             if saves and step % self.every == 0:
-                self.save(n)
+                self.save(n, unfinished=torn and step == until)
+            if extra and step in extra:
+                self.save(n, path=extra[step])
+            if pause == step:
+                self.fault("pause rank 1", heal=2.0)
         self.done = until - base
         if ends:
             self.ended()
         return self
 
     def save(
-        self, n: int | None = None, *, unfinished: bool = False, ok: bool = True, path: str | None = None, full: bool = True
+        self,
+        n: int | None = None,
+        *,
+        unfinished: bool = False,
+        ok: bool = True,
+        path: str | None = None,
+        full: bool = True,
     ) -> Writer:
         """Every rank saves after its local step `n` (default: its last)."""
         n = self.done if n is None else n
@@ -141,9 +155,8 @@ class Writer:
         for rank in self.alive:
             self.ids += 1
             ids[rank] = self.ids
-            self.say(
-                "save.begin", self._source(rank), id=self.ids, n=n, path=f"{place}/{rank}", api="torch.save", full=full
-            )
+            call = {"id": self.ids, "n": n, "path": f"{place}/{rank}", "api": "torch.save", "full": full}
+            self.say("save.begin", self._source(rank), **call)
         if not unfinished:
             for rank in self.alive:
                 self.say("save.end", self._source(rank), id=ids[rank], n=n, ok=ok)
@@ -165,7 +178,8 @@ class Writer:
 
     def fault(self, text: str = "kill rank 1", *, seen: bool = True, heal: float | None = None) -> Writer:
         """A fault strikes now; `heal` seconds later it is healed."""
-        self.say("fault.requested", fault=self.faults, what={"text": text})
+        self.say("fault.planned", fault=self.faults, what={"text": text})
+        self.say("fault.requested", fault=self.faults)
         self.say("fault.applied", fault=self.faults)
         if seen:
             self.say("fault.observed", fault=self.faults)

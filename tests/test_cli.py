@@ -308,3 +308,49 @@ def test_the_packaged_battery_has_names_of_its_own_and_a_title_for_each():
     source = "".join(path.read_text() for path in home.glob("test_*.py"))
     tests = re.findall(r"^def test_(\w+)", source, re.M)
     assert len(tests) == len(set(tests))
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """A run that was stored with nothing in its record, in the store of the current directory."""
+    monkeypatch.chdir(tmp_path)
+    store = Store()
+    told = {"command": [sys.executable, "{out}"]}
+    run_dir = store.new_run(job=told, experiment="test_x", schedule=[])
+    store.finish(run_dir, "finished")
+    return run_dir
+
+
+def test_analyze_judges_a_run_that_nobody_had_judged(stored, capsys):
+    assert cli.main(["analyze", stored.name, "--json", "-"]) == ExitCode.INCONCLUSIVE
+    out, err = capsys.readouterr()
+    (entry,) = json.loads(out)["experiments"]
+    assert (entry["name"], entry["run"]) == ("test_x", f".chaoskit/runs/{stored.name}")
+    assert "INCONCLUSIVE test_x: " in err
+    assert cli.main(["analyze", str(stored)]) == ExitCode.INCONCLUSIVE
+    assert re.search(r"^test_x +inconclusive", capsys.readouterr().out, re.M)
+
+
+@pytest.mark.parametrize("command", ["analyze", "replay"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "has no run.json, so it is not a run of chaoskit"),
+        ('{"format": 1, "id"', "is truncated or no JSON"),
+        ('{"format": 99}', "is of format 99, this chaoskit reads 1"),
+    ],
+)
+def test_a_run_that_cannot_be_read(stored, capsys, command, content, said):
+    (stored / "run.json").unlink()
+    if content is not None:
+        (stored / "run.json").write_text(content)
+    assert cli.main([command, str(stored)]) == ExitCode.USAGE
+    _, err = capsys.readouterr()
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["analyze", "replay"])
+def test_a_run_that_does_not_exist(stored, capsys, command):
+    assert cli.main([command, "nosuch"]) == ExitCode.USAGE
+    assert "nosuch names no stored run: they are in" in capsys.readouterr().err

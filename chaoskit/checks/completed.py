@@ -106,8 +106,7 @@ def blind_spots(case: Case) -> list[str]:
         spots += [f"rank {life.rank}: {error}" for error in life.errors]
         if [step.n for step in life.steps] != list(range(1, len(life.steps) + 1)):
             spots.append(f"steps of rank {life.rank} are missing in incarnation {inc.index}")
-    spots += [f"incarnation {index} cannot be placed: its state matches nothing" for index in case.timeline.unplaced]
-    return spots
+    return spots + [f"the state of incarnation {index} matches nothing" for index in case.timeline.unplaced]
 
 
 def _highest(case: Case, rank: int) -> int:
@@ -147,7 +146,7 @@ def _torn(case: Case, verb: str) -> tuple[tuple[str, ...], str]:
     if not resume.faults or not (resume.torn or died_reading):
         return (), ""
     position = max(resume.torn, default=max(one.position for one in unsettled or resume.seen))
-    clause = f": the fault left the save of step {position} unfinished, and each life after it {verb} before a step"
+    clause = f": the fault left the save of step {position} unfinished, and each life after {verb} before a step"
     if resume.destroyed:
         clause += f"; that save was overwriting the last valid checkpoint, of step {resume.last_valid}"
         return ("torn-checkpoint", "checkpoint-lost"), clause

@@ -1,6 +1,7 @@
 """Diagnosis: from the places where a run is off to what was lost, shared by the checks of state and of trajectory.
 
-At the first step of a resume each component stands for itself: what is not where the model is was not restored. At later steps one departure causes the next, so only those are named that nothing before them explains.
+At the first step of a resume each component stands for itself: what is not where the model is was not restored.
+At later steps one departure causes the next, so only those are named that nothing before them explains.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class MatchesReference:
         parts = [tell(case, told.findings)] if told.findings else []
         if apart := _ranks_apart(case, told.comparison):
             codes.append("ranks-diverged")
-            parts.append(f"at step {apart[0].step} the models of the ranks differ, which in the reference are equal")
+            parts.append(f"at step {apart[0].step} the ranks' models differ, which are equal in the reference")
         if bad := _nonfinite(told.comparison):
             codes.append("nonfinite-accepted")
             one = bad.execution
@@ -109,7 +109,7 @@ class MatchesReference:
                 sentence = f"rank {one.rank} trained on a loss that is not a number at step {one.step}"
                 return failed(self.name, sentence, "nonfinite-accepted")
             if not gaps or min(gaps) > rtol:
-                off = f"{min(gaps):.3g} off (relative), over rtol={rtol:g}" if gaps else "beside no loss of a control"
+                off = f"{min(gaps):.3g} off, over rtol={rtol:g}" if gaps else "not comparable with any control's"
                 sentence = f"the loss of rank {one.rank} at step {one.step} is {off}; {why}"
                 return failed(self.name, sentence, *_state_codes(case), table=case.table())
             compared += len(one.record.losses)
@@ -118,7 +118,7 @@ class MatchesReference:
             return gap
         if not compared:
             return inconclusive(self.name, "no loss was seen, so none was compared", "probe-blind")
-        sentence = f"every loss is within rtol={rtol:g} of a control, the worst {worst:.3g} off; not to the bit: {why}"
+        sentence = f"every loss is within rtol={rtol:g} of a control, the worst {worst:.3g} off; {why}"
         return passed(self.name, sentence, compared=compared, rtol=rtol, worst=worst)
 
 
@@ -143,7 +143,8 @@ def _first(difference: Difference) -> str:
     one = difference.execution
     if "steps" in difference.values:
         return f"rank {one.rank} took step {one.step}, past the reference's last"
-    return f"rank {one.rank} parts from the reference at step {one.step}, in {', '.join(sorted(difference.values))}"
+    names = ", ".join(sorted(difference.values))
+    return f"rank {one.rank} parts from the reference at step {one.step}, in {names}"
 
 
 def _as_json(difference: Difference) -> dict[str, Any]:
@@ -180,8 +181,8 @@ def matches_reference(*, rtol: float | None = None) -> Check:
     """Every loss and component of every executed step, kept or rolled back, is the reference's to the bit.
 
     Where the controls themselves differ that cannot be judged; with `rtol` the losses are then compared with the
-    nearest control, within that relative difference. It never loosens the comparison of a job whose controls agree.
-    Raises UsageError for an rtol that is not a number from 0 to 1.
+    nearest control, within that relative difference. It never loosens the comparison of a job whose controls
+    agree. Raises UsageError for an rtol that is not a number from 0, below 1.
     """
     if rtol is not None and (isinstance(rtol, bool) or not isinstance(rtol, (int, float)) or not 0 <= rtol < 1):
         raise UsageError(f"matches_reference: rtol must be a number from 0, below 1, not {rtol!r}")

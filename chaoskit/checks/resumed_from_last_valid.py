@@ -83,7 +83,7 @@ class ResumedFromLastValid:
             return self._nothing_saved(case, resume, facts)
         if resume.window:
             both = ", ".join(map(str, sorted(resume.acceptable)))
-            sentence = f"resumed from {base}; a save had not settled when the fault struck, so of {both} each is right"
+            sentence = f"resumed from {base}; a save had not settled at the fault, so of {both} each is right"
             return passed(self.name, sentence, **facts)
         what = "the last valid checkpoint" if base else "the beginning: no checkpoint had been completed"
         return passed(self.name, f"resumed from {base}, {what}", **facts)
@@ -125,13 +125,11 @@ class ResumedFromLastValid:
         valid = resume.last_valid
         codes = ["restarted-from-scratch" if base == 0 else "stale-checkpoint"]
         what = "began again at 0" if base == 0 else f"resumed from {base}"
-        sentence = f"{what}, although the checkpoint of step {valid} was valid: {resume.position - base} steps lost"
+        lost = f"{resume.position - base} steps lost"
+        sentence = f"{what}, although the checkpoint of step {valid} was valid: {lost}"
         if resume.destroyed:
             codes.insert(0, "checkpoint-lost")
-            sentence = (
-                f"{what}: the checkpoint of step {valid} was valid, and an unfinished save overwrote it; "
-                f"{resume.position - base} steps lost"
-            )
+            sentence = f"{what}: an unfinished save overwrote the valid checkpoint of step {valid}; {lost}"
         elif base and (other := _other_kind(resume, base)) is not None:
             sentence = (
                 f"resumed from {base}; the newer save of step {other.position} went to another kind of file "

@@ -27,14 +27,24 @@ class Kill:
         return resolve_ranks(self.name, "all" if self.launcher else self.rank, world_size)
 
     def apply(self, env: CanSignal, world_size: int) -> Mapping[str, Any]:
-        if self.launcher:
-            targets = [env.launcher_process()]
-        else:
-            targets = [env.rank_process(rank) for rank in self.victims(world_size)]
+        targets = [env.launcher_process()] if self.launcher else []
+        if not self.launcher or self.signal == signals.SIGKILL:
+            targets += self._ranks(env, world_size)
         sent = [target for target in targets if env.signal(target, self.signal)]
         if len(sent) < len(targets):
             raise LookupError("a process was gone before the signal reached it")
         return {"pids": [t.pid for t in sent], "started": [t.started for t in sent], "signal": self.signal}
+
+    def _ranks(self, env: CanSignal, world_size: int) -> list[Process]:
+        """The struck ranks; of a node that is lost, those that have come up."""
+        found = []
+        for rank in self.victims(world_size):
+            try:
+                found.append(env.rank_process(rank))
+            except LookupError:
+                if not self.launcher:
+                    raise
+        return found
 
     def observed(self, env: CanSignal, applied: Mapping[str, Any]) -> Mapping[str, Any] | None:
         targets = [Process(*pair) for pair in zip(applied["pids"], applied["started"], strict=True)]
@@ -53,7 +63,8 @@ class Kill:
         return {"kind": self.name, "rank": rank, "launcher": self.launcher, "signal": self.signal}
 
     def __str__(self) -> str:
-        whom = "the launcher" if self.launcher else show_ranks(self.rank)
+        lost = self.launcher and self.signal == signals.SIGKILL
+        whom = "the launcher and its ranks" if lost else "the launcher" if self.launcher else show_ranks(self.rank)
         how = "" if self.signal == signals.SIGKILL else f" with {signals.Signals(self.signal).name}"
         return f"kill {whom}{how}"
 
@@ -61,8 +72,10 @@ class Kill:
 def kill(
     *, rank: RankSpec | None = None, launcher: bool = False, signal: int = signals.SIGKILL
 ) -> Fault:
-    """Kill `rank` (a number, negative from the last; a tuple; 'all') or the launcher, which is a lost node.
+    """Kill `rank` (a number, negative from the last; a tuple; 'all') or, with `launcher`, lose the node.
 
+    A node that is lost takes everything along, so SIGKILL strikes the launcher and its ranks at once; any other signal
+    goes to the launcher alone, which passes it on as it sees fit (SIGTERM: preemption).
     Observed once every struck process is gone, or has taken a signal that it handles itself. Raises UsageError for a rank or a signal that does not exist.
     """
     if launcher == (rank is not None):

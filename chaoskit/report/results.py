@@ -102,10 +102,16 @@ def of_verdicts(name: str, verdicts: Iterable[Verdict]) -> Result:
         name,
         overall.value,
         codes=tuple(dict.fromkeys(code for v in telling for code in v.codes)),
-        sentences=tuple(dict.fromkeys(v.sentence for v in telling)),
+        sentences=_without_repeats([v.sentence for v in telling]),
         table=tuple(tables[0]) if tables else (),
         stacks={str(rank): str(text) for rank, text in stacks[0].items()} if stacks else {},
     )
+
+
+def _without_repeats(sentences: Sequence[str]) -> tuple[str, ...]:
+    """Each once, and none that another one begins with."""
+    unique = dict.fromkeys(sentences)
+    return tuple(one for one in unique if not any(o != one and o.startswith(one) for o in unique))
 
 
 def of_error(name: str, error: BaseException, runs: Sequence[Run]) -> Result:

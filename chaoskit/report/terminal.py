@@ -36,6 +36,11 @@ def show(results: Sequence[Result], console: Console, *, seconds: float | None =
     for group in _alike(results):
         console.print()
         explain(group, console)
+    passed = [result.place for result in results if result.verdict == "pass" and result.place]
+    if passed:
+        console.print()
+        where = passed[0] if len(passed) == 1 else Path(passed[0]).parent
+        console.print(Text(f"{'run kept in' if len(passed) == 1 else 'runs kept in'} {where}"), soft_wrap=True)
     console.print()
     console.print(Text(total(results, seconds=seconds), style="bold"), soft_wrap=True)
 
@@ -94,7 +99,7 @@ def _details(group: Sequence[Result], console: Console) -> None:
         for line in sentence.splitlines():
             console.print(Text(f"  {line}"), soft_wrap=True)
     if first.table:
-        console.print(Padding(alignment_table(first.table), (0, 0, 0, 2)))
+        console.print(Padding(alignment_table(first.table), (0, 0, 0, 2), expand=False))
     for rank, stack in first.stacks.items():
         console.print(Text(f"  rank {rank} was here:"), soft_wrap=True)
         for line in stack.splitlines():

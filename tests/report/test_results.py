@@ -63,6 +63,11 @@ def test_a_fail_hides_what_was_inconclusive():
     assert len(result.table) == 2
 
 
+def test_a_sentence_that_another_begins_with_is_said_once():
+    longer = failed("matches_reference", BAD.sentence + "; first wrong loss at step 41", "rng-not-restored")
+    assert results.of_verdicts("x", [BAD, longer]).sentences == (longer.sentence,)
+
+
 def test_the_figures_are_those_of_the_run_that_failed():
     runs = [Run((GOOD,), "/a"), Run((BAD,), "/b", Summary(resumed_from=1)), Run((GOOD,), "/c")]
     result = results.of_runs("x", runs)

@@ -1,0 +1,126 @@
+"""`completed`: which end is which."""
+
+import pytest
+
+from chaoskit.checks import completed
+from chaoskit.checks.completed import innermost
+from chaoskit.events import Gap
+from chaoskit.history import History
+from chaoskit.verdict import Outcome
+from tests.history_writer import Writer, killed
+
+
+def struck(at=25):
+    return Writer().launch().live(until=at).fault().died()
+
+
+def test_a_job_that_comes_to_its_last_step_passes():
+    assert completed()(killed().case()).outcome is Outcome.PASS
+
+
+def test_a_job_that_ends_before_its_last_step_exited_early():
+    verdict = completed()(struck().launch().live(base=20, until=50, ends=True).exit(0).end().case())
+    assert verdict.codes == ("exited-early",)
+    assert "got to step 50" in verdict.sentence
+
+
+def test_a_rank_that_leaves_while_the_others_go_on_exited_early():
+    run = struck().launch().live(base=20, until=40)
+    run.restarted().live(base=40, only=[0], ends=True).exit(0).end()
+    verdict = completed()(run.case())
+    assert verdict.codes == ("exited-early",)
+    assert verdict.evidence["reached"] == {"0": 60, "1": 40}
+
+
+def test_an_exit_code_other_than_zero_is_no_end():
+    assert completed()(Writer().launch().live(ends=True).exit(3).end().case()).codes == ("exited-early",)
+
+
+def test_a_last_step_that_only_a_struck_life_began_was_not_finished():
+    run = Writer(every=25).launch().live().fault().died().launch().live(base=50, until=50, ends=True).exit(0).end()
+    verdict = completed()(run.case())
+    assert verdict.codes == ("exited-early",)
+    assert "nothing shows" in verdict.sentence
+
+
+def test_a_last_step_with_a_save_after_it_was_finished():
+    run = Writer(every=20).launch().live().fault().died().launch().live(base=60, until=60, ends=True).exit(0).end()
+    assert completed()(run.case()).outcome is Outcome.PASS
+
+
+def test_a_hang_names_where_each_rank_stands():
+    run = struck().launch().live(base=20, until=30).exit(None, cause="deadline")
+    stack = 'Current thread 0x1 (most recent call first):\n  File "/x/train.py", line 7 in step'
+    run.say("stack", rank=0, text=stack)
+    verdict = completed()(run.end("deadline").case())
+    assert verdict.codes == ("hang",)
+    assert "rank 0 in train.py:7 in step" in verdict.sentence
+    assert verdict.evidence["stacks"]["0"].startswith("Current")
+
+
+def test_a_job_that_never_comes_back_is_a_crash_loop():
+    verdict = completed()(struck().launch().died().launch().died().end("gave-up").case())
+    assert verdict.codes == ("crash-loop",)
+    assert "2 relaunches" in verdict.sentence
+
+
+def inside_save(path):
+    """Killed inside the save of step 40."""
+    return Writer().launch().live(until=40, torn=True, path=path).fault().died()
+
+
+def test_lives_that_die_on_an_unfinished_save_are_a_torn_checkpoint():
+    run = inside_save("step-{}").launch().live(base=40, until=40).load("step-40", error="EOFError").died()
+    assert completed()(run.end("gave-up").case()).codes == ("torn-checkpoint", "crash-loop")
+
+
+def test_a_hang_on_an_unfinished_save_is_torn_too():
+    run = inside_save("step-{}").launch().live(base=40, until=40).exit(None, cause="deadline").end("deadline")
+    assert completed()(run.case()).codes == ("torn-checkpoint", "hang")
+
+
+def test_overwriting_the_only_copy_loses_it():
+    # The save of 20 had settled; the kill is inside that of 39, at the same path.
+    run = Writer(every=20).launch().live(until=39, path="last.pt").save(unfinished=True).fault().died()
+    run.launch().live(base=39, until=39).load("last.pt", error="EOFError").died().end("gave-up")
+    assert completed()(run.case()).codes == ("torn-checkpoint", "checkpoint-lost", "crash-loop")
+
+
+@pytest.mark.parametrize("status", ["interrupted", None])
+def test_a_run_without_an_end_is_undecided(status):
+    run = struck()
+    verdict = completed()((run.end(status) if status else run).case())
+    assert (verdict.outcome, verdict.codes) == (Outcome.INCONCLUSIVE, ("probe-blind",))
+
+
+def test_steps_that_the_record_lost_are_no_early_exit():
+    run = killed()
+    run.events = [e for e in run.events if not (e.kind == "step" and e["n"] > 30 and e.source == "rank-1-2")]
+    case = run.case()
+    assert completed()(case).codes == ("exited-early",)
+    damaged = History.of([*run.events, Gap("rank-1-2", 31)])
+    case = type(case)(damaged, case.reference)
+    assert completed()(case).codes == ("probe-blind",)
+
+
+def test_without_a_reference_there_is_no_last_step():
+    case = killed().case()
+    assert completed()(type(case)(case.history, None)).codes == ("reference-failed",)
+
+
+@pytest.mark.parametrize(
+    ("stack", "place"),
+    [
+        ('Traceback:\n  File "/a/b.py", line 1, in f\n  File "/a/c.py", line 2, in g\n', "c.py:2 in g"),
+        (
+            'Thread 0x2 (most recent call first):\n  File "/t.py", line 9 in wait\n'
+            'Current thread 0x1 (most recent call first):\n  File "/m.py", line 3 in inner\n'
+            '  File "/m.py", line 8 in x',
+            "m.py:3 in inner",
+        ),
+        ("stopped (SIGSTOP)", "stopped (SIGSTOP)"),
+        ("", "an unknown place"),
+    ],
+)
+def test_the_innermost_frame_is_found(stack, place):
+    assert innermost(stack) == place

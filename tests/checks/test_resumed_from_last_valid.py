@@ -1,0 +1,170 @@
+"""`resumed_from_last_valid`: which checkpoint was due, and which was taken."""
+
+from chaoskit.checks import resumed_from_last_valid
+from chaoskit.verdict import Outcome
+from tests.history_writer import NAMES, Writer, killed
+
+check = resumed_from_last_valid()
+
+
+def resumed(run, base, **options):
+    """The relaunch, and the end of the run."""
+    return run.launch().live(base=base, ends=True, **options).exit(0).end().case()
+
+
+def struck(at=45, **options):
+    return Writer().launch().live(until=at, **options).fault().died()
+
+
+def test_the_newest_settled_checkpoint_is_right():
+    verdict = check(resumed(struck(), 40))
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.evidence["resumes"][0]["last_valid"] == 40
+
+
+def test_an_older_one_is_stale():
+    verdict = check(resumed(struck(), 20))
+    assert verdict.codes == ("stale-checkpoint",)
+    assert "25 steps lost" in verdict.sentence
+
+
+def test_beginning_again_though_one_was_there_is_scratch():
+    assert check(resumed(struck(), 0)).codes == ("restarted-from-scratch",)
+
+
+def test_beginning_again_before_the_first_save_is_right():
+    assert check(resumed(struck(at=10), 0)).outcome is Outcome.PASS
+
+
+def test_a_job_that_never_saves_lost_everything():
+    run = Writer(every=1000).launch().live(until=45).fault().died()
+    verdict = check(resumed(run, 0))
+    assert verdict.codes == ("restarted-from-scratch",)
+    assert "no save was ever seen" in verdict.sentence
+
+
+def test_a_save_that_stopped_happening_lost_everything():
+    assert check(resumed(struck(saves=False), 0)).codes == ("restarted-from-scratch",)
+
+
+def test_a_probe_with_errors_does_not_accuse():
+    run = Writer().launch().live(until=45, saves=False)
+    run.say("probe.error", "rank-0-1", where="save", error="boom").fault().died()
+    assert check(resumed(run, 0)).codes == ("probe-blind",)
+
+
+def test_in_the_window_of_a_save_both_are_right():
+    for base in (20, 40):
+        for torn in (True, False):
+            verdict = check(resumed(struck(at=40, torn=torn), base))
+            assert verdict.outcome is Outcome.PASS
+            assert "each is right" in verdict.sentence
+    assert check(resumed(struck(at=40, torn=True), 0)).codes == ("restarted-from-scratch",)
+
+
+def test_a_failed_save_is_no_save():
+    run = Writer().launch().live(until=35, saves=False).save(30, ok=False).fault().died()
+    assert check(resumed(run, 0)).outcome is Outcome.PASS
+
+
+def test_an_emergency_save_after_the_fault_is_right():
+    run = Writer().launch().live(until=45).fault("kill rank 1 with SIGTERM").save(45).ended().died()
+    assert check(resumed(run, 45)).outcome is Outcome.PASS
+
+
+def test_overwriting_the_only_copy_and_beginning_again():
+    run = Writer().launch().live(until=39, path="last.pt").save(unfinished=True).fault().died()
+    assert check(resumed(run, 0)).codes == ("checkpoint-lost", "restarted-from-scratch")
+
+
+def test_a_common_temporary_name_destroys_nothing():
+    run = Writer().launch().live(until=39, path="last.tmp").save(unfinished=True).fault().died()
+    run.launch().live(base=0, until=0).load("last.pt")
+    run.restarted()
+    run.lives += 1
+    case = run.live(base=0, ends=True).exit(0).end().case()
+    assert check(case).codes == ("restarted-from-scratch",)
+
+
+def test_weights_alone_are_no_checkpoint():
+    run = Writer().launch().live(until=30).save(full=False, path="best.pt").fault().died()
+    assert check(resumed(run, 20)).outcome is Outcome.PASS
+
+
+def test_a_newer_save_of_another_kind_is_undecided():
+    verdict = check(resumed(struck(at=33, extra={30: "best.pt"}), 20))
+    assert verdict.codes == ("probe-blind",)
+    assert "best.pt" in verdict.sentence
+
+
+def test_a_position_that_no_save_explains_is_undecided():
+    assert check(resumed(struck(), 43)).codes == ("probe-blind",)
+
+
+def test_a_state_from_the_future_came_from_elsewhere():
+    assert check(resumed(struck(at=25), 40)).codes == ("corrupt-accepted",)
+
+
+def test_a_model_that_the_reference_never_had():
+    case = resumed(struck(), 40, off={"model": "random"})
+    assert check(case).codes == ("model-not-restored",)
+
+
+def test_a_torn_save_that_was_taken():
+    case = resumed(struck(at=40, torn=True), 40, off={"model": "torn"})
+    assert check(case).codes == ("corrupt-accepted", "model-not-restored")
+
+
+def test_ranks_at_different_checkpoints():
+    case = resumed(struck(), 40, off={(1, name): 20 for name in NAMES})
+    assert check(case).codes == ("ranks-diverged",)
+
+
+def test_only_one_rank_restored():
+    case = resumed(struck(), 40, off={(1, name): 0 for name in NAMES})
+    verdict = check(case)
+    assert verdict.codes == ("model-not-restored",)
+    assert "rank 1" in verdict.sentence
+
+
+def test_a_fault_that_was_ridden_out_needs_no_checkpoint():
+    verdict = check(Writer().launch().live(pause=30, ends=True).exit(0).end().case())
+    assert verdict.outcome is Outcome.PASS
+    assert "no restart" in verdict.sentence
+
+
+def test_a_fault_ridden_out_does_not_hide_what_is_lost_later():
+    assert check(resumed(struck(pause=10), 0)).codes == ("restarted-from-scratch",)
+    # Even where the job then dies by itself.
+    run = Writer().launch().live(until=45, pause=10).died()
+    assert check(resumed(run, 0)).codes == ("restarted-from-scratch",)
+
+
+def test_a_job_that_never_came_back_fails_as_completed_does():
+    run = struck()
+    assert check(run.launch().died().end("gave-up").case()).codes == ("crash-loop",)
+
+
+def test_a_second_kill_is_judged_by_what_the_second_life_saved():
+    run = struck(at=25).launch().live(base=20, until=45).fault().died()
+    assert check(resumed(run, 40)).outcome is Outcome.PASS
+    run = struck(at=25).launch().live(base=20, until=45).fault().died()
+    verdict = check(resumed(run, 20))
+    assert verdict.codes == ("stale-checkpoint",)
+    assert len(verdict.evidence["resumes"]) == 2
+
+
+def test_a_checkpoint_that_was_resumed_from_is_proven():
+    run = struck(at=40, torn=True).launch().live(base=40, until=45).fault().died()
+    assert check(resumed(run, 20)).codes == ("stale-checkpoint",)
+
+
+def test_an_elastic_restart_is_a_resume_too():
+    run = Writer().launch().live(until=25).fault().restarted().live(base=20, ends=True).exit(0).end()
+    verdict = check(run.case())
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.evidence["resumes"][0]["incarnation"] == 1
+
+
+def test_stories_told_short():
+    assert check(killed().case()).outcome is Outcome.PASS

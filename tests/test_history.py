@@ -1,0 +1,128 @@
+"""`History`: events in order, however they come."""
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaoskit.events import Event, EventWriter, Gap
+from chaoskit.history import COMPONENTS, History, lives
+from tests.history_writer import Writer, killed
+
+
+def test_a_run_is_put_in_order():
+    history = killed().history()
+    assert [(inc.index, inc.launch, inc.restart, inc.world_size) for inc in history.incarnations] == [
+        (0, 0, 0, 2), (1, 1, 0, 2),
+    ]  # fmt: skip
+    assert (history.ranks, history.world_size, history.end) == ([0, 1], 2, "finished")
+    assert [launch.code for launch in history.launches] == [1, 0]
+    (fault,) = history.faults
+    assert fault.name == "kill rank 1"
+    assert fault.requested < fault.applied < fault.observed
+    assert history.incarnations[0].ranks[1].end is None
+    assert history.incarnations[1].ranks[1].end is not None
+    assert history.incarnations[1].start < history.incarnations[1].first_step
+
+
+def test_the_order_of_sources_does_not_matter():
+    events = killed().events
+    mixed = sorted(events, key=lambda event: event.source, reverse=True)
+    assert History.of(mixed) == History.of(events)
+
+
+def test_a_save_that_did_not_return_is_open():
+    run = Writer().launch().live(until=40, torn=True)
+    saves = run.history().incarnations[0].ranks[0].saves
+    assert [(save.n, save.ended is None) for save in saves] == [(20, False), (40, True)]
+
+
+def test_what_comes_late_belongs_to_its_step():
+    run = Writer(steps=2, names=["lr"]).launch().live(only=[0])
+    run.say("late", "rank-0-1", n=1, state={"model": "m"}, losses=["0x1p+0"])
+    first, second = run.history().incarnations[0].ranks[0].steps
+    assert (first.components, first.losses) == ({"model": "m", "lr": "lr@0"}, ("0x1p+0",))
+    assert "model" not in second.components
+
+
+def test_stages_that_are_no_times_are_kept_as_evidence():
+    run = Writer().say("fault.requested", fault=0, what={"text": "x"})
+    run.say("fault.missed", fault=0, evidence={"missed": "gone"})
+    assert run.history().faults[0].evidence == {"missed": "gone"}
+
+
+def test_loads_errors_and_blindness_are_kept():
+    run = Writer().launch().live(until=3, only=[0]).load("a.pt", error="EOFError")
+    run.say("probe.error", "rank-0-1", where="step", error="boom")
+    run.say("blind", "rank-0-1", component="batch", reason="none seen")
+    life = run.history().incarnations[0].ranks[0]
+    assert (life.loads[0].path, life.loads[0].ok, life.loads[0].error) == ("a.pt/0", False, "EOFError")
+    assert life.errors == ["step: boom"]
+    assert life.blind == {"batch": "none seen"}
+
+
+def test_of_two_processes_with_one_rank_the_one_that_stepped_is_the_rank():
+    run = Writer().launch().live(until=5, only=[0])
+    run.say("process.start", "other", role="rank", rank=0, pid=1, launch=0, restart=0, world=2)
+    assert len(run.history().incarnations[0].ranks[0].steps) == 5
+
+
+def test_other_processes_are_no_ranks():
+    run = Writer().say("process.start", "agent", role="agent", pid=1, launch=0)
+    assert run.history().incarnations == []
+
+
+def test_streams_that_nobody_touched_are_alike():
+    def run(value):
+        told = Writer(steps=2, names=["rng.python"], tell=lambda *_: value).launch().live(only=[0])
+        return told.say("rng0", "rank-0-1", stream="python", value=value).history()
+
+    steps = [life.steps for value in ("a", "b") for _, life in lives(run(value))]
+    assert steps[0][0].components == steps[1][0].components == {"rng.python": "untouched"}
+
+
+def test_gaps_are_kept():
+    assert History.of([Gap("rank-0", 3)]).gaps == [Gap("rank-0", 3)]
+
+
+def test_components_are_named_once():
+    assert len(set(COMPONENTS)) == len(COMPONENTS)
+
+
+def write(run, directory):
+    """The events as files, as a run has them; returns the files."""
+    (directory / "events").mkdir(parents=True)
+    writers: dict[str, EventWriter] = {}
+    for event in run.events:
+        if event.source not in writers:
+            writers[event.source] = EventWriter(directory / "events" / f"{event.source}.jsonl")
+        writers[event.source].write(event.kind, **event.data)
+    for writer in writers.values():
+        writer.close()
+    return sorted((directory / "events").glob("*.jsonl"))
+
+
+def test_a_history_is_read_back_from_files(tmp_path):
+    write(killed(), tmp_path)
+    read, told = History.read(tmp_path), killed().history()
+    assert [len(life.steps) for _, life in lives(read)] == [len(life.steps) for _, life in lives(told)]
+    assert (read.end, read.gaps, len(read.faults)) == (told.end, [], 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_a_file_cut_anywhere_loses_its_end_and_nothing_else(tmp_path_factory, data):
+    directory = tmp_path_factory.mktemp("run")
+    files = write(killed(at=6, base=5, steps=8, every=5), directory)
+    victim: Path = files[data.draw(st.integers(0, len(files) - 1))]
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[: round(len(whole) * data.draw(st.floats(0, 1)))])
+    history = History.read(directory)
+    assert history.gaps == []
+    kept = victim.read_bytes().count(b"\n")
+    assert kept <= whole.count(b"\n")
+
+
+def test_an_event_is_read_like_a_mapping():
+    event = Event("step", 1.0, "rank-0", {"n": 3})
+    assert (event["n"], event.get("x", 7)) == (3, 7)

@@ -1,0 +1,104 @@
+"""Triggers: when they fire, and that they come back from JSON."""
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaoskit.errors import UsageError
+from chaoskit.triggers import After, AtRandom, AtSave, AtStart, AtStep, Moment, from_json
+
+
+@dataclass
+class Plan:
+    steps: int = 60
+    saves: tuple[int, ...] = (20, 40, 60)
+    calls: dict = field(default_factory=lambda: {0: 2, 1: 1})
+
+    def save_calls(self, rank, position):
+        return self.calls.get(rank, 0) if position in self.saves else 0
+
+
+plan = Plan()
+triggers = st.one_of(
+    st.builds(AtStep, st.integers(1, 10**6)),
+    st.builds(AtSave, st.integers(1, 100), st.booleans(), st.none() | st.integers(0, 1000)),
+    st.builds(AtStart),
+    st.builds(After, st.floats(0, 1e6)),
+    st.builds(AtRandom, st.integers()),
+)
+
+
+@given(triggers)
+def test_a_trigger_comes_back_from_json(trigger):
+    assert from_json(json.loads(json.dumps(trigger.to_json()))) == trigger
+    assert str(trigger)
+
+
+def test_a_step_is_about_to_be_taken():
+    trigger = AtStep(25)
+    assert trigger.fires(Moment("step", 1, 24), watched=[1], plan=plan)
+    for moment in (Moment("step", 1, 25), Moment("step", 0, 24), Moment("save", 1, 24), Moment("step", 1, None)):
+        assert not trigger.fires(moment, watched=[1], plan=plan)
+
+
+def test_a_save_is_resolved_to_its_position():
+    trigger = AtSave(2, True).resolve(plan)
+    assert trigger == AtSave(2, True, 40)
+    assert trigger.fires(Moment("save", 1, 40), watched=[0, 1], plan=plan)
+    assert not trigger.fires(Moment("saved", 1, 40), watched=[0, 1], plan=plan)
+    assert not trigger.fires(Moment("save", 1, 20), watched=[0, 1], plan=plan)
+    # A save that the job does not make never comes.
+    assert not AtSave(4, True).resolve(plan).fires(Moment("save", 1, 40), watched=[1], plan=plan)
+
+
+def test_after_a_save_is_after_the_last_of_its_calls():
+    trigger = AtSave(1, False, 20)
+    assert not trigger.fires(Moment("saved", 0, 20, call=1), watched=[0], plan=plan)
+    assert trigger.fires(Moment("saved", 0, 20, call=2), watched=[0], plan=plan)
+
+
+def test_a_victim_that_never_saves_is_struck_when_the_others_do():
+    assert AtSave(1, True, 20).fires(Moment("save", 0, 20), watched=[2], plan=plan)
+    assert not AtSave(1, True, 20).fires(Moment("save", 0, 20), watched=[1], plan=plan)
+
+
+def test_the_start_is_that_of_a_watched_rank():
+    assert AtStart().fires(Moment("start", 0), watched=[0], plan=plan)
+    assert not AtStart().fires(Moment("start", 1), watched=[0], plan=plan)
+    assert not AtStart().fires(Moment("step", 0, 0), watched=[0], plan=plan)
+
+
+@given(st.integers(), st.integers(1, 1000))
+def test_a_random_step_is_one_of_the_training_and_the_seeds_alone(seed, steps):
+    drawn = AtRandom(seed).resolve(Plan(steps=steps))
+    assert min(2, steps) <= drawn.step <= steps
+    assert drawn == AtRandom(seed).resolve(Plan(steps=steps))
+
+
+def test_a_clock_does_not_wait_for_moments():
+    for trigger in (After(1.5), AtRandom(1)):
+        assert not trigger.fires(Moment("step", 0, 3), watched=[0], plan=plan)
+    assert After(1.5).resolve(plan) == After(1.5)
+    assert (After(1.5).delay, AtStep(1).delay) == (1.5, None)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: AtStep(0), "at_step"),
+        (lambda: AtStep(True), "at_step"),
+        (lambda: AtSave(0, True), "during_save"),
+        (lambda: AtSave(0.5, False), "after_save"),
+        (lambda: After(-1), "after"),
+        (lambda: After(float("inf")), "after"),
+        (lambda: After(True), "after"),
+        (lambda: AtRandom("seven"), "at_random"),
+        (lambda: from_json({"kind": "at_noon"}), "at_noon"),
+    ],
+)
+def test_arguments_are_validated(make, named):
+    with pytest.raises(UsageError, match=named):
+        make()
