@@ -1,5 +1,6 @@
-"""Where the seconds of one experiment go: a rank of the tiny GPT is killed, and the record of the run says when what was
-done. Nothing is timed twice: each part begins where the one before it ends.
+"""Where the seconds of one experiment go: a rank of the tiny GPT is killed, and the record of the run says when.
+
+Nothing is timed twice: each part begins where the one before it ends.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ import statistics
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from table import Figure, parser, show
@@ -51,7 +53,7 @@ def parts(run: Run, judged: float) -> list[float]:
         launches[0].begun, ranks["process.start"], ranks["torch"], ranks["group"], ranks["step"],
         fault.applied, fault.observed, launches[0].ended, events(run, launch=1)["step"], ended,
     ]  # fmt: skip
-    return [b - a for a, b in zip(marks, marks[1:], strict=False)] + [judged]
+    return [b - a for a, b in pairwise(marks)] + [judged]
 
 
 def main() -> None:

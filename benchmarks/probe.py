@@ -166,7 +166,9 @@ def throughput(*, rounds: int, device: str) -> list[Figure]:
     speed = size / statistics.median(ours for ours, _ in pairs) / 1e9
     against = "one reduction over one buffer" if device == "cuda" else "xxh3 on one buffer"
     return [
-        Figure(f"fingerprints / {against} ({size / 1e6:.0f} MB)", share, "share", ">= 0.7" if device == "cpu" else ""),
+        Figure(
+            f"fingerprints / {against} ({size / 1e6:.0f} MB)", share, "share", ">= 0.7" if device == "cpu" else ""
+        ),
         Figure("fingerprints", speed, "GB/s"),
     ]
 

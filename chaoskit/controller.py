@@ -80,7 +80,7 @@ class Controller:
         self.struck_launcher = False
 
     def run(self) -> str:
-        """Until the job is done: `finished`, `gave-up` or `deadline`. On KeyboardInterrupt everything is ended first."""
+        """Until the job is done: `finished`, `gave-up` or `deadline`. On Ctrl-C everything is ended first."""
         for strike in self.waiting:
             self.writer.write("fault.planned", fault=strike.index, what=strike.fault.to_json())
         status = "interrupted"
@@ -141,9 +141,7 @@ class Controller:
         self.writer.write("launch.start", launch=self.launch, command=command)
         self.env.launch(self.launch, command)
 
-    def _end_launch(
-        self, *, code: int | None, cause: str, survivors: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def _end_launch(self, *, code: int | None, cause: str, survivors: Sequence[Mapping[str, Any]]) -> None:
         self.writer.write(
             "launch.end",
             launch=self.launch,
@@ -170,9 +168,7 @@ class Controller:
             fault = self.waiting[0].fault
             watched = fault.action.victims(self.reference.world_size)
             self._armed()
-            if fault.trigger is not None and fault.trigger.fires(
-                moment, watched=watched, plan=self.reference
-            ):
+            if fault.trigger is not None and fault.trigger.fires(moment, watched=watched, plan=self.reference):
                 self._strike(arrived.rank)
                 return
         self._release(arrived.rank)

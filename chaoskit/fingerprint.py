@@ -2,7 +2,7 @@
 
 Bytes in memory go through xxh3 (128 bit) where they lie, without a copy. Tensors on an accelerator are reduced there,
 by a position-aware multilinear hash, and only 8 bytes per chunk travel back, later: a component that holds such tensors
-is `Pending` until `settle` has read them, so that the step is never stalled.
+is complete only when `settle` has been given them, so that the step is never stalled.
 
 Nothing here imports torch: a tensor is known by its attributes, in processes that have imported torch themselves.
 """
@@ -116,7 +116,7 @@ class Fingerprint:
             for key in sorted(value, key=str):
                 self.text(f"{key}:")
                 self.value(value[key], skip=skip)
-        elif isinstance(value, Sequence) or isinstance(value, (set, frozenset)):
+        elif isinstance(value, (Sequence, set, frozenset)):
             items = value if isinstance(value, Sequence) else sorted(value, key=repr)
             self.text(f"[{len(items)};")
             for item in items:
@@ -186,11 +186,15 @@ def _header(tensor: Any) -> str:
 
 def _is_data(value: Any) -> bool:
     """Whether an object is a record of data: a data class, a named batch, a Hugging Face style encoding."""
-    return hasattr(value, "__dataclass_fields__") or type(value).__module__.split(".")[0] not in (
-        "torch",
-        "numpy",
-        "builtins",
-    ) and not callable(value)
+    return hasattr(value, "__dataclass_fields__") or (
+        type(value).__module__.split(".")[0]
+        not in (
+            "torch",
+            "numpy",
+            "builtins",
+        )
+        and not callable(value)
+    )
 
 
 #: 4-byte words reduced at once: the products stay in the device's cache.
@@ -216,9 +220,7 @@ def reduce_on_device(tensor: Any) -> list[Any]:
     else:
         words = flat.view(torch.int32)
     weights = _device_weights(flat.device, min(words.numel(), CHUNK))
-    return [
-        (chunk * weights[: chunk.numel()]).sum(dtype=torch.int64) for chunk in words.split(CHUNK)
-    ]
+    return [(chunk * weights[: chunk.numel()]).sum(dtype=torch.int64) for chunk in words.split(CHUNK)]
 
 
 def _device_weights(device: Any, count: int) -> Any:

@@ -334,8 +334,7 @@ def _settle_untouched(history: History) -> None:
     for _, life in lives(history):
         for index, step in enumerate(life.steps):
             named = {
-                name: UNTOUCHED if (name, value) in first else value
-                for name, value in step.components.items()
+                name: UNTOUCHED if (name, value) in first else value for name, value in step.components.items()
             }
             if named != step.components:
                 life.steps[index] = replace(step, components=named)

@@ -109,14 +109,21 @@ class Reference:
         return tuple(sorted({n for n in self._lives[0].epochs if n < self.steps}))
 
     def middle_of_epoch(self, n: int) -> int:
-        """A step in the middle of epoch `n` (from 1), but none right after a save, where a kill costs nothing.
+        """A step in epoch `n` (from 1), near its middle but between two saves, where a kill costs something.
 
-        Where that epoch is not known: one in the middle between two saves. Always from 2 to the last step.
+        If the epoch has a save inside it, the step comes after one: a resume that forgot its place in the data would
+        pass unseen from a checkpoint that was made between two epochs. Where the epoch is not known: a step in the
+        middle between two saves. Always from 2 to the last step.
         """
         _require_ordinal("middle_of_epoch", n)
         starts = [*self.epochs, self.steps]
         if n < len(starts) and starts[n] - starts[n - 1] > 1:
-            return self._middle(starts[n - 1], starts[n])
+            first, last = starts[n - 1], starts[n]
+            inside = [save for save in self.saves if first < save < last - 1]
+            spans = [(a, b) for a, b in zip(inside, [*inside[1:], last], strict=False) if b - a > 2]
+            middle = (first + last) / 2
+            span = min(spans, key=lambda ab: abs((ab[0] + ab[1]) / 2 - middle), default=(first, last))
+            return self._middle(*span)
         between = [(a, b) for a, b in zip(self.saves, [*self.saves[1:], self.steps], strict=False) if b - a > 1]
         # Past the second save there is an older checkpoint to fall back on by mistake.
         past = between[1:] or between
@@ -134,10 +141,10 @@ class Reference:
         return self._middle(bounds[n - 1], bounds[n])
 
     def _middle(self, low: int, high: int) -> int:
-        """The step nearest to the middle of the positions from `low` to `high` that is not right after a save."""
+        """The step nearest to the middle of the positions from `low` to `high` that is not next to a save."""
         middle = (low + high) // 2 + 1
         inside = [step for step in range(low + 1, high + 1) if 2 <= step <= self.steps]
-        free = [step for step in inside if step - 1 not in self.saves] or inside
+        free = [step for step in inside if not {step - 1, step} & {*self.saves}] or inside
         return min(free or [min(max(middle, 2), self.steps)], key=lambda step: (abs(step - middle), step))
 
     @cached_property

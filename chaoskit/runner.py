@@ -26,7 +26,6 @@ from chaoskit.errors import (
     CheckFailed,
     Inconclusive,
     MissingCapability,
-    ReferenceFailed,
     StoreError,
     UsageError,
 )
@@ -82,9 +81,7 @@ class Run:
         if not checks:
             raise UsageError("Run.judge: give at least one check; no check is no evidence")
         self.verdicts = judge(self.case, checks)
-        self.store.write_verdicts(
-            self.dir, checks=[check.to_json() for check in checks], verdicts=self.verdicts
-        )
+        self.store.write_verdicts(self.dir, checks=[check.to_json() for check in checks], verdicts=self.verdicts)
         for listener in self.listeners:
             listener(self)
         return self.verdicts
@@ -182,7 +179,7 @@ class Runner:
         kind = environment_named(self.environment)
         for fault in faults:
             for need in fault.action.needs:
-                if not issubclass(kind, need):
+                if not (isinstance(kind, type) and issubclass(kind, need)):
                     remedy = REMEDIES.get(need.__name__, "use another environment: --env NAME")
                     raise MissingCapability(
                         f"{fault} needs {need.__name__}, which environment {self.environment!r} lacks: {remedy}",
@@ -194,9 +191,7 @@ class Runner:
         begun = time.monotonic()
         for number in range(references.CONTROLS):
             self.progress.phase(f"reference {number + 1} of {references.CONTROLS}")
-            run_dir = self.store.new_control(
-                name, number, job=job.to_json(), environment=self.environment
-            )
+            run_dir = self.store.new_control(name, number, job=job.to_json(), environment=self.environment)
             alone = replace(job, relaunches=0)
             deadline = job.timeout or CONTROL_DEADLINE
             status = self._execute(run_dir, alone, deadline=deadline)

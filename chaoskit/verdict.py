@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from chaoskit.errors import CODES
 
 
-class Outcome(str, Enum):
+class Outcome(StrEnum):
     """Pass, fail or inconclusive. Inconclusive is not a pass."""
 
     PASS = "pass"

@@ -93,7 +93,10 @@ def test_nothing_is_left(tmp_path, moment, signum):
     assert soon(lambda: not left_processes(root)), left_processes(root)
     assert soon(lambda: not left_directories(root)), left_directories(root)
     cleaned = subprocess.run(
-        [sys.executable, "-m", "chaoskit", "clean", "--dir", str(root)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "chaoskit", "clean", "--dir", str(root)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert cleaned.returncode == 0, cleaned.stderr
     statuses = {json.loads(path.read_text())["status"] for path in root.glob("*/**/run.json")}

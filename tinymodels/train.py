@@ -228,10 +228,7 @@ class Trainer:
     def log(self, epoch: int, loss: float, rate: float) -> None:
         done = self.state.progress
         exact = f" hex {loss.hex()}" if self.config.log_hex else ""
-        self.world.say(
-            f"step {done.step} epoch {epoch} loss {loss:.4f}{exact} lr {rate:.3e} "
-            f"tokens {done.tokens}"
-        )
+        self.world.say(f"step {done.step} epoch {epoch} loss {loss:.4f}{exact} lr {rate:.3e} tokens {done.tokens}")
 
     def save(self) -> None:
         self.checkpoints.save(self.state.progress.step, self.state)

@@ -153,9 +153,7 @@ def _data_code(places: Sequence[int], position: int) -> str:
     return "data-replayed" if min(places) < position else "data-skipped"
 
 
-def _later(
-    case: Case, incarnation: int, comparison: Comparison, known: Sequence[Finding]
-) -> Iterator[Finding]:
+def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence[Finding]) -> Iterator[Finding]:
     """Departures past the first step of an incarnation that nothing before them explains."""
     start = case.timeline.starts[incarnation]
     if start.base is None:

@@ -15,9 +15,11 @@ from chaoskit.capabilities import Process
 from chaoskit.environments import processes, ranks, scratch, stacks
 from chaoskit.environments.environment import Ended, Happening, Place
 from chaoskit.environments.gate import Gate
+from chaoskit.environments.ranks import Rank
 from chaoskit.errors import UsageError
 from chaoskit.launch.cold import ColdLauncher
 from chaoskit.launch.launcher import Launch, Launcher
+from chaoskit.probe.session import STACK_SIGNAL
 
 _SITE = Path(__file__).parent.parent / "probe" / "site"
 
@@ -122,7 +124,12 @@ class LocalEnvironment:
 
     def stacks(self) -> dict[int, str]:
         """The Python stack of each living rank of the current launch, for people; takes up to 2 seconds."""
-        return stacks.collect(self._run_dir, ranks.seen(self._run_dir, launch=self._index).values())
+        known = list(ranks.seen(self._run_dir, launch=self._index).values())
+        if not known and self._launch is not None:
+            # A plain process that hangs before its first step has not said yet that it is rank 0.
+            process = self._launch.process
+            known = [Rank(0, process, self._index, 0, 0.0, STACK_SIGNAL)]
+        return stacks.collect(self._run_dir, known)
 
     def rank_process(self, rank: int) -> Process:
         """See `CanSignal`."""

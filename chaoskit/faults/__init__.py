@@ -14,7 +14,7 @@ from chaoskit.faults.noop import noop
 from chaoskit.faults.pause import pause
 from chaoskit.faults.raise_ import raise_
 
-__all__ = ["Action", "Fault", "REGISTRY", "exit", "from_json", "kill", "noop", "pause", "raise_"]
+__all__ = ["REGISTRY", "Action", "Fault", "exit", "from_json", "kill", "noop", "pause", "raise_"]
 
 #: By the name that `Action.to_json` gives as `kind`: the function that makes the fault from the other fields.
 REGISTRY: dict[str, Callable[..., Fault]] = {

@@ -69,14 +69,14 @@ class Kill:
         return f"kill {whom}{how}"
 
 
-def kill(
-    *, rank: RankSpec | None = None, launcher: bool = False, signal: int = signals.SIGKILL
-) -> Fault:
+def kill(*, rank: RankSpec | None = None, launcher: bool = False, signal: int = signals.SIGKILL) -> Fault:
     """Kill `rank` (a number, negative from the last; a tuple; 'all') or, with `launcher`, lose the node.
 
     A node that is lost takes everything along, so SIGKILL strikes the launcher and its ranks at once; any other signal
     goes to the launcher alone, which passes it on as it sees fit (SIGTERM: preemption).
-    Observed once every struck process is gone, or has taken a signal that it handles itself. Raises UsageError for a rank or a signal that does not exist.
+
+    Observed once every struck process is gone, or has taken a signal that it handles itself. Raises UsageError for a
+    rank or a signal that does not exist.
     """
     if launcher == (rank is not None):
         raise UsageError("kill: give rank=... or launcher=True (one of the two)")

@@ -48,9 +48,7 @@ class Raise:
         return f"raise {self.type} in {show_ranks(self.rank)}"
 
 
-def raise_(
-    *, rank: int, type: str = "RuntimeError", message: str = "injected by chaoskit"
-) -> Fault:
+def raise_(*, rank: int, type: str = "RuntimeError", message: str = "injected by chaoskit") -> Fault:
     """Raise an exception in `rank` at its trigger: one of `EXCEPTIONS`, 'OutOfMemoryError' among them.
 
     Observed once the rank has written down that it raises. Raises UsageError for an unknown rank or exception.

@@ -35,9 +35,7 @@ def buffers(roots: Sequence[Any]) -> Fingerprint | None:
     found = False
     for root in roots:
         if root not in _holders:
-            _holders[root] = [
-                (weakref.ref(module), name) for module in root.modules() for name in module._buffers
-            ]
+            _holders[root] = [(weakref.ref(module), name) for module in root.modules() for name in module._buffers]
         for holder, name in _holders[root]:
             module = holder()
             buffer = module._buffers.get(name) if module is not None else None

@@ -96,6 +96,7 @@ class _Hooks:
             if not callable(closure) or self.observer.moved:
                 self._step(optimizer)
                 return None
+
             # What the step consumes is computed inside the closure: look once it has run.
             def around() -> Any:
                 result = closure()
@@ -186,7 +187,7 @@ class _Hooks:
         distributed.init_process_group = init_process_group
         mesh = sys.modules.get("torch.distributed.device_mesh")
         if mesh is not None and hasattr(mesh, "init_process_group"):
-            mesh.init_process_group = init_process_group
+            mesh.__dict__["init_process_group"] = init_process_group
 
     def _learn_rank(self, distributed: Any) -> None:
         if self.session.open(rank=distributed.get_rank(), world_size=distributed.get_world_size()):

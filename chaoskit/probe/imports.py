@@ -56,7 +56,7 @@ def watch_imports(session: Session) -> None:
 
     sys.meta_path.insert(
         0,
-        ImportWatch(  # type: ignore[arg-type]  # a finder is known by its method, not by its type
+        ImportWatch(
             {
                 "torch": guarded(_torch),
                 "torch.distributed.checkpoint": guarded(_distributed_checkpoint),

@@ -185,9 +185,7 @@ class Late:
         self.n = n
         self._losses = losses
         self._state = {
-            name: (value, "", 0)
-            if isinstance(value, str)
-            else ("", value.hexdigest(), len(value.reductions))
+            name: (value, "", 0) if isinstance(value, str) else ("", value.hexdigest(), len(value.reductions))
             for name, value in state.items()
         }
         numbers = [r for value in state.values() if not isinstance(value, str) for r in value.reductions]

@@ -236,9 +236,7 @@ def hook_safetensors(session: Session, safetensors: Any) -> None:
         path = _path(filename)
         if path is None or not saves.watched(path):
             return load_file(filename, *args, **kwargs)
-        return saves.around(
-            "load", path, "safetensors", lambda: load_file(filename, *args, **kwargs)
-        )
+        return saves.around("load", path, "safetensors", lambda: load_file(filename, *args, **kwargs))
 
     safetensors.save_file, safetensors.load_file = watched_save, watched_load
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from chaoskit.probe.observer import Observer
     from chaoskit.probe.saves import Saves
 
+#: Has a process write the Python stacks of all its threads to `logs/stack-<pid>.txt`.
+STACK_SIGNAL = signal.SIGRTMAX - 3
+
 #: Marks the environment of a rank, so that its children know that they are none.
 MARK = "CHAOSKIT_RANK_PID"
 
@@ -81,7 +84,7 @@ class Session:
             argv=sys.orig_argv,
             python=sys.version.split()[0],
             algorithm=ALGORITHM,
-            stack_signal=self._register_stacks(),
+            stack_signal=self.register_stacks(),
         )
         for kind, data in self._before:
             self.write(kind, **data)
@@ -121,18 +124,20 @@ class Session:
             self.error(where, error)
             return None
 
-    def _register_stacks(self) -> int | None:
+    def register_stacks(self) -> int | None:
         """Let a real-time signal print every thread's Python stack into the run's logs: for a rank that hangs."""
         import faulthandler
 
-        signum = signal.SIGRTMAX - 3
+        if self._stacks is not None:
+            return int(STACK_SIGNAL)
         try:
             # A C-level handler: it answers also where Python code no longer gets a turn.
-            self._stacks = open(self.run / "logs" / f"stack-{os.getpid()}.txt", "w")
-            faulthandler.register(signum, file=self._stacks, all_threads=True)
+            # It stays open as long as the process lives.
+            self._stacks = open(self.run / "logs" / f"stack-{os.getpid()}.txt", "w")  # noqa: SIM115
+            faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=True)
         except (OSError, RuntimeError, ValueError):
             return None
-        return int(signum)
+        return int(STACK_SIGNAL)
 
     def _end(self) -> None:
         if self.closed or self._writer is None:
@@ -168,6 +173,7 @@ def start() -> None:
 
     watch_files(Path(env["CHAOSKIT_RUN"]), env.get("CHAOSKIT_OUT"))
     watch_imports(session)
+    session.register_stacks()
     if "RANK" in env:
         session.open()
 
@@ -175,8 +181,10 @@ def start() -> None:
 def is_launcher() -> bool:
     """Whether this process is torchrun itself (its environment may name a rank all the same, under Kubernetes)."""
     words = sys.orig_argv[1:4]
-    return "torch.distributed.run" in words or "torch.distributed.launch" in words or any(
-        os.path.basename(word) == "torchrun" for word in words
+    return (
+        "torch.distributed.run" in words
+        or "torch.distributed.launch" in words
+        or any(os.path.basename(word) == "torchrun" for word in words)
     )
 
 

@@ -23,15 +23,15 @@ _outside: tuple[str, ...] = ()
 def watch_files(run: Path, out: str | None) -> None:
     """Note every file that this process opens for reading, except those of the run, the interpreter and the system."""
     global _outside
-    _outside = _system_roots() + (str(run), out or str(run), "/proc/", "/sys/", "/dev/", "/tmp/chaoskit-")
+    _outside = (*_system_roots(), str(run), out or str(run), "/proc/", "/sys/", "/dev/", "/tmp/chaoskit-")
 
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
         if event != "open":
             return
         path, mode, flags = arguments
-        if isinstance(path, str) and (mode is None or "r" in mode or not flags & os.O_ACCMODE):
-            if not path.startswith(_outside) and not path.endswith(".pyc"):
-                _read.add(path)
+        reads = mode is None or "r" in mode or not flags & os.O_ACCMODE
+        if isinstance(path, str) and reads and not path.startswith(_outside) and not path.endswith(".pyc"):
+            _read.add(path)
 
     sys.addaudithook(audit)
 

@@ -81,7 +81,9 @@ for _ in range(2):
 """
     )
     one, two = run.life.steps
-    assert one.components["batch"] == two.components["batch"] and one.components["model"] != two.components["model"]
+    assert (
+        one.components["batch"] == two.components["batch"] and one.components["model"] != two.components["model"]
+    )
 
 
 def test_accumulation_gives_several_losses_and_one_step(probed):
@@ -124,7 +126,7 @@ for _ in range(2):
 """
     )
     assert len(run.life.steps) == 2
-    assert run.life.steps[0].components["lr"] == f"{0.1.hex()} {0.2.hex()}"
+    assert run.life.steps[0].components["lr"] == f"{(0.1).hex()} {(0.2).hex()}"
 
 
 def test_a_skipped_step_of_the_scaler_counts_and_the_unscaled_loss_is_recorded(probed):

@@ -53,7 +53,8 @@ def test_a_sitecustomize_that_was_there_before_runs_first_and_the_path_is_as_it_
     theirs.mkdir()
     (theirs / "sitecustomize.py").write_text("import os\nos.environ['THEIRS'] = 'ran'\n")
     run = probed(
-        TRAIN.format(steps=1) + "import os, sys; print(os.environ['THEIRS'], [p for p in sys.path if 'probe/site' in p])",
+        TRAIN.format(steps=1)
+        + "import os, sys; print(os.environ['THEIRS'], [p for p in sys.path if 'probe/site' in p])",
         env={"PYTHONPATH": os.pathsep.join([str(SITE), str(theirs)])},
     )
     assert "ran []" in run.output, run.output

@@ -80,9 +80,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_older_one_taken(paper, damage, 
     assert capsys.readouterr().out == f"refused step-00000002: {reason}\n"
 
 
-@settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 3), st.integers(0, 2000))
 def test_any_flipped_bit_is_found(paper, which, bit):
     shutil.rmtree(paper.folder, ignore_errors=True)

@@ -4,8 +4,8 @@ from tinymodels.train import Trainer, main
 
 
 class Amnesiac(Trainer):
-    def find(self):
-        return None
+    def resume(self, newest):
+        super().resume(None)
 
 
 if __name__ == "__main__":
