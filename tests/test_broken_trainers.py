@@ -69,7 +69,7 @@ def test_one_that_restarts_its_data(broken):
     run = broken("restarts_data")
     assert codes(run, "state_restored")[0] == "data-replayed"
     for cells in rows(run).values():
-        assert cells["model"] == cells["optimizer"] == "20" and cells["batch"] != "30"
+        assert cells["model"] == cells["optimizer"] == "30" and cells["batch"] != "30"
 
 
 def test_one_that_overwrites_its_only_checkpoint(broken):
