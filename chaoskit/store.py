@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from chaoskit.environments import owner
 from chaoskit.errors import ExitCode, StoreError
 from chaoskit.verdict import Outcome, Verdict
 
@@ -135,7 +136,7 @@ class Store:
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._write(
             run_dir / "run.json",
-            {"id": name, "created": created, "status": "running", "owner": owner(), **fields},
+            {"id": name, "created": created, "status": "running", "owner": owner.current(), **fields},
         )
         return run_dir
 
@@ -284,24 +285,9 @@ class Store:
         return data
 
 
-def owner() -> dict[str, int]:
-    """This process, in words that a reused pid does not share."""
-    return {"pid": os.getpid(), "start": started(os.getpid()) or 0}
-
-
-def started(pid: int) -> int | None:
-    """When a process began, in clock ticks since boot (field 22 of its stat); None where there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    return int(stat.rpartition(")")[2].split()[19])
-
-
 def _busy(who: Mapping[str, Any]) -> bool:
     """Whether another process, still alive, owns the run."""
-    pid = int(who.get("pid", 0))
-    return pid != os.getpid() and started(pid) == who.get("start")
+    return who.get("pid") != os.getpid() and not owner.is_dead(who)
 
 
 def _not_ours(path: Path, what: str, remedy: str = "") -> StoreError:

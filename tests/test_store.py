@@ -2,15 +2,15 @@
 
 import errno
 import json
-import os
 import subprocess
 from collections import namedtuple
 
 import pytest
 
 from chaoskit import store as module
+from chaoskit.environments import owner, processes
 from chaoskit.errors import ExitCode, StoreError
-from chaoskit.store import Store, owner, started
+from chaoskit.store import Store
 from chaoskit.verdict import failed, passed
 
 
@@ -34,7 +34,7 @@ BAD = failed("state_restored", "It was not.", "rng-not-restored", steps=[1, 2])
 
 def test_a_run_is_written_and_read(store, run_dir):
     told = store.read(run_dir)
-    assert (told["id"], told["status"], told["owner"]) == (run_dir.name, "running", owner())
+    assert (told["id"], told["status"], told["owner"]) == (run_dir.name, "running", owner.current())
     assert told["schedule"] == [{"text": "kill rank 1"}]
     assert json.loads((run_dir / "run.json").read_text())["format"] == 1
     store.finish(run_dir, "finished", note="kept")
@@ -177,9 +177,9 @@ def test_clear_leaves_what_others_are_at_work_on(store, run_dir):
     other = subprocess.Popen(["sleep", "60"])
     try:
         busy = store.new_run(job={})
-        store.update(busy, owner={"pid": other.pid, "start": started(other.pid)})
+        store.update(busy, owner={"pid": other.pid, "start": processes.identify(other.pid).started})
         control = store.new_control("abc", 0, job={})
-        store.update(control, owner={"pid": other.pid, "start": started(other.pid)})
+        store.update(control, owner={"pid": other.pid, "start": processes.identify(other.pid).started})
         store.new_control("def", 0, job={})
         store.keep_crash("a traceback")
         assert store.clear() == (1, 1)
@@ -190,8 +190,3 @@ def test_clear_leaves_what_others_are_at_work_on(store, run_dir):
         other.kill()
         other.wait()
     assert store.clear() == (1, 1)
-
-
-def test_started_tells_a_process_from_another_of_its_number():
-    assert started(os.getpid()) == started(os.getpid())
-    assert started(2**22 + 1) is None

@@ -250,3 +250,30 @@ for _ in range(2):
     )
     assert run.life.epochs == [0, 3] and len(run.life.steps) == 6
     assert len(run.history.incarnations[0].ranks) == 1 and not run.life.errors
+
+
+def test_what_a_device_computes_follows_late_and_means_the_same(probed):
+    program = (
+        """
+import chaoskit.fingerprint as fp
+def tensor(self, value):
+    self.text(str(value.dtype) + str(tuple(value.shape)))
+    self.reductions.extend(fp.reduce_on_device(value.reshape(-1)))
+fp.Fingerprint.tensor = tensor  # stands in for an accelerator: every tensor is reduced where it lies
+"""
+        + HEAD
+        + """
+for _ in range(3):
+    model(torch.randn(5, 4)).square().mean().backward(); optimizer.step(); optimizer.zero_grad()
+torch.save(model.state_dict(), os.environ["OUT"] + "/m.pt")
+"""
+    )
+    one, two = probed(program), probed(program)
+    assert [event["n"] for event in one.events("late")] == [1, 2, 3], one.output
+    assert "model" not in one.events("step")[0]["state"]
+    first, second = one.life.steps, two.life.steps
+    assert [step.components for step in first] == [step.components for step in second]
+    assert len({step.components["model"] for step in first}) == 3 and len(first[0].components) == 8
+    # The last one is written before a save begins, and not only when the process ends.
+    kinds = [(e.kind, e.t) for e in one.events("late")[-1:] + one.events("save.begin")]
+    assert kinds[0][1] <= kinds[1][1]

@@ -1,0 +1,54 @@
+"""The battery against the trainer that survives everything, through the command that users type."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def battery(root, expression, *flags):
+    """`chaoskit run` on tinymodels: its exit code, the JSON, and everything that it printed."""
+    result = subprocess.run(
+        [
+            sys.executable, "-m", "chaoskit", "run", "--dir", str(root), "--json", str(root / "out.json"),
+            "--junitxml", str(root / "junit.xml"), "-k", expression, "--",
+            sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+            "-m", "tinymodels.train", "--out", "{out}", *flags,
+        ],
+        cwd=REPOSITORY, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    said = result.stdout + result.stderr
+    return result.returncode, json.loads((root / "out.json").read_text()), said
+
+
+#: Together the whole battery; apart, so that two workers share it.
+HALVES = {
+    "ddp, first half": ("control or one_rank or all_ranks or launcher or middle_of_save", 5),
+    "ddp, second half": ("right_after or first_collective or twice or frozen or exits or resume", 6),
+}
+
+
+@pytest.mark.parametrize(("expression", "count"), HALVES.values(), ids=HALVES)
+def test_every_experiment_passes(tmp_path, expression, count):
+    code, report, said = battery(tmp_path, expression)
+    assert code == 0 and report["verdict"] == "pass", said
+    experiments = report["experiments"]
+    assert len(experiments) == count and {each["verdict"] for each in experiments} == {"pass"}
+    assert "<testcase" in (tmp_path / "junit.xml").read_text()
+    killed = [each for each in experiments if each["name"] in ("test_one_rank_mid_epoch", "test_all_ranks")]
+    for each in killed:
+        # Checkpoints come every ten steps, the second epoch is steps 21 to 40.
+        assert (each["resumed_from"], each["last_valid"]) == (30, 30) and 0 < each["steps_lost"] < 10, each
+        assert each["recovery_seconds"] > 0 and Path(each["run"]).is_dir()
+
+
+def test_sharded_training_passes(tmp_path):
+    code, report, said = battery(tmp_path, "one_rank or middle_of_save", "--parallel", "fsdp")
+    assert code == 0 and report["verdict"] == "pass", said
+    assert len(report["experiments"]) == 2
