@@ -9,6 +9,9 @@ from functools import cached_property
 from chaoskit.errors import ReferenceFailed, UsageError
 from chaoskit.history import History, Incarnation, Life, Step
 
+#: Streams that are seeded from the system where the job does not seed them.
+UNSEEDED = frozenset({"rng.python", "rng.numpy"})
+
 ENDS = {
     "gave-up": "it failed by itself",
     "deadline": "it made no end before its deadline",
@@ -149,8 +152,8 @@ class Reference:
 
     @cached_property
     def parting(self) -> Parting | None:
-        """Where the controls first differ; None where they agree to the bit."""
-        partings = (_part(self.controls[0], other) for other in self.controls[1:])
+        """Where the controls first differ, idle streams aside; None where they agree to the bit."""
+        partings = (_part(self.controls[0], other, self.idle) for other in self.controls[1:])
         return min((p for p in partings if p is not None), key=lambda p: (p.step, p.rank), default=None)
 
     @property
@@ -158,17 +161,29 @@ class Reference:
         """Whether the controls agree to the bit in every loss and component."""
         return self.parting is None
 
-    @cached_property
+    @property
+    def idle(self) -> frozenset[str]:
+        """Random streams that nobody seeds and that move nothing: all that the controls differ in, if it is only such.
+
+        Python seeds `random` from the system in every process, numpy its global generator; some library draws from
+        one of them to name a file, and the training never does.
+        """
+        return self._apart if self._apart <= UNSEEDED else frozenset()
+
+    @property
     def agreeing(self) -> frozenset[str]:
         """The components in which the controls agree at every step of every rank."""
-        names: set[str] = set()
+        names = {name for life in self._lives.values() for step in life.steps for name in step.components}
+        return frozenset(names - self._apart)
+
+    @cached_property
+    def _apart(self) -> frozenset[str]:
         apart: set[str] = set()
         for rank, life in self._lives.items():
             for step in life.steps:
-                names.update(step.components)
                 for other in self.controls[1:]:
                     apart.update(differing(step, _find(other, rank, step.n)))
-        return frozenset(names - apart)
+        return frozenset(apart)
 
     def records(self) -> Iterator[tuple[int, Step]]:
         """Every step of the first control with its rank, as `alignment.Index` wants them."""
@@ -193,7 +208,7 @@ def _find(control: History, rank: int, number: int) -> Step | None:
     return life.steps[number - 1] if life is not None and number <= len(life.steps) else None
 
 
-def _part(one: History, other: History) -> Parting | None:
+def _part(one: History, other: History, idle: frozenset[str]) -> Parting | None:
     longest = max(len(life.steps) for run in (one, other) for life in run.incarnations[0].ranks.values())
     for number in range(1, longest + 1):
         for rank in sorted({*one.ranks, *other.ranks}):
@@ -201,7 +216,7 @@ def _part(one: History, other: History) -> Parting | None:
             if first is None:
                 values = {"steps": ("not taken", "taken")} if second is not None else {}
             else:
-                values = differing(first, second)
+                values = {name: v for name, v in differing(first, second).items() if name not in idle}
             if values:
                 alike = sorted(set(first.components) - set(values)) if first is not None else []
                 return Parting(number, rank, values, _explain(number, rank, set(values), alike))
@@ -243,7 +258,12 @@ def _require_whole(control: History, which: str) -> None:
         count = len(control.incarnations) - 1
         raise ReferenceFailed(f"{which}, without any fault, was restarted {count} times before it finished")
     if not control.incarnations:
-        raise ReferenceFailed(f"{which}: no rank was seen to start, so nothing was recorded", code="probe-blind")
+        raise ReferenceFailed(
+            f"{which}: no rank was seen to train, so nothing was recorded. If it does train: the probe comes in by "
+            "PYTHONPATH, so the command must add to that and not replace it, and must not start Python with -I, -E "
+            "or -S; a loop that does not use torch.optim can call chaoskit.probe.step(...) once a step",
+            code="probe-blind",
+        )
     if control.gaps:
         raise ReferenceFailed(f"{which}: {len(control.gaps)} lines of its record are damaged", code="probe-blind")
     _require_steps(control.incarnations[0], which)

@@ -6,10 +6,9 @@ faults in an environment, and hands back the run, which judges itself by the rec
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,6 @@ class Run:
     reference: Reference | None
     experiment: str = ""
     verdicts: tuple[Verdict, ...] = ()
-    listeners: list[Any] = field(default_factory=list, repr=False)
 
     @cached_property
     def history(self) -> History:
@@ -82,8 +80,6 @@ class Run:
             raise UsageError("Run.judge: give at least one check; no check is no evidence")
         self.verdicts = judge(self.case, checks)
         self.store.write_verdicts(self.dir, checks=[check.to_json() for check in checks], verdicts=self.verdicts)
-        for listener in self.listeners:
-            listener(self)
         return self.verdicts
 
     def verify(self, *checks: Check) -> tuple[Verdict, ...]:
@@ -273,9 +269,3 @@ def replay(run: Run, runner: Runner) -> Run:
     again = runner.run(run.job, *(catalogue.from_json(fault) for fault in told["schedule"]))
     again.judge(*checks)
     return again
-
-
-def discard_out(run: Run) -> None:
-    """Remove the checkpoints of a run that passed; those of any other stay for whoever looks into it."""
-    if run.outcome is Outcome.PASS:
-        shutil.rmtree(run.dir / "out", ignore_errors=True)

@@ -107,6 +107,7 @@ class Timeline:
                     found = differing(record, expected)
                     # What the probe did not see is no departure; the checks that need it will say so.
                     values = {name: v for name, v in found.items() if "absent" not in v and "" not in v}
+                    values = {name: v for name, v in values.items() if name not in self.reference.idle}
                     if values:
                         yield record.n, rank, values
 

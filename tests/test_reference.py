@@ -2,11 +2,13 @@
 
 import pytest
 
+from chaoskit import checks
 from chaoskit.errors import ReferenceFailed, UsageError
 from chaoskit.events import Gap
 from chaoskit.history import History
 from chaoskit.reference import Reference
-from tests.history_writer import Writer, truth
+from chaoskit.verdict import Outcome
+from tests.history_writer import Writer, killed, truth
 
 
 def reference(*runs):
@@ -79,7 +81,7 @@ def blind(run, match):
 
 
 def test_what_the_probe_did_not_see_is_explained():
-    blind(Writer().launch().exit(0).end(), "no rank was seen to start")
+    blind(Writer().launch().exit(0).end(), "no rank was seen to train")
     blind(Writer(steps=0).launch().live(ends=True).exit(0).end(), "step an optimizer")
     blind(Writer().launch().live(only=[0]).exit(0).end(), "rank 1 left no record")
     run = Writer().launch().live().exit(0).end()
@@ -136,3 +138,34 @@ def test_what_agrees_between_controls_that_differ():
     other = Writer(tell=lambda *key: truth(*key) + ("'" if key[0] == "model" else "")).control()
     assert "model" not in reference(Writer().control(), other).agreeing
     assert "lr" in reference(Writer().control(), other).agreeing
+
+
+def salted(salt):
+    """Python's own stream, as every process seeds it from the system."""
+    return lambda name, *rest: truth(name, *rest) + (salt if name == "rng.python" else "")
+
+
+def test_a_stream_that_nobody_seeds_and_nothing_needs_is_left_out():
+    found = reference(Writer(tell=salted("a")).control(), Writer(tell=salted("b")).control())
+    assert found.deterministic and found.idle == {"rng.python"} and "rng.python" not in found.agreeing
+    run = killed(tell=salted("c")).case(found)
+    for check in (checks.controls_agree(), checks.state_restored(), checks.matches_reference()):
+        assert check(run).outcome is Outcome.PASS, check(run)
+    # What else is lost still shows.
+    lost = killed(tell=salted("c"), off={"rng.torch": 0}).case(found)
+    assert checks.state_restored()(lost).codes == ("rng-not-restored",)
+
+
+def test_a_stream_that_something_needs_is_not():
+    other = Writer(tell=lambda name, *rest: salted("b")(name, *rest) + ("'" if name == "model" else ""))
+    found = reference(Writer(tell=salted("a")).control(), other.control())
+    assert not found.deterministic and not found.idle
+
+
+def test_the_middle_of_an_epoch_comes_after_a_save_inside_it():
+    def control(every):
+        return Writer(steps=60, every=every).launch().live(epochs=(0, 20, 40), ends=True).exit(0).end()
+
+    # From a save between two epochs, a job that forgets its place in the data resumes rightly by accident.
+    assert reference(control(10), control(10)).middle_of_epoch(2) in range(32, 40)
+    assert reference(control(20), control(20)).middle_of_epoch(2) == 31
