@@ -31,7 +31,7 @@ bench: $(READY)
 soak: $(READY)
 	for round in $$(seq $(SOAK)); do for parallel in ddp fsdp; do \
 	    echo "== round $$round of $(SOAK), $$parallel"; \
-	    $(BIN)/chaoskit run -- $(BIN)/torchrun --nproc-per-node 2 \
+	    $(BIN)/chaoskit run -n $(WORKERS) -- $(BIN)/torchrun --nproc-per-node 2 \
 	        -m tinymodels.train --parallel $$parallel --out {out} || exit 1; \
 	done; done
 
