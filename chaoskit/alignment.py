@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from chaoskit.history import COMPONENTS, Step
+from chaoskit.life import COMPONENTS, Step
 
 #: Components in the order of what a match away from position 0 proves. Only the first three prove on their own
 #: that something was loaded: the others recur, or move in steps of their own.

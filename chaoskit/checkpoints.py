@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from chaoskit.history import History, Incarnation, Save, lives
+from chaoskit.history import History, Incarnation, lives
+from chaoskit.life import Save
 from chaoskit.reference import Reference
 from chaoskit.timeline import Timeline, struck_at
 

@@ -20,8 +20,8 @@ from chaoskit.capabilities import CanOrder
 from chaoskit.environments.environment import Arrived, Ended, Environment
 from chaoskit.events import EventWriter
 from chaoskit.faults import Fault
-from chaoskit.history import step_of
 from chaoskit.job import Job
+from chaoskit.life import step_of
 from chaoskit.progress import Progress
 from chaoskit.reference import Reference
 from chaoskit.triggers import Moment

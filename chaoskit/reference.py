@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from chaoskit.errors import ReferenceFailed, UsageError
-from chaoskit.history import History, Incarnation, Life, Step
+from chaoskit.history import History, Incarnation
+from chaoskit.life import Life, Step
 
 #: Streams that are seeded from the system where the job does not seed them.
 UNSEEDED = frozenset({"rng.python", "rng.numpy"})

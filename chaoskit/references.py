@@ -1,7 +1,7 @@
 """References on disk: the uninterrupted runs of a job, made twice, kept by content, shared under a lock.
 
-A reference is found by a digest of the job, the interpreter, the machine and the environment variables that change
-numbers; it is used again only while every source and data file that its ranks read is still what it was.
+A reference is found by a digest of the job, the interpreter, the machine and the environment variables; it is used
+again only while every source and data file that its ranks read is still what it was.
 """
 
 from __future__ import annotations
@@ -27,10 +27,12 @@ from chaoskit.probe.sources import identify
 from chaoskit.reference import Reference
 from chaoskit.store import FORMAT, Store
 
-#: Environment variables that change what a program computes, by their beginnings.
-TELLING = (
-    "ATEN_", "CUBLAS", "CUDA", "CUDNN", "GLOO_", "KMP_", "MKL_", "NCCL_", "NVIDIA_", "OMP_",
-    "OPENBLAS_", "PYTHONHASHSEED", "PYTORCH", "TORCH",
+#: Environment variables that no training depends on and that change from call to call, by their beginnings. All
+#: others count: a reference too many costs seconds, a wrong one costs a false alarm.
+IDLE = (
+    "BUILD_", "CHAOSKIT_", "CI_", "COLUMNS", "DBUS_", "GITHUB_", "GPG_", "HIST", "JENKINS_", "LC_", "LESS", "LINES",
+    "LS_COLORS", "MAIL", "MAKE", "MFLAGS", "OLDPWD", "PAGER", "PROMPT", "PS1", "PWD", "PYTEST_", "RUNNER_", "SHLVL",
+    "SSH_", "SUDO_", "TERM", "TMUX", "VSCODE_", "WINDOW", "XDG_", "_",
 )  # fmt: skip
 #: How many uninterrupted runs are compared.
 CONTROLS = 2
@@ -46,7 +48,7 @@ def digest(job: Job) -> str:
         "program": [os.path.realpath(program), identify(os.path.realpath(program))],
         "python": sys.version,
         "machine": [platform.machine(), platform.release(), len(os.sched_getaffinity(0)), _processor()],
-        "environment": {name: environment[name] for name in sorted(environment) if name.startswith(TELLING)},
+        "environment": {name: environment[name] for name in sorted(environment) if not name.startswith(IDLE)},
     }
     return hashlib.sha256(json.dumps(traits, sort_keys=True).encode()).hexdigest()[:16]
 

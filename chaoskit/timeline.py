@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from chaoskit.alignment import Alignment, Index
-from chaoskit.history import FaultRecord, History, Incarnation, Step
+from chaoskit.history import FaultRecord, History, Incarnation
+from chaoskit.life import Step
 from chaoskit.reference import Parting, Reference, differing
 
 #: How many steps of an incarnation are looked at to tell positions apart that its first step does not.

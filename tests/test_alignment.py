@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.alignment import Index, show_positions
-from chaoskit.history import Step
+from chaoskit.life import Step
 from chaoskit.timeline import Timeline
 from tests.history_writer import NAMES, Writer, killed, truth
 

@@ -4,20 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit import Job, checks, faults
+from chaoskit import Job, faults
 from chaoskit.errors import CheckFailed
 from chaoskit.runner import Runner
+from tests.claims import CLAIMS
 
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-CLAIMS = (
-    checks.completed(),
-    checks.resumed_from_last_valid(),
-    checks.state_restored(),
-    checks.matches_reference(),
-    checks.no_orphans(),
-)
 
 
 @pytest.fixture

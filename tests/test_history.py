@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.events import Event, EventWriter, Gap
-from chaoskit.history import COMPONENTS, History, lives
+from chaoskit.history import History, lives
+from chaoskit.life import COMPONENTS
 from tests.history_writer import Writer, killed
 
 

@@ -12,16 +12,9 @@ from chaoskit.errors import CheckFailed, Inconclusive, ReferenceFailed, UsageErr
 from chaoskit.runner import Runner, analyze, replay, stored
 from chaoskit.store import Store
 from chaoskit.verdict import Outcome
+from tests.claims import CLAIMS
 
 TRAINERS = Path(__file__).parent / "trainers"
-CLAIMS = (
-    checks.completed(),
-    checks.resumed_from_last_valid(),
-    checks.state_restored(),
-    checks.matches_reference(),
-    checks.no_orphans(),
-)
-
 pytestmark = pytest.mark.slow
 
 

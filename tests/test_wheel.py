@@ -30,4 +30,6 @@ def test_the_battery_runs_from_an_unpacked_wheel(tmp_path):
         [sys.executable, "-c", "import chaoskit.cli as c; print(c.__file__); c.main(['run', '--list'])"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(unpacked)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert str(unpacked) in listed.stdout and "test_one_rank_mid_epoch" in listed.stdout, listed.stdout + listed.stderr
+    assert str(unpacked) in listed.stdout and "test_one_rank_mid_epoch" in listed.stdout, (
+        listed.stdout + listed.stderr
+    )

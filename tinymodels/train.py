@@ -223,7 +223,7 @@ class Trainer:
     @property
     def unwrapped(self) -> nn.Module:
         """The model without DDP around it."""
-        return self.model if self.config.parallel == "fsdp" else self.model.module  # type: ignore
+        return self.model if self.config.parallel == "fsdp" else self.model.module  # type: ignore[return-value]
 
     def log(self, epoch: int, loss: float, rate: float) -> None:
         done = self.state.progress

@@ -9,7 +9,8 @@ from typing import Any
 
 from chaoskit.checkpoints import checkpoints, resume_after
 from chaoskit.checks.check import Case, Check, unmeasured
-from chaoskit.history import Load, lives
+from chaoskit.history import lives
+from chaoskit.life import Load
 from chaoskit.timeline import Execution
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 

@@ -13,7 +13,7 @@ from chaoskit.alignment import show_positions
 from chaoskit.checkpoints import Resume
 from chaoskit.checks.check import Case
 from chaoskit.checks.comparison import Comparison, compare
-from chaoskit.history import COMPONENTS
+from chaoskit.life import COMPONENTS
 from chaoskit.timeline import Start
 
 CODES = {

@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from chaoskit.history import COMPONENTS
+from chaoskit.life import COMPONENTS
 from chaoskit.report.results import SKIPPED, Result
 
 STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}

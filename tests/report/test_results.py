@@ -16,7 +16,7 @@ from chaoskit.errors import (
     StoreError,
     UsageError,
 )
-from chaoskit.history import COMPONENTS
+from chaoskit.life import COMPONENTS
 from chaoskit.report import json_report, results, terminal
 from chaoskit.report.results import Result
 from chaoskit.verdict import failed, inconclusive, passed

@@ -1,0 +1,149 @@
+"""`Life`: what one rank did in one incarnation: its steps, its saves, its loads, as its own record tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaoskit.events import Event
+
+#: Fields of a step that are components of the state, in the order in which tables show them.
+COMPONENTS = ("model", "buffers", "optimizer", "lr", "scaler", "ema", "rng", "batch")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step of one rank, as it was about to be taken.
+
+    `n` counts from 1 in the incarnation. `losses` are `float.hex` of each backward since the step before.
+    `components` maps model, buffers, optimizer, lr, scaler, ema, `rng.<stream>` and batch to fingerprints; what the
+    job does not have is absent.
+    """
+
+    n: int
+    t: float
+    losses: tuple[str, ...]
+    components: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Save:
+    """One call that writes checkpoint data, on one rank, after `n` steps of its incarnation.
+
+    `ended` is None while it had not returned (for an asynchronous one: while its future was open); `ok` is False
+    when it raised. `full` is False for an export of weights, which nobody resumes from: it holds no optimizer.
+    """
+
+    n: int
+    begun: float
+    ended: float | None
+    path: str
+    api: str
+    ok: bool = True
+    full: bool = True
+
+
+@dataclass(frozen=True)
+class Load:
+    """One call that reads checkpoint data, on one rank, after `n` steps of its incarnation."""
+
+    n: int
+    begun: float
+    ended: float | None
+    path: str
+    api: str
+    ok: bool = True
+    error: str = ""
+
+
+@dataclass
+class Life:
+    """What one rank did in one incarnation. `end` is None for a rank that was killed or crashed hard."""
+
+    rank: int
+    pid: int
+    start: float
+    steps: list[Step] = field(default_factory=list)
+    saves: list[Save] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
+    epochs: list[int] = field(default_factory=list)
+    blind: dict[str, str] = field(default_factory=dict)
+    first_rng: dict[str, str] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    end: float | None = None
+
+
+def fill(life: Life, events: list[Event]) -> None:
+    """Put what the events of its process tell into a life."""
+    late: dict[int, dict[str, Any]] = {}
+    for event in events:
+        if event.kind == "late":
+            late.setdefault(int(event["n"]), {}).update(event.data)
+    open_saves: dict[int, Event] = {}
+    open_loads: dict[int, Event] = {}
+    for event in events:
+        match event.kind:
+            case "step":
+                life.steps.append(_step(event, late.get(int(event["n"]), {})))
+            case "save.begin":
+                open_saves[int(event["id"])] = event
+            case "save.end":
+                begin = open_saves.pop(int(event["id"]), event)
+                life.saves.append(_save(begin, event))
+            case "load.begin":
+                open_loads[int(event["id"])] = event
+            case "load.end":
+                begin = open_loads.pop(int(event["id"]), event)
+                life.loads.append(_load(begin, event))
+            case "rng0":
+                life.first_rng[f"rng.{event['stream']}"] = str(event["value"])
+            case "epoch":
+                life.epochs.append(int(event["n"]))
+            case "blind":
+                life.blind[str(event["component"])] = str(event["reason"])
+            case "probe.error":
+                life.errors.append(f"{event.get('where', '?')}: {event.get('error', '?')}")
+            case "probe.lost":
+                life.errors.append(f"{event['events']} events could not be written (disk full?)")
+            case "process.end" if event.get("clean", True):
+                life.end = event.t
+    life.saves.extend(_save(begin, None) for begin in open_saves.values())
+    life.loads.extend(_load(begin, None) for begin in open_loads.values())
+    life.saves.sort(key=lambda save: save.begun)
+    life.loads.sort(key=lambda load: load.begun)
+
+
+def step_of(data: Mapping[str, Any], t: float) -> Step:
+    """The step that the fields of a `step` event describe."""
+    components = {str(k): str(v) for k, v in data.get("state", {}).items()}
+    return Step(int(data["n"]), t, tuple(data.get("losses", ())), components)
+
+
+def _step(event: Event, late: Mapping[str, Any]) -> Step:
+    merged = dict(event.data)
+    if late:
+        merged["state"] = {**event.get("state", {}), **late.get("state", {})}
+        if "losses" in late:
+            merged["losses"] = late["losses"]
+    return step_of(merged, event.t)
+
+
+def _call(begin: Event, end: Event | None) -> dict[str, Any]:
+    """What a save and a load have in common; one that has not ended is not known to have failed."""
+    return {
+        "n": int(begin["n"]),
+        "begun": begin.t,
+        "ended": end.t if end is not None else None,
+        "path": str(begin.get("path", "")),
+        "api": str(begin.get("api", "")),
+        "ok": bool(end.get("ok", True)) if end is not None else True,
+    }
+
+
+def _save(begin: Event, end: Event | None) -> Save:
+    return Save(**_call(begin, end), full=bool(begin.get("full", True)))
+
+
+def _load(begin: Event, end: Event | None) -> Load:
+    return Load(**_call(begin, end), error=str(end.get("error", "")) if end is not None else "")

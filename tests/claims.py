@@ -1,0 +1,11 @@
+"""What is claimed of every run: whatever was done to it, the job ends as if nothing had been."""
+
+from chaoskit import checks
+
+CLAIMS = (
+    checks.completed(),
+    checks.resumed_from_last_valid(),
+    checks.state_restored(),
+    checks.matches_reference(),
+    checks.no_orphans(),
+)

@@ -1,0 +1,89 @@
+"""What a stored reference is found by, and when it no longer holds."""
+
+import json
+import sys
+
+import pytest
+
+from chaoskit import Job, references
+from chaoskit.errors import ReferenceFailed
+from chaoskit.probe.sources import identify
+from chaoskit.store import Store
+from tests.history_writer import Writer
+
+JOB = Job.from_command([sys.executable, "train.py", "{out}"])
+
+
+def test_the_digest_knows_what_changes_a_training(monkeypatch):
+    first = references.digest(JOB)
+    assert first == references.digest(JOB)
+    assert first != references.digest(Job.from_command([sys.executable, "train.py", "{out}", "--lr=1"]))
+    assert first == references.digest(Job.from_command(JOB.command, relaunches=9, resume_args=["-r"], timeout=5))
+    monkeypatch.setenv("LEARNING_RATE", "0.1")
+    changed = references.digest(JOB)
+    assert changed != first
+    monkeypatch.setenv("TERM", "something-else")
+    monkeypatch.setenv("PYTEST_CURRENT_TEST", "another")
+    assert references.digest(JOB) == changed
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A store with a reference written by hand, which rests on one file."""
+    store = Store(tmp_path / "store")
+    source = tmp_path / "train.py"
+    source.write_text("lr = 1")
+    for number in range(references.CONTROLS):
+        run_dir = store.new_control("digest", number, job=JOB.to_json())
+        events = {}
+        for event in Writer().control().events:
+            events.setdefault(event.source, []).append(event)
+        for name, own in events.items():
+            lines = [json.dumps({"i": i, "t": e.t, "e": e.kind, **e.data}) for i, e in enumerate(own)]
+            (run_dir / "events" / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    references.keep(store, "digest", seconds=1.0)
+    path = store.references / "digest" / "reference.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "files": [identify(str(source))]}))
+    return store, source
+
+
+def test_a_reference_holds_while_its_files_are_what_they_were(kept):
+    store, source = kept
+    assert references.load(store, "digest").steps == 60
+    assert references.load(store, "another") is None
+    source.write_text("lr = 2")
+    assert references.load(store, "digest") is None
+    source.write_text("lr = 1")
+    assert references.load(store, "digest") is not None
+    source.unlink()
+    assert references.load(store, "digest") is None
+
+
+def test_a_damaged_reference_is_made_again(kept):
+    store, _ = kept
+    path = store.references / "digest" / "reference.json"
+    for text in ("", "{", '{"format": 99}'):
+        path.write_text(text)
+        assert references.load(store, "digest") is None
+
+
+def test_a_run_takes_its_reference_along(kept, tmp_path):
+    store, _ = kept
+    run_dir = tmp_path / "run"
+    references.attach(references.load(store, "digest"), run_dir)
+    for path in (store.references / "digest").rglob("*.jsonl"):
+        path.unlink()
+    assert references.attached(run_dir, "digest").steps == 60
+    assert references.attached(tmp_path / "elsewhere", "digest") is None
+
+
+def test_what_a_failed_control_said_last_is_told(tmp_path):
+    run_dir = tmp_path / "control-0"
+    for part in ("events", "logs"):
+        (run_dir / part).mkdir(parents=True)
+    (run_dir / "logs" / "launch-0.log").write_text(
+        "one\nTraceback (most recent call last):\nValueError: no such data\n"
+    )
+    with pytest.raises(ReferenceFailed, match="no such data") as caught:
+        references.must_have_finished(run_dir, "gave-up")
+    assert caught.value.run == str(run_dir)
