@@ -74,8 +74,16 @@ def load(store: Store, name: str) -> Reference | None:
         return None
     if kept.get("format") != FORMAT or any(identify(f["path"]) != f for f in kept.get("files", ())):
         return None
+    return _read(directory, name, seconds=float(kept["seconds"]))
+
+
+def _read(directory: Path, name: str, *, seconds: float = 0.0) -> Reference | None:
+    """The reference whose controls lie in a directory, or None where they are not (or no longer) whole."""
     controls = [History.read(directory / f"control-{number}") for number in range(CONTROLS)]
-    return Reference.of(controls, path=str(directory), digest=name, seconds=float(kept["seconds"]))
+    try:
+        return Reference.of(controls, path=str(directory), digest=name, seconds=seconds)
+    except ReferenceFailed:
+        return None
 
 
 def keep(store: Store, name: str, *, seconds: float) -> Reference:
@@ -113,13 +121,7 @@ def attach(reference: Reference, run_dir: Path) -> None:
 
 def attached(run_dir: Path, name: str) -> Reference | None:
     """The reference that was put beside a run, or None where there is none that can be read."""
-    runs = [run_dir / "reference" / f"control-{number}" for number in range(CONTROLS)]
-    if not all((run / "events").is_dir() for run in runs):
-        return None
-    try:
-        return Reference.of([History.read(run) for run in runs], path=str(run_dir / "reference"), digest=name)
-    except ReferenceFailed:
-        return None
+    return _read(run_dir / "reference", name)
 
 
 def must_have_finished(run_dir: Path, status: str) -> None:

@@ -62,9 +62,14 @@ def test_a_reference_holds_while_its_files_are_what_they_were(kept):
 def test_a_damaged_reference_is_made_again(kept):
     store, _ = kept
     path = store.references / "digest" / "reference.json"
+    whole = path.read_text()
     for text in ("", "{", '{"format": 99}'):
         path.write_text(text)
         assert references.load(store, "digest") is None
+    path.write_text(whole)
+    for record in (store.references / "digest").glob("control-1/events/*"):
+        record.unlink()
+    assert references.load(store, "digest") is None
 
 
 def test_a_run_takes_its_reference_along(kept, tmp_path):
@@ -81,9 +86,8 @@ def test_what_a_failed_control_said_last_is_told(tmp_path):
     run_dir = tmp_path / "control-0"
     for part in ("events", "logs"):
         (run_dir / part).mkdir(parents=True)
-    (run_dir / "logs" / "launch-0.log").write_text(
-        "one\nTraceback (most recent call last):\nValueError: no such data\n"
-    )
+    said = "one\nTraceback (most recent call last):\nValueError: no such data\n"
+    (run_dir / "logs" / "launch-0.log").write_text(said)
     with pytest.raises(ReferenceFailed, match="no such data") as caught:
         references.must_have_finished(run_dir, "gave-up")
     assert caught.value.run == str(run_dir)
