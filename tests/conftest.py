@@ -1,8 +1,13 @@
-"""What tests share: one store, so that a reference is made once for all of them."""
+"""What tests share: one store, so that a reference is made once for all of them; Hypothesis without a clock."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from chaoskit.store import Store
+
+# Machines are shared: how long an example takes says nothing.
+settings.register_profile("chaoskit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("chaoskit")
 
 
 @pytest.fixture(scope="session")
