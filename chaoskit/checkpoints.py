@@ -58,7 +58,7 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
 
 
 def _checkpoint(inc: Incarnation, base: int, n: int, reference: Reference | None) -> Checkpoint:
-    calls = {rank: [save for save in life.saves if save.n == n] for rank, life in inc.ranks.items()}
+    calls = {rank: _tried([save for save in life.saves if save.n == n]) for rank, life in inc.ranks.items()}
     every = [save for own in calls.values() for save in own]
     ended = max((save.ended for save in every if save.ended is not None), default=None)
     if any(save.ended is None for save in every):
@@ -68,6 +68,15 @@ def _checkpoint(inc: Incarnation, base: int, n: int, reference: Reference | None
     settled = _settled(inc, n, ended) if complete and ended is not None else None
     paths = frozenset(save.path for save in every)
     return Checkpoint(base + n, inc.index, min(save.begun for save in every), ended, ok, complete, settled, paths)
+
+
+def _tried(saves: list[Save]) -> list[Save]:
+    """The calls of one rank without those that failed and were made again to the same path."""
+    return [
+        save
+        for at, save in enumerate(saves)
+        if save.ok or not any(later.path == save.path for later in saves[at + 1 :])
+    ]
 
 
 def _all_written(

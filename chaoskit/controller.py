@@ -76,7 +76,8 @@ class Controller:
         self.waiting = [Strike(index, fault) for index, fault in enumerate(faults)]
         self.pending: Strike | None = None
         self.healing: list[Strike] = []
-        self.bases: dict[tuple[int, int, int], int | None] = {}
+        self.bases: dict[tuple[int, int], int | None] = {}
+        self.first: set[int] = set()
         self.struck_launcher = False
 
     def run(self) -> str:
@@ -175,12 +176,14 @@ class Controller:
 
     def _position(self, arrived: Arrived) -> int | None:
         """The true number of steps that the rank has completed; None where alignment cannot tell (yet)."""
-        key = (arrived.launch, arrived.restart, arrived.rank)
-        if key not in self.bases and arrived.record is not None and self.reference and self.index:
+        key = (arrived.rank, arrived.pid)
+        if arrived.rank not in self.first:
+            # The first life of a rank has nothing to resume from.
+            self.first.add(arrived.rank)
+            self.bases[key] = 0
+        if self.bases.get(key) is None and arrived.record is not None and self.reference and self.index:
             step = step_of(arrived.record, 0.0)
             self.bases[key] = self.index.base_of(step, arrived.rank, likely=self.reference.saves)
-        if key not in self.bases and (arrived.launch, arrived.restart) == (0, 0):
-            return arrived.n
         base = self.bases.get(key)
         return base + arrived.n if base is not None else None
 

@@ -116,34 +116,46 @@ class History:
         sources: dict[str, list[Event]] = {}
         for event in events:
             sources.setdefault(event.source, []).append(event)
+        found: dict[tuple[int, int], list[tuple[int, Life]]] = {}
         for own in sources.values():
             if own[0].kind == "process.start":
-                _read_process(history, own)
+                _read_process(found, own)
             else:
                 _read_harness(history, own)
-        _order(history)
+        for (launch, restart), many in sorted(found.items()):
+            history.incarnations += _incarnations(launch, restart, many)
+        for index, inc in enumerate(history.incarnations):
+            inc.index = index
         _settle_untouched(history)
         return history
 
 
-def _read_process(history: History, events: list[Event]) -> None:
-    """A file of one process; only ranks matter, and a process that never stepped may still have loaded."""
+def _read_process(found: dict[tuple[int, int], list[tuple[int, Life]]], events: list[Event]) -> None:
+    """A file of one process: of a rank, its world size and its life, by launch and restart."""
     start = events[0]
     if start.get("role") != "rank":
         return
-    launch, restart = int(start["launch"]), int(start["restart"])
-    for inc in history.incarnations:
-        if (inc.launch, inc.restart) == (launch, restart):
-            break
-    else:
-        inc = Incarnation(-1, launch, restart, int(start["world"]))
-        history.incarnations.append(inc)
     life = Life(int(start["rank"]), int(start["pid"]), start.t)
-    older = inc.ranks.get(life.rank)
-    # Two processes with one rank in one incarnation: the one that stepped, else the later, is the rank.
     fill(life, events[1:])
-    if older is None or (len(life.steps), life.start) > (len(older.steps), older.start):
-        inc.ranks[life.rank] = life
+    found.setdefault((int(start["launch"]), int(start["restart"])), []).append((int(start["world"]), life))
+
+
+def _incarnations(launch: int, restart: int, found: list[tuple[int, Life]]) -> list[Incarnation]:
+    """The incarnations of one restart: one, or several where the command itself started the ranks again.
+
+    Of the processes that carried a rank the ones that stepped were it, one life after the other; if none did, the last.
+    """
+    by_rank: dict[int, list[tuple[int, Life]]] = {}
+    for world_size, life in sorted(found, key=lambda one: one[1].start):
+        by_rank.setdefault(life.rank, []).append((world_size, life))
+    made: list[Incarnation] = []
+    for rank, own in sorted(by_rank.items()):
+        lived = [one for one in own if one[1].steps] or own[-1:]
+        for generation, (world_size, life) in enumerate(lived):
+            if generation == len(made):
+                made.append(Incarnation(-1, launch, restart, world_size))
+            made[generation].ranks[rank] = life
+    return made
 
 
 def _read_harness(history: History, events: list[Event]) -> None:
@@ -196,13 +208,6 @@ def _settle_untouched(history: History) -> None:
             }
             if named != step.components:
                 life.steps[index] = replace(step, components=named)
-
-
-def _order(history: History) -> None:
-    history.incarnations.sort(key=lambda inc: (inc.launch, inc.restart))
-    for index, inc in enumerate(history.incarnations):
-        inc.index = index
-        inc.ranks = dict(sorted(inc.ranks.items()))
 
 
 def lives(history: History) -> Iterator[tuple[Incarnation, Life]]:

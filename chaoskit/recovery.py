@@ -50,6 +50,10 @@ def _recovery(
     assert t is not None and seen is not None
     struck = max((inc for inc in history.incarnations if inc.start <= t), key=lambda inc: inc.start, default=None)
     later = [inc for inc in history.incarnations if inc.start > t]
+    survived = struck is not None and _survived(history, struck, t)
+    if survived:
+        # What came later is the doing of the next fault.
+        later = []
     following = next((inc for inc in later if inc.first_step is not None), None)
     position = position_at(timeline, struck, t) if struck is not None else 0
     resumed = last_valid = lost = back = None
@@ -62,7 +66,7 @@ def _recovery(
         lost = max(0, position - resumed) if resumed is not None else None
     elif not later and struck is not None:
         back = _next_step(struck, max(seen, fault.healed or seen))
-        ridden_out = back is not None or history.end == "finished"
+        ridden_out = survived or back is not None or history.end == "finished"
         lost = 0 if ridden_out else None
     used = later[: later.index(following) + 1] if following is not None else later
     launches = [one for one in history.launches if one.begun > t and (not used or one.index <= used[-1].launch)]
@@ -78,8 +82,19 @@ def _recovery(
         resumed_from=resumed,
         last_valid=last_valid,
         steps_lost=lost,
-        relaunches=len(launches),
+        relaunches=0 if survived else len(launches),
         restarts=sum(inc.restart > 0 for inc in used),
+    )
+
+
+def _survived(history: History, inc: Incarnation, t: float) -> bool:
+    """Whether every rank went on past the fault at `t` until another fault struck the same incarnation."""
+    ends = min((one.start for one in history.incarnations if one.start > t), default=float("inf"))
+    times = [own for f in history.faults if f.observed is not None and (own := struck_at(f)) is not None]
+    following = min((own for own in times if t < own < ends), default=None)
+    # One more step may have been under way on the ranks that were not struck.
+    return following is not None and all(
+        sum(t < step.t <= following for step in life.steps) > 1 for life in inc.ranks.values()
     )
 
 

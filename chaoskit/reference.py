@@ -99,6 +99,15 @@ class Reference:
         full = [save for save in made if save.full]
         return tuple(sorted({save.n for save in full or made}))
 
+    @cached_property
+    def saves_by_step(self) -> bool:
+        """Whether the controls saved at the same positions, and not, say, by the clock."""
+        made = [
+            {save.n for life in control.incarnations[0].ranks.values() for save in life.saves if save.n > 0}
+            for control in self.controls
+        ]
+        return all(one == made[0] for one in made)
+
     def savers(self, position: int) -> tuple[int, ...]:
         """The ranks that saved at `position`."""
         return tuple(sorted(self._calls.get(position, ())))

@@ -191,9 +191,11 @@ class Timeline:
         """The run's own past is a measure too: of what came after it had left the reference, or has none."""
         if start.base is None:
             return
+        idle = self.reference.idle if self.reference is not None else frozenset[str]()
         for rank, life in inc.ranks.items():
             for record in life.steps:
-                self._index.add(rank, start.base + record.n - 1, record.components)
+                known = {name: value for name, value in record.components.items() if name not in idle}
+                self._index.add(rank, start.base + record.n - 1, known)
 
     def base(self, incarnation: int) -> int | None:
         """The position at which the incarnation started; None where it took no step or nothing tells."""

@@ -123,7 +123,10 @@ def _unfinished(case: Case, rank: int) -> Execution | None:
         return None
     inc = case.history.incarnations[last.incarnation]
     saved = any(save.n >= last.record.n for life in inc.ranks.values() for save in life.saves)
-    ended = inc.ranks[rank].end is not None or inc.index == len(case.history.incarnations) - 1
+    last_life = inc.index == len(case.history.incarnations) - 1
+    # A relaunch that brought no rank up has not seen to it either.
+    whole = last_life and all(launch.index <= inc.launch for launch in case.history.launches)
+    ended = inc.ranks[rank].end is not None or whole
     return None if saved or ended else last
 
 

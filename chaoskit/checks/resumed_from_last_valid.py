@@ -65,14 +65,25 @@ class ResumedFromLastValid:
             return failed(self.name, sentence, "ranks-diverged", **facts)
         if base is None or not start.trusted:
             return self._untrusted(case, resume, facts)
-        if base > resume.position:
+        # A job may take a last step and save it after the fault, and it may come back to what an earlier life saved.
+        earlier = [one.step for one in case.timeline.executions if one.incarnation < resume.incarnation]
+        reached = max(earlier, default=0)
+        if base > reached:
             sentence = (
-                f"resumed from {base}, which the run had not reached (it was at {resume.position}): does the job "
+                f"resumed from {base}, which the run had not reached (it was at {reached}): does the job "
                 "read checkpoints from outside of {out}?"
             )
             return failed(self.name, sentence, "corrupt-accepted", **facts)
         if base in resume.acceptable:
-            return self._acceptable(case, resume, base, facts)
+            verdict = self._acceptable(case, resume, base, facts)
+            skipped = _skipped(case, resume, base)
+            if verdict.outcome is Outcome.PASS and skipped is not None:
+                sentence = (
+                    f"resumed from {base}; the uninterrupted run saves at step {skipped} too, which this one had gone "
+                    "past without a completed save: it saves no more, its saves fail, or the probe did not see them"
+                )
+                return inconclusive(self.name, sentence, "probe-blind", **facts)
+            return verdict
         if base > valid:
             sentence = f"resumed from {base}, where no save was seen, so the last valid checkpoint is not known"
             return inconclusive(self.name, sentence, "probe-blind", **facts)
@@ -142,6 +153,15 @@ class ResumedFromLastValid:
 def _begun(resume: Resume) -> bool:
     """Whether any save had been begun before the fault."""
     return any(one.begun <= resume.struck for one in resume.seen)
+
+
+def _skipped(case: Case, resume: Resume, base: int) -> int | None:
+    """The newest position, past the one resumed from, where a save was due and every rank went on without one."""
+    if case.reference is None or not case.reference.saves_by_step:
+        return None
+    whole = {one.position for one in resume.seen if one.complete}
+    due = (save for save in case.reference.saves if base < save < resume.position and save not in whole)
+    return max(due, default=None)
 
 
 def _other_kind(resume: Resume, base: int) -> Checkpoint | None:
