@@ -16,7 +16,7 @@ demo: $(READY)
 	    $(BIN)/torchrun --nproc-per-node 2 -m tinymodels.train --out {out}
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -44,11 +44,11 @@ class EventWriter:
     def write(self, kind: str, **data: Any) -> None:
         """Append one event; raises OSError when the disk is full or gone, ValueError for what is not JSON."""
         record = {"i": self._count, "t": time.monotonic(), "e": kind, **data}
+        self._count += 1  # first: a signal handler may write in the middle of this
         line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
         written = os.write(self._fd, line)
         if written != len(line):
             raise OSError(28, "No space left on device")
-        self._count += 1
 
     def close(self) -> None:
         """Close the file; later writes raise."""

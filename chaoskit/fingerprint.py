@@ -79,7 +79,8 @@ class Fingerprint:
         local = tensor if type(tensor) in _plain else _local(tensor)
         if not local.is_cpu:
             self.text(_header(local))
-            self.reductions.extend(reduce_on_device(local))
+            if not local.is_meta:  # which has a shape and no content
+                self.reductions.extend(reduce_on_device(local))
             return
         if local.dim() == 0 and not local.is_complex():
             self.number(local.item())
@@ -90,11 +91,25 @@ class Fingerprint:
             self.tensor(local.indices())
             self.tensor(local.values())
             return
+        if local.is_conj() or local.is_neg():
+            local = local.resolve_conj().resolve_neg()
         if not local.is_contiguous():
             local = local.contiguous()
         self.text(_header(local))
         if size := local.nbytes:
-            self._hasher.update(memory(local.data_ptr(), size))
+            self._bytes(local, size)
+
+    def _bytes(self, tensor: Any, size: int) -> None:
+        address = tensor.data_ptr()
+        if address:
+            self._hasher.update(memory(address, size))
+        elif hasattr(tensor, "__tensor_flatten__"):
+            # A wrapper around other tensors, with no memory of its own.
+            names, _ = tensor.__tensor_flatten__()
+            for name in names:
+                self.tensor(getattr(tensor, name))
+        else:
+            raise ValueError(f"a tensor of {size} bytes has no memory to read ({type(tensor).__name__})")
 
     def value(self, value: Any, *, skip: Callable[[Any], bool] | None = None) -> None:
         """Feed anything: tensors, arrays, numbers, strings and containers of them, mappings by sorted key.

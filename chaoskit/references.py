@@ -72,9 +72,13 @@ def load(store: Store, name: str) -> Reference | None:
         kept: Mapping[str, Any] = json.loads((directory / "reference.json").read_text())
     except (OSError, ValueError):
         return None
-    if kept.get("format") != FORMAT or any(identify(f["path"]) != f for f in kept.get("files", ())):
+    if kept.get("format") != FORMAT or any(_changed(f) for f in kept.get("files", ())):
         return None
     return _read(directory, name, seconds=float(kept["seconds"]))
+
+
+def _changed(file: Mapping[str, Any]) -> bool:
+    return identify(file["path"], whole="hash" in file) != file
 
 
 def _read(directory: Path, name: str, *, seconds: float = 0.0) -> Reference | None:

@@ -12,11 +12,11 @@ pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-def battery(root, expression, *flags):
+def battery(store, root, expression, *flags):
     """`chaoskit run` on tinymodels: its exit code, the JSON, and everything that it printed."""
     result = subprocess.run(
         [
-            sys.executable, "-m", "chaoskit", "run", "--dir", str(root), "--json", str(root / "out.json"),
+            sys.executable, "-m", "chaoskit", "run", "--dir", str(store.root), "--json", str(root / "out.json"),
             "--junitxml", str(root / "junit.xml"), "-k", expression, "--",
             sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
             "-m", "tinymodels.train", "--out", "{out}", *flags,
@@ -35,20 +35,21 @@ HALVES = {
 
 
 @pytest.mark.parametrize(("expression", "count"), HALVES.values(), ids=HALVES)
-def test_every_experiment_passes(tmp_path, expression, count):
-    code, report, said = battery(tmp_path, expression)
+def test_every_experiment_passes(shared_store, tmp_path, expression, count):
+    code, report, said = battery(shared_store, tmp_path, expression)
     assert code == 0 and report["verdict"] == "pass", said
     experiments = report["experiments"]
     assert len(experiments) == count and {each["verdict"] for each in experiments} == {"pass"}
     assert "<testcase" in (tmp_path / "junit.xml").read_text()
-    killed = [each for each in experiments if each["name"] in ("test_one_rank_mid_epoch", "test_all_ranks")]
+    names = ("test_one_rank_mid_epoch", "test_all_ranks", "test_launcher")
+    killed = [each for each in experiments if each["name"] in names]
     for each in killed:
         # Checkpoints come every ten steps, the second epoch is steps 21 to 40.
         assert (each["resumed_from"], each["last_valid"]) == (30, 30) and 0 < each["steps_lost"] < 10, each
         assert each["recovery_seconds"] > 0 and Path(each["run"]).is_dir()
 
 
-def test_sharded_training_passes(tmp_path):
-    code, report, said = battery(tmp_path, "one_rank or middle_of_save", "--parallel", "fsdp")
+def test_sharded_training_passes(shared_store, tmp_path):
+    code, report, said = battery(shared_store, tmp_path, "one_rank or middle_of_save", "--parallel", "fsdp")
     assert code == 0 and report["verdict"] == "pass", said
     assert len(report["experiments"]) == 2

@@ -122,3 +122,22 @@ def test_what_a_device_delivers_joins_the_rest():
     assert settle("abc", ()) == "abc"
     assert settle("abc", (1, 2)) != settle("abc", (2, 1)) != settle("abd", (2, 1))
     assert len(of_bytes(b"")) == 32
+
+
+def test_wrappers_without_memory_are_read_through_and_what_cannot_be_read_is_an_error():
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    def wrapped(value):
+        return TwoTensor(torch.full((3,), value), torch.ones(3))
+
+    assert of_value(wrapped(1.0)) == of_value(wrapped(1.0)) != of_value(wrapped(2.0))
+    hollow = torch.ones(4)
+    hollow.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="no memory"):
+        of_value(hollow)
+
+
+def test_conjugates_differ_and_meta_tensors_have_a_shape_only():
+    tensor = torch.tensor([1 + 2j, 3 - 1j])
+    assert of_value(tensor) != of_value(tensor.conj()) == of_value(tensor.conj().resolve_conj())
+    assert of_value(torch.empty(3, device="meta")) != of_value(torch.empty(4, device="meta"))

@@ -71,7 +71,6 @@ def soon(condition):
 
 MOMENTS = {
     "as it begins": "references",
-    "as the reference starts": "references/*/control-0/run.json",
     "in the middle of the reference": "references/*/control-0/events/rank-*",
     "in the middle of the run": "runs/*/events/rank-0-0-1-*",
 }

@@ -38,16 +38,25 @@ def codes(run):
     return [code for verdict in run.verdicts for code in verdict.codes]
 
 
-def test_a_killed_rank_of_two_and_its_run_judged_again_and_repeated(runner):
+def test_a_killed_rank_of_two(runner):
     run = runner.run(pair(), faults.kill(rank=1).at_step(15))
     run.verify(*CLAIMS)
     assert (run.summary.resumed_from, run.summary.last_valid, run.summary.steps_lost) == (12, 12, 2)
     assert run.history.launches[0].code == 1 and len(run.history.launches) == 2
+    logs = {path.read_text() for path in (run.dir / "logs" / "ranks").rglob("*.log")}
+    assert any("Connection" in log or "closed" in log for log in logs), "what a rank said is not with the run"
+
+
+def test_a_run_is_judged_again_and_repeated(runner):
+    run = runner.run(alone(), faults.kill(rank=0).at_random(seed=3))
+    run.verify(*CLAIMS)
     again = stored(run.dir, runner.store)
     assert [v.to_json() for v in analyze(again)] == [v.to_json() for v in run.verdicts]
     repeated = replay(again, runner)
     assert repeated.outcome is Outcome.PASS and repeated.dir != run.dir
     assert repeated.summary.steps_lost == run.summary.steps_lost
+    names = {one.history.faults[0].name for one in (run, repeated)}
+    assert len(names) == 1 and "at step" in names.pop()
 
 
 def test_a_restart_by_the_elastic_agent_needs_no_relaunch(runner):
@@ -68,27 +77,12 @@ def test_an_exception_in_a_rank_and_a_second_fault_during_the_recovery(runner):
 
 
 def test_true_steps_are_meant_after_a_restart(runner):
-    # The second incarnation begins at 12: its own third step is the fifteenth, its fifteenth the twenty-seventh.
-    kill = faults.kill(rank=1)
-    run = runner.run(pair(), kill.at_step(16 - 1), kill.at_step(27))
+    # The second life begins at 3: its own second step is the fifth, its eighth the eleventh.
+    kill = faults.kill(rank=0)
+    run = runner.run(alone(), kill.at_step(5), kill.at_step(11))
     run.verify(*CLAIMS)
     bases = [run.case.timeline.base(i.index) for i in run.history.incarnations]
-    assert bases == [0, 12, 24] and len(run.history.incarnations[1].ranks[1].steps) == 14
-
-
-def test_a_launcher_that_dies_takes_its_ranks_along(runner):
-    run = runner.run(pair(), faults.kill(launcher=True).at_step(15))
-    run.verify(*CLAIMS)
-    assert run.history.launches[0].code == -signal.SIGKILL and run.history.launches[0].cause == "fault"
-
-
-def test_python_m_torch_distributed_run_and_a_rank_that_exits_0(runner):
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2",
-        str(TRAINERS / "simple.py"), "--out", "{out}",
-    ]  # fmt: skip
-    run = runner.run(Job.from_command(command), faults.exit(rank=1, code=0).at_step(15))
-    run.verify(*CLAIMS)
+    assert bases == [0, 3, 9] and len(run.history.incarnations[1].ranks[0].steps) == 7
 
 
 def test_a_plain_process_is_a_job_too(runner):

@@ -28,4 +28,7 @@ def step(
     from chaoskit.probe.session import session
 
     if session is not None and session.observer is not None:
-        session.observer.told(loss=loss, batch=batch, model=model, optimizer=optimizer)
+        told = session.observer.told
+        order = session.guard("step", told, loss=loss, batch=batch, model=model, optimizer=optimizer)
+        if isinstance(order, BaseException):
+            raise order

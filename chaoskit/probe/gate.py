@@ -18,6 +18,7 @@ class Gate:
     def __init__(self, run: Path, *, rank: int, launch: int, restart: int) -> None:
         self.open = False
         self._lock = threading.Lock()
+        self._waiting: int | None = None
         directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -36,12 +37,19 @@ class Gate:
         self, at: str, n: int, *, call: int = 1, record: Mapping[str, Any] | None = None
     ) -> BaseException | None:
         """Report, wait, and return the exception that the rank was ordered to raise, if any. May not return."""
+        # A signal handler of the job's runs in the thread that waits here: it must not wait for itself.
+        if self._waiting == threading.get_ident():
+            return None
         with self._lock:
             if not self.open:
                 return None
-            if not self._send({"at": at, "n": n, "call": call, "record": record}):
-                return None
-            order = self._receive()
+            self._waiting = threading.get_ident()
+            try:
+                if not self._send({"at": at, "n": n, "call": call, "record": record}):
+                    return None
+                order = self._receive()
+            finally:
+                self._waiting = None
             if order.get("do") == "exit":
                 os._exit(int(order["code"]))
             if order.get("do") == "raise":

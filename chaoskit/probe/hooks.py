@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from chaoskit.fingerprint import is_tensor
+
 if TYPE_CHECKING:
     from chaoskit.probe.observer import Observer
     from chaoskit.probe.session import Session
@@ -62,14 +64,18 @@ class _Hooks:
         torch = self.torch
 
         def wrapped(original: Any, *, has_loss: bool) -> Any:
+            # Each names its first argument differently, and it may be given by that name.
             @functools.wraps(original)
-            def run(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            def run(*args: Any, **kwargs: Any) -> Any:
                 if not self.backwards:
+                    tensors = args[0] if args else kwargs.get("tensors")
                     one = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors
-                    self.session.guard("backward", self.observer.backward, one if has_loss else None)
+                    # A pass may also begin from an edge of the graph, which has no value.
+                    loss = one if has_loss and is_tensor(one) else None
+                    self.session.guard("backward", self.observer.backward, loss)
                 self.backwards += 1
                 try:
-                    return original(tensors, *args, **kwargs)
+                    return original(*args, **kwargs)
                 finally:
                     self.backwards -= 1
 
@@ -78,6 +84,12 @@ class _Hooks:
         torch.Tensor.backward = wrapped(torch.Tensor.backward, has_loss=True)
         torch.autograd.backward = wrapped(torch.autograd.backward, has_loss=True)
         torch.autograd.grad = wrapped(torch.autograd.grad, has_loss=False)
+        # TorchScript knows these two by identity, and would compile what it does not know.
+        for function, operator in (
+            (torch.autograd.grad, "aten::grad"),
+            (torch.autograd.backward, "aten::backward"),
+        ):
+            self.session.guard("jit", lambda f, o: torch.jit._builtins._register_builtin(f, o), function, operator)
 
     def optimizers(self) -> None:
         """Every optimizer as it is made, and every step, also one whose forward and backward run in a closure."""
@@ -91,21 +103,31 @@ class _Hooks:
 
         optimizer_class.add_param_group = add_param_group
 
+        # Where the step itself is compiled, dynamo would trace the probe; an attribute, so as not to import dynamo.
         def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-            if not callable(closure) or self.observer.moved:
+            if not callable(closure):
                 self._step(optimizer)
                 return None
+            first = True
 
-            # What the step consumes is computed inside the closure: look once it has run.
+            # What the step consumes is computed inside the closure: look once it has run. Some optimizers run it
+            # again and again within one step (LBFGS): what that leaves belongs to no step.
             def around() -> Any:
+                nonlocal first
                 result = closure()
-                self._step(optimizer)
+                if first:
+                    first = False
+                    self._step(optimizer)
+                else:
+                    self.observer.forget()
                 return result
 
             if "closure" in kwargs:
                 return args, {**kwargs, "closure": around}
             return (args[0], around, *args[2:]), kwargs
+
+        before._torchdynamo_disable = True  # type: ignore[attr-defined]
 
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -129,7 +151,9 @@ class _Hooks:
         @functools.wraps(scale)
         def scaled(scaler: Any, outputs: Any) -> Any:
             product = scale(scaler, outputs)
-            self.session.guard("scale", self.observer.scaled, outputs, product)
+            # It may be given several losses; only one alone can be told apart later.
+            if is_tensor(outputs):
+                self.session.guard("scale", self.observer.scaled, outputs, product)
             return product
 
         @functools.wraps(step)
@@ -159,10 +183,22 @@ class _Hooks:
 
         @functools.wraps(iterate)
         def begin(loader: Any) -> Any:
-            self.observer.iterating()
-            return iterate(loader)
+            iterator = iterate(loader)
+            self.observer.iterating(iterator)
+            return iterator
 
         loader_class.__iter__ = begin
+
+        # A validation loader may begin in the middle of an epoch: what counts is whose batch is trained on.
+        iterator_class = self.torch.utils.data.dataloader._BaseDataLoaderIter
+        following = iterator_class.__next__
+
+        @functools.wraps(following)
+        def draw(iterator: Any) -> Any:
+            self.observer.drawn(iterator)
+            return following(iterator)
+
+        iterator_class.__next__ = draw
 
     def process_groups(self) -> None:
         """Stop before the first collective, and learn the rank of a process whose environment does not tell it."""
@@ -175,7 +211,8 @@ class _Hooks:
 
         @functools.wraps(original)
         def init_process_group(*args: Any, **kwargs: Any) -> Any:
-            if "RANK" in os.environ and self.session.open() and self.session.gate is not None:
+            begun = "RANK" in os.environ and self.session.guard("rank", self.session.open)
+            if begun and self.session.gate is not None:
                 order = self.session.guard("start", self.session.gate.arrive, "start", self.observer.steps)
                 if isinstance(order, BaseException):
                     raise order

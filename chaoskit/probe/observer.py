@@ -35,7 +35,8 @@ class Observer:
         self._averages: list[weakref.ref[Any]] = []
         self._roots: list[weakref.ref[Any]] = []
         self._unscaled: dict[int, Any] = {}
-        self._iterating = False
+        self._begun: set[int] = set()
+        self._drawn = 0
         self._new_epoch = False
         self._late: Late | None = None
         self._sources: list[dict[str, Any]] = []
@@ -46,6 +47,8 @@ class Observer:
         """Remember an `optimizer`, `scaler`, `average` or `root` module, without keeping it alive."""
         known: list[weakref.ref[Any]] = getattr(self, f"_{kind}s")
         if all(ref() is not thing for ref in known):
+            # A loss module made anew for every step must not make the list longer with every step.
+            known[:] = [ref for ref in known if ref() is not None]
             known.append(weakref.ref(thing))
 
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -55,12 +58,17 @@ class Observer:
         # What carries a gradient was computed by the model (a loss module's input) and is no data.
         fingerprint.value([args, kwargs], skip=lambda tensor: tensor.requires_grad)
         self._batches.append(fingerprint)
-        self._new_epoch |= self._iterating
-        self._iterating = False
+        if self._drawn in self._begun:
+            self._begun.discard(self._drawn)
+            self._new_epoch = True
 
-    def iterating(self) -> None:
-        """A data loader starts an iteration; an epoch, if a training forward follows."""
-        self._iterating = True
+    def iterating(self, iterator: Any) -> None:
+        """A data loader starts an iteration; an epoch, once a training forward follows on what is drawn from it."""
+        self._begun.add(id(iterator))
+
+    def drawn(self, iterator: Any) -> None:
+        """A batch is drawn from a loader's iterator."""
+        self._drawn = id(iterator)
 
     def scaled(self, loss: Any, product: Any) -> None:
         """The gradient scaler made `product` of `loss`: it is the loss that is to be recorded."""
@@ -84,10 +92,14 @@ class Observer:
             return None
         return self._record(self._state())
 
-    def told(self, *, loss: Any, batch: Any, model: Any, optimizer: Any) -> None:
+    def forget(self) -> None:
+        """What was seen since the last step belongs to none."""
+        self._losses, self._batches, self._moved = [], [], False
+
+    def told(self, *, loss: Any, batch: Any, model: Any, optimizer: Any) -> BaseException | None:
         """The same, from a loop that says so itself (`chaoskit.probe.step`)."""
         if not self.session.open():
-            return
+            return None
         self.explicit = True
         self._losses = [_scalar(loss)] if loss is not None else []
         state = self._state()
@@ -95,8 +107,7 @@ class Observer:
             if thing is not None:
                 state[name] = fingerprint = Fingerprint()
                 fingerprint.value(thing.state_dict() if hasattr(thing, "state_dict") else thing)
-        if (order := self._record(state)) is not None:
-            raise order
+        return self._record(state)
 
     # What is made of it.
 
@@ -153,7 +164,7 @@ class Observer:
         else:
             self.session.write("step", n=late.n, **(late.early | late.settled()))
         self.steps += 1
-        self._losses, self._batches, self._moved = [], [], False
+        self.forget()
         if self.steps == 1:
             self._say_sources()
         return None
@@ -210,7 +221,7 @@ class Late:
         bits = [loss.to(device=device, dtype=torch.float64).view(torch.int64) for loss in losses]
         vector = torch.stack([number.to(device) for number in numbers] + bits)
         if device.type == "cuda":
-            self._numbers = torch.empty(len(vector), dtype=torch.int64, pin_memory=True)
+            self._numbers = torch.empty(len(vector), dtype=torch.int64, device="cpu", pin_memory=True)
             self._numbers.copy_(vector, non_blocking=True)
             self._ready = torch.cuda.Event()
             self._ready.record()

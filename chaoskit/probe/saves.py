@@ -22,7 +22,7 @@ class Saves:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.inside = 0
+        self.running: list[str] = []
         self._out = os.environ.get("CHAOSKIT_OUT")
         self._ids = 0
         self._calls: dict[int, int] = {}
@@ -39,9 +39,22 @@ class Saves:
 
     def watched(self, path: str | None) -> bool:
         """Whether a save to or load from `path` belongs to the record."""
-        if path is None or self.inside or not (self._out is None or _under(path, self._out)):
+        return bool(self.session.guard("path", self._is_watched, path))
+
+    def _is_watched(self, path: str | None) -> bool:
+        if path is None or self.within(path) or not (self._out is None or _under(path, self._out)):
             return False
         return self.session.open()
+
+    def within(self, path: str | None) -> bool:
+        """Whether what is written belongs to a save that is running, possibly in another thread.
+
+        What goes to no path goes into a buffer, which a save that is running then writes.
+        """
+        running = tuple(self.running)
+        if path is None:
+            return bool(running)
+        return any(path == each or path.startswith(each + os.sep) for each in running)
 
     def begin(self, kind: str, path: str, api: str, **more: Any) -> int:
         """Note the beginning of a save or load; what the device still owes is written down before."""
@@ -73,7 +86,7 @@ class Saves:
         """Run `action`, which is a whole save or load, with everything that belongs around it."""
         n = self.steps
         ident = self.session.guard(kind, self.begin, kind, path, api, **more) or 0
-        self.inside += 1
+        self.running.append(path)
         try:
             result = action()
             if kind == "save":
@@ -82,7 +95,7 @@ class Saves:
             self.end(kind, ident, n, error=error)
             raise
         finally:
-            self.inside -= 1
+            self.running.remove(path)
         self.end(kind, ident, n)
         if kind == "save":
             self.stop("saved", n)
@@ -106,7 +119,7 @@ def hook_torch(session: Session, torch: Any) -> None:
     @functools.wraps(save)
     def watched_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
         path = _path(f)
-        if saves.inside:
+        if saves.within(path):
             # One of the tensors that a distributed checkpoint writes: after the first, bytes have been written.
             result = save(obj, f, *args, **kwargs)
             if saves.gated and hasattr(f, "flush"):
@@ -126,7 +139,8 @@ def hook_torch(session: Session, torch: Any) -> None:
             with open(f, "wb") as file:
                 saves.in_halves(buffer.getbuffer(), file, saves.steps)
 
-        return saves.around("save", path, "torch.save", action, full=_full(obj))
+        full = bool(session.guard("save", _full, obj))
+        return saves.around("save", path, "torch.save", action, full=full)
 
     @functools.wraps(load)
     def watched_load(f: Any, *args: Any, **kwargs: Any) -> Any:
@@ -135,7 +149,8 @@ def hook_torch(session: Session, torch: Any) -> None:
             return load(f, *args, **kwargs)
         return saves.around("load", path, "torch.load", lambda: load(f, *args, **kwargs))
 
-    torch.save, torch.load = watched_save, watched_load
+    for module in (torch, torch.serialization):  # by the latter name they are pickled
+        module.save, module.load = watched_save, watched_load
 
 
 def hook_distributed_checkpoint(session: Session, dcp: Any) -> None:
@@ -193,17 +208,17 @@ def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any], storage: str) -> st
 def _asynchronous(saves: Saves, path: str, action: Callable[[], Any]) -> Any:
     """An asynchronous save ends when its future does; until then what is saved below it belongs to it."""
     n = saves.steps
-    ident = saves.begin("save", path, "dcp.async_save", full=True)
-    saves.inside += 1
+    ident = saves.session.guard("save", saves.begin, "save", path, "dcp.async_save", full=True) or 0
+    saves.running.append(path)
     try:
         future = action()
     except BaseException as error:
-        saves.inside -= 1
+        saves.running.remove(path)
         saves.end("save", ident, n, error=error)
         raise
 
     def done(finished: Any) -> None:
-        saves.inside -= 1
+        saves.running.remove(path)
         saves.end("save", ident, n, error=finished.exception())
         saves.session.guard("saved", saves.stop, "saved", n)
 
@@ -249,10 +264,13 @@ def _saves(session: Session) -> Saves:
 
 
 def _path(f: Any) -> str | None:
-    if isinstance(f, (str, os.PathLike)):
-        return os.path.abspath(os.fspath(f))
-    name = getattr(f, "name", None)
-    return os.path.abspath(name) if isinstance(name, str) else None
+    name = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
+    try:
+        if isinstance(name, int):  # what `os.fdopen` gave
+            return os.readlink(f"/proc/self/fd/{name}")
+        return os.path.abspath(os.fsdecode(name)) if name is not None else None
+    except (OSError, TypeError, ValueError):
+        return None
 
 
 def _under(path: str, out: str) -> bool:

@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,8 @@ class Session:
         self.saves: Saves | None = None
         self.closed = False
         self._writer: EventWriter | None = None
+        # An asynchronous save ends in a thread of its own, and a signal handler may save in the middle of a write.
+        self._writing = threading.RLock()
         self._lost = 0
         self._stacks: Any = None
         self._before: list[tuple[str, dict[str, Any]]] = []
@@ -68,8 +71,10 @@ class Session:
         world = world_size if world_size is not None else int(env.get("WORLD_SIZE", "1"))
         restart = int(env.get("TORCHELASTIC_RESTART_COUNT", "0"))
         env[MARK] = str(os.getpid())
-        name = f"rank-{self.launch}-{restart}-{self.rank}-{os.getpid()}.jsonl"
-        self._writer = EventWriter(self.run / "events" / name)
+        name = f"rank-{self.launch}-{restart}-{self.rank}-{os.getpid()}"
+        while (path := self.run / "events" / f"{name}.jsonl").exists():
+            name += "-again"  # the rank has replaced its own program (exec)
+        self._writer = EventWriter(path)
         self.write(
             "process.start",
             role="rank",
@@ -104,13 +109,14 @@ class Session:
             if len(self._before) < 100:
                 self._before.append((kind, data))
             return
-        try:
-            if self._lost:
-                self._writer.write("probe.lost", events=self._lost)
-                self._lost = 0
-            self._writer.write(kind, **data)
-        except OSError:
-            self._lost += 1
+        with self._writing:
+            try:
+                if self._lost:
+                    self._writer.write("probe.lost", events=self._lost)
+                    self._lost = 0
+                self._writer.write(kind, **data)
+            except OSError:
+                self._lost += 1
 
     def error(self, where: str, error: BaseException) -> None:
         """An exception of the probe's own: it becomes an event and never reaches the job."""
@@ -151,6 +157,7 @@ class Session:
         """In a forked child: this process is no rank of ours until it shows that it is one."""
         self.closed = self._writer is not None
         self._writer = None
+        self._writing = threading.RLock()
         self.gate = None
         self.observer = None if self.closed else self.observer
 

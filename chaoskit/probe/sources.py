@@ -13,8 +13,9 @@ from typing import Any
 
 from chaoskit.fingerprint import new_hasher
 
-#: Files up to this size are known by content, larger ones by size and time of change.
-WHOLE = 16 << 20
+#: Files up to this size are known by content, larger ones by size and time of change, and so are all others once this
+#: much has been read: a data set of many small files is not read twice for our sake.
+WHOLE, ALTOGETHER = 16 << 20, 128 << 20
 
 _read: set[str] = set()
 _outside: tuple[str, ...] = ()
@@ -31,32 +32,35 @@ def watch_files(run: Path, out: str | None) -> None:
         path, mode, flags = arguments
         reads = mode is None or "r" in mode or not flags & os.O_ACCMODE
         if isinstance(path, str) and reads and not path.startswith(_outside) and not path.endswith(".pyc"):
-            _read.add(path)
+            _read.add(path if path.startswith("/") else _absolute(path))
 
     sys.addaudithook(audit)
 
 
 def sources() -> list[dict[str, Any]]:
     """Each source file and data file seen so far, with size and fingerprint (or time of change if it is large)."""
-    paths = {os.path.abspath(path) for path in _read}
+    # A copy in one go: other threads go on opening files.
+    paths = {os.path.abspath(path) for path in list(_read)}
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
         if isinstance(path, str):
             paths.add(os.path.abspath(path))
-    found = []
+    found, left = [], ALTOGETHER
     for path in sorted(paths):
-        if not path.startswith(_outside) and (entry := identify(path)):
+        if not path.startswith(_outside) and (entry := identify(path, whole=left > 0)):
             found.append(entry)
+            left -= entry["size"] if "hash" in entry else 0
     return found
 
 
-def identify(path: str) -> dict[str, Any] | None:
-    """What a file is now; None where it is no readable regular file."""
+def identify(path: str, *, whole: bool = True) -> dict[str, Any] | None:
+    """What a file is now, by content (if it is `whole` and not too large) or else by size and time of change; None
+    where it is no readable regular file."""
     try:
         if not os.path.isfile(path):
             return None
         status = os.stat(path)
-        if status.st_size > WHOLE:
+        if not whole or status.st_size > WHOLE:
             return {"path": path, "size": status.st_size, "changed": status.st_mtime_ns}
         hasher = new_hasher()
         with open(path, "rb") as file:
@@ -64,6 +68,14 @@ def identify(path: str) -> dict[str, Any] | None:
         return {"path": path, "size": status.st_size, "hash": hasher.hexdigest()}
     except OSError:
         return None
+
+
+def _absolute(path: str) -> str:
+    """As it is meant now: the job may change its directory later."""
+    try:
+        return os.path.abspath(path)
+    except OSError:  # the current directory is gone
+        return path
 
 
 def _system_roots() -> tuple[str, ...]:

@@ -240,12 +240,13 @@ def test_epochs_are_where_a_loader_begins_and_training_follows(probed):
 data = torch.utils.data.TensorDataset(torch.randn(6, 4))
 train, valid = (torch.utils.data.DataLoader(data, batch_size=2, num_workers=w) for w in (2, 0))
 for _ in range(2):
-    for (x,) in train:
+    for index, (x,) in enumerate(train):
         model(x).sum().backward(); optimizer.step()
-    model.eval()
-    for (x,) in valid:
-        model(x)
-    model.train()
+        if index == 1:
+            model.eval()
+            for (v,) in valid:
+                model(v)
+            model.train()
 """
     )
     assert run.life.epochs == [0, 3] and len(run.life.steps) == 6
