@@ -45,6 +45,12 @@ class Completed:
         evidence = {"steps": last, "reached": {str(rank): step for rank, step in reached.items()}, "code": code}
         if code != 0:
             return failed(self.name, f"the job ended with exit code {code}", "exited-early", **evidence)
+        if not missing and not unsure and _last_save_open(case, last):
+            sentence = (
+                f"every rank took its last step, {last}, but the save after it was struck and never completed, and the "
+                "job ended with 0 without making it again: what it left behind may be torn"
+            )
+            return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if not missing and not unsure:
             sentence = f"every rank took its last step, {last}, and the job ended with 0"
             return passed(self.name, sentence, **evidence)
@@ -112,6 +118,16 @@ def blind_spots(case: Case) -> list[str]:
 
 def _highest(case: Case, rank: int) -> int:
     return max((step for own, step in case.timeline.effective if own == rank), default=0)
+
+
+def _last_save_open(case: Case, last: int) -> bool:
+    """Whether the checkpoint of the last step was begun and no life of the run has completed it."""
+    written = [one for one in checkpoints(case.history, case.timeline) if one.position == last]
+    # A life that takes no step may make it again; its position is not known.
+    stepless = [life for _, life in lives(case.history) if not life.steps]
+    again = any(save.ok and save.ended is not None for life in stepless for save in life.saves)
+    struck = any(fault.observed is not None for fault in case.history.faults)
+    return struck and bool(written) and not again and not any(one.ended is not None for one in written)
 
 
 def _unfinished(case: Case, rank: int) -> Execution | None:

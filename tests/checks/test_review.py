@@ -95,3 +95,11 @@ def test_ranks_that_the_command_itself_starts_again_live_twice():
     assert [inc.index for inc in case.history.incarnations] == [0, 1]
     for check in (completed(), resumed_from_last_valid(), state_restored(), matches_reference()):
         assert check(case).outcome is Outcome.PASS, check(case)
+
+
+def test_a_last_save_that_was_torn_and_never_made_again_does_not_pass():
+    run = Writer().launch().live(until=60, torn=True).fault().died()
+    case = run.launch().live(base=60, until=60, ends=True).exit(0).end().case()
+    verdict = completed()(case)
+    assert (verdict.outcome, verdict.codes) == (Outcome.INCONCLUSIVE, ("probe-blind",)), verdict
+    assert "torn" in verdict.sentence
