@@ -1,9 +1,14 @@
 """What tests share: one store, so that a reference is made once for all of them; Hypothesis without a clock."""
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from chaoskit.store import Store
+
+# The jobs are tiny: more threads than one would only spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("chaoskit", deadline=None, suppress_health_check=[HealthCheck.too_slow])

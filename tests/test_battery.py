@@ -27,21 +27,22 @@ def battery(store, root, expression, *flags):
     return result.returncode, json.loads((root / "out.json").read_text()), said
 
 
-#: Together the whole battery; apart, so that two workers share it.
+#: In two parts, so that two workers share them. The three that are left out (`control`, `all_ranks`, `frozen`) are run
+#: by `make soak`, as is everything with FSDP2; what they do is tested on smaller trainers in test_runner.py.
 HALVES = {
-    "ddp, first half": ("control or one_rank or all_ranks or launcher or middle_of_save", 5),
-    "ddp, second half": ("right_after or first_collective or twice or frozen or exits or resume", 6),
+    "ddp, first half": ("one_rank or launcher or middle_of_save or exits", 4),
+    "ddp, second half": ("right_after or first_collective or twice or resume", 4),
 }
 
 
 @pytest.mark.parametrize(("expression", "count"), HALVES.values(), ids=HALVES)
-def test_every_experiment_passes(shared_store, tmp_path, expression, count):
+def test_the_battery_passes(shared_store, tmp_path, expression, count):
     code, report, said = battery(shared_store, tmp_path, expression)
     assert code == 0 and report["verdict"] == "pass", said
     experiments = report["experiments"]
     assert len(experiments) == count and {each["verdict"] for each in experiments} == {"pass"}
     assert "<testcase" in (tmp_path / "junit.xml").read_text()
-    names = ("test_one_rank_mid_epoch", "test_all_ranks", "test_launcher")
+    names = ("test_one_rank_mid_epoch", "test_launcher")
     killed = [each for each in experiments if each["name"] in names]
     for each in killed:
         # Checkpoints come every ten steps, the second epoch is steps 21 to 40.
@@ -50,6 +51,6 @@ def test_every_experiment_passes(shared_store, tmp_path, expression, count):
 
 
 def test_sharded_training_passes(shared_store, tmp_path):
-    code, report, said = battery(shared_store, tmp_path, "one_rank or middle_of_save", "--parallel", "fsdp")
+    code, report, said = battery(shared_store, tmp_path, "middle_of_save", "--parallel", "fsdp")
     assert code == 0 and report["verdict"] == "pass", said
-    assert len(report["experiments"]) == 2
+    assert len(report["experiments"]) == 1

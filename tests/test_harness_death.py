@@ -25,7 +25,11 @@ class Harness:
             sys.executable, "-m", "chaoskit", "run", "--dir", str(root), "-k", "one_rank", "--",
             sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(TRAINER), "--out", "{out}",
         ]  # fmt: skip
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            # A shell that runs the tests in the background has them ignore Ctrl-C, and that is inherited.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
 
     def until(self, there):
         """Wait for a file that matches the pattern, under the root."""
