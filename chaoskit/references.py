@@ -34,6 +34,9 @@ IDLE = (
     "LS_COLORS", "MAIL", "MAKE", "MFLAGS", "OLDPWD", "PAGER", "PROMPT", "PS1", "PWD", "PYTEST_", "RUNNER_", "SHLVL",
     "SSH_", "SUDO_", "TERM", "TMUX", "VSCODE_", "WINDOW", "XDG_", "_",
 )  # fmt: skip
+#: What makes fingerprints: another probe makes others.
+_OWN = Path(__file__).parent
+PROBE = sorted([_OWN / "fingerprint.py", *(_OWN / "probe").glob("*.py")])
 #: How many uninterrupted runs are compared.
 CONTROLS = 2
 
@@ -47,6 +50,7 @@ def digest(job: Job) -> str:
         "job": job.digest(),
         "program": [os.path.realpath(program), identify(os.path.realpath(program))],
         "python": sys.version,
+        "chaoskit": [identify(str(path)) for path in PROBE],
         "machine": [platform.machine(), platform.release(), len(os.sched_getaffinity(0)), _processor()],
         "environment": {name: environment[name] for name in sorted(environment) if not name.startswith(IDLE)},
     }

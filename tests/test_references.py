@@ -1,6 +1,7 @@
 """What a stored reference is found by, and when it no longer holds."""
 
 import json
+import os
 import sys
 
 import pytest
@@ -56,6 +57,16 @@ def test_a_reference_holds_while_its_files_are_what_they_were(kept):
     source.write_text("lr = 1")
     assert references.load(store, "digest") is not None
     source.unlink()
+    assert references.load(store, "digest") is None
+
+
+def test_a_library_that_is_upgraded_makes_another_reference(kept):
+    store, source = kept
+    path = store.references / "digest" / "reference.json"
+    files = [identify(str(source), whole=False)]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "files": files}))
+    assert references.load(store, "digest") is not None
+    os.utime(source, ns=(1, 1))
     assert references.load(store, "digest") is None
 
 

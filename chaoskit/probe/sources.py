@@ -38,14 +38,19 @@ def watch_files(run: Path, out: str | None) -> None:
 
 
 def sources() -> list[dict[str, Any]]:
-    """Each source file and data file seen so far, with size and fingerprint (or time of change if it is large)."""
+    """Each source file and data file seen so far, with size and fingerprint (or time of change if it is large), and
+    of each installed package that was imported its first file, which an upgrade replaces."""
     # A copy in one go: other threads go on opening files.
     paths = {os.path.abspath(path) for path in list(_read)}
-    for module in list(sys.modules.values()):
+    packages = set()
+    for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if isinstance(path, str):
             paths.add(os.path.abspath(path))
-    found, left = [], ALTOGETHER
+            if "." not in name and ("site-packages" in path or "dist-packages" in path):
+                packages.add(os.path.abspath(path))
+    found = [entry for path in sorted(packages) if (entry := identify(path, whole=False))]
+    left = ALTOGETHER
     for path in sorted(paths):
         if not path.startswith(_outside) and (entry := identify(path, whole=left > 0)):
             found.append(entry)
