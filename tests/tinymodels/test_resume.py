@@ -149,7 +149,8 @@ def test_two_ranks_killed_and_relaunched(tmp_path):
     codes, whole = launch(tmp_path / "whole")
     assert codes == [0, 0] and len(whole) == 40
     codes, _ = launch(tmp_path / "parts", kill_at=24)
-    assert codes == [1, -signal.SIGKILL]  # rank 0 noticed, and did not wait for ever
+    # Rank 0 noticed, and did not wait for ever; gloo may abort it on its way out, which is torch's own affair.
+    assert codes[0] in (1, -signal.SIGABRT) and codes[1] == -signal.SIGKILL
     codes, rest = launch(tmp_path / "parts")
     assert codes == [0, 0] and rest == whole[-len(rest) :] and len(rest) < 40
     assert_same_end(tmp_path / "whole", tmp_path / "parts")
