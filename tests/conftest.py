@@ -1,6 +1,8 @@
 """What tests share: one store, so that a reference is made once for all of them; Hypothesis without a clock."""
 
 import os
+import time
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,3 +21,16 @@ settings.load_profile("chaoskit")
 def shared_store(tmp_path_factory, worker_id):
     base = tmp_path_factory.getbasetemp()
     return Store((base if worker_id == "master" else base.parent) / "chaos")
+
+
+@pytest.fixture
+def until() -> Callable[..., None]:
+    """Wait until something holds; fails after 10 seconds."""
+
+    def wait(condition: Callable[[], object], *, timeout: float = 10.0) -> None:
+        deadline = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < deadline, "it never came to hold"
+            time.sleep(0.01)
+
+    return wait

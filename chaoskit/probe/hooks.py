@@ -103,7 +103,6 @@ class _Hooks:
 
         optimizer_class.add_param_group = add_param_group
 
-        # Where the step itself is compiled, dynamo would trace the probe; an attribute, so as not to import dynamo.
         def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
             if not callable(closure):
@@ -127,6 +126,7 @@ class _Hooks:
                 return args, {**kwargs, "closure": around}
             return (args[0], around, *args[2:]), kwargs
 
+        # Where the step itself is compiled, dynamo would trace the probe; an attribute, so as not to import dynamo.
         before._torchdynamo_disable = True  # type: ignore[attr-defined]
 
         from torch.optim.optimizer import register_optimizer_step_pre_hook

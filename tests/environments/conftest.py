@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from chaoskit.environments import processes, scratch
 from chaoskit.environments.environment import Place
-
-
-@pytest.fixture
-def until() -> Callable[..., None]:
-    """Wait until something holds; fails after 10 seconds."""
-
-    def wait(condition: Callable[[], object], *, timeout: float = 10.0) -> None:
-        deadline = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < deadline, "it never came to hold"
-            time.sleep(0.01)
-
-    return wait
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,19 +12,6 @@ import pytest
 
 from chaoskit.environments import processes
 from chaoskit.launch.cold import ColdLaunch, ColdLauncher
-
-
-@pytest.fixture
-def until() -> Callable[..., None]:
-    """Wait until something holds; fails after 10 seconds."""
-
-    def wait(condition: Callable[[], object], *, timeout: float = 10.0) -> None:
-        deadline = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < deadline, "it never came to hold"
-            time.sleep(0.01)
-
-    return wait
 
 
 @pytest.fixture
