@@ -9,12 +9,13 @@ A position is a number of completed optimizer steps: a step that leads from posi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from chaoskit.life import COMPONENTS, Step
+from chaoskit.life import COMPONENTS
+from chaoskit.steps import Step, Steps
 
 #: Components in the order of what a match away from position 0 proves. Only the first three prove on their own
 #: that something was loaded: the others recur, or move in steps of their own.
@@ -146,46 +147,78 @@ def _column(name: str) -> str:
 class Uninterrupted(Protocol):
     """What an index is made of: the steps of ranks that began at position 0, so that step n is at n - 1."""
 
-    def records(self) -> Iterable[tuple[int, Step]]: ...
+    def traces(self) -> Iterable[tuple[int, Steps]]: ...
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The fingerprints that one component of one rank had at `first` and the positions that follow; None: unknown."""
+
+    first: int
+    column: Sequence[str | None]
+
+    def find(self, fingerprint: str) -> Iterator[int]:
+        """The positions at which it stood."""
+        place = -1
+        while True:
+            try:
+                place = self.column.index(fingerprint, place + 1)
+            except ValueError:
+                return
+            yield self.first + place
 
 
 class Index:
-    """Where each fingerprint was seen. Grows by `add`, linearly in the steps added, and forgets nothing."""
+    """Where each fingerprint was seen. Columns are searched where they lie: an index costs next to nothing to make."""
 
     def __init__(self) -> None:
-        self._where: dict[int, dict[str, dict[str, set[int]]]] = {}
-        self._known: dict[int, dict[str, set[int]]] = {}
+        self._pieces: dict[int, dict[str, list[_Piece]]] = {}
+        # Equal sets of thousands of positions, of hundreds of ranks, are kept once.
+        self._sets: dict[frozenset[int], frozenset[int]] = {}
+        self._ranges: dict[tuple[int, int], frozenset[int]] = {}
+        self._known: dict[int, dict[str, frozenset[int]]] = {}
 
     @classmethod
     def of(cls, reference: Uninterrupted, *, components: Collection[str] | None = None) -> Index:
         """An index of the reference, of those components only where some are given."""
         index = cls()
-        for rank, step in reference.records():
-            wanted = step.components
-            if components is not None:
-                wanted = {name: value for name, value in wanted.items() if name in components}
-            index.add(rank, step.n - 1, wanted)
+        for rank, steps in reference.traces():
+            index.learn(rank, 0, steps, components=components)
         return index
+
+    def learn(self, rank: int, base: int, steps: Steps, *, components: Collection[str] | None = None) -> None:
+        """Learn what `rank` had in the steps of a life that began at `base`."""
+        for start, end in steps.runs():
+            for name, column in steps.columns.items():
+                if components is None or name in components:
+                    whole = start == 0 and end == len(column)
+                    self._put(rank, name, base + steps.numbers[start] - 1, column if whole else column[start:end])
 
     def add(self, rank: int, position: int, components: Mapping[str, str]) -> None:
         """Learn that `rank` had `components` at `position`."""
-        where, known = self._where.setdefault(rank, {}), self._known.setdefault(rank, {})
         for name, fingerprint in components.items():
-            where.setdefault(name, {}).setdefault(fingerprint, set()).add(position)
-            known.setdefault(name, set()).add(position)
+            self._put(rank, name, position, [fingerprint])
 
     def align(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> Alignment:
         """Where `step` of `rank` is; `likely` are positions at which a checkpoint is known to have been written.
 
         A component that the index does not know of this rank says nothing and is left out.
         """
-        where = self._where.get(rank, {})
         positions: dict[str, frozenset[int] | None] = {}
-        for name, seen in where.items():
+        for name in self._pieces.get(rank, {}):
             fingerprint = step.components.get(name)
-            positions[name] = None if fingerprint is None else frozenset(seen.get(fingerprint, ()))
-        known = {name: frozenset(found) for name, found in self._known.get(rank, {}).items()}
-        return Alignment(rank, positions, known, frozenset(likely))
+            positions[name] = None if fingerprint is None else self.where(rank, name, fingerprint)
+        return Alignment(rank, positions, self._known_of(rank), frozenset(likely))
+
+    def where(self, rank: int, name: str, fingerprint: str) -> frozenset[int]:
+        """The positions at which the component of the rank had this fingerprint."""
+        found: set[int] = set()
+        for piece in self._pieces.get(rank, {}).get(name, ()):
+            if piece.column[0] == fingerprint and piece.column.count(fingerprint) == len(piece.column):
+                found |= self._range(piece)
+            else:
+                found.update(piece.find(fingerprint))
+        return self._shared(frozenset(found))
 
     def base_of(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> int | None:
         """The position at which an incarnation began whose record `step` is, told from that record alone.
@@ -195,3 +228,29 @@ class Index:
         """
         position = self.align(step, rank, likely=likely).position
         return None if position is None else position - (step.n - 1)
+
+    def _put(self, rank: int, name: str, first: int, column: Sequence[str | None]) -> None:
+        if column:
+            self._pieces.setdefault(rank, {}).setdefault(name, []).append(_Piece(first, column))
+            self._known.pop(rank, None)
+
+    def _known_of(self, rank: int) -> dict[str, frozenset[int]]:
+        """The positions at which each component of the rank is known."""
+        if rank not in self._known:
+            self._known[rank] = {
+                name: self._shared(NOWHERE.union(*map(self._range, pieces)))
+                for name, pieces in self._pieces.get(rank, {}).items()
+            }
+        return self._known[rank]
+
+    def _range(self, piece: _Piece) -> frozenset[int]:
+        count = len(piece.column)
+        if None in piece.column:
+            return frozenset(piece.first + i for i, value in enumerate(piece.column) if value is not None)
+        key = (piece.first, count)
+        if key not in self._ranges:
+            self._ranges[key] = frozenset(range(piece.first, piece.first + count))
+        return self._ranges[key]
+
+    def _shared(self, found: frozenset[int]) -> frozenset[int]:
+        return self._sets.setdefault(found, found)

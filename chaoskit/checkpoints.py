@@ -89,7 +89,8 @@ def _all_written(
         own = calls.get(rank)
         if not own:
             return False
-        went_on = any(step.n > own[-1].n for step in inc.ranks[rank].steps)
+        steps = inc.ranks[rank].steps
+        went_on = steps.past(own[-1].n) < len(steps)
         if len(own) < reference.save_calls(rank, position) and not went_on:
             return False
     return True
@@ -99,7 +100,8 @@ def _settled(inc: Incarnation, n: int, ended: float) -> float | None:
     """When every rank, past the end of the save, was at its next step or had ended its process by itself."""
     times = []
     for life in inc.ranks.values():
-        next_step = next((step.t for step in life.steps if step.n > n and step.t >= ended), None)
+        place = max(life.steps.past(n), life.steps.before(ended))
+        next_step = life.steps.times[place] if place < len(life.steps) else None
         gone = life.end if life.end is not None and life.end >= ended else None
         own = next_step if next_step is not None else gone
         if own is None:
@@ -194,19 +196,20 @@ def _struck(history: History, previous: Incarnation, until: float) -> tuple[floa
         for fault in history.faults
         if fault.observed is not None and (t := struck_at(fault)) is not None and previous.start <= t < until
     ]
-    last_sign = max((step.t for life in previous.ranks.values() for step in life.steps), default=previous.start)
+    last_sign = max((life.steps.times[-1] for life in previous.ranks.values() if life.steps), default=previous.start)
     numbers = tuple(index for _, index in between)
     if not between:
         return last_sign, numbers
     t = max(between)[0]
     # One more step may have been under way on the ranks that were not struck.
-    survived = all(sum(step.t > t for step in life.steps) > 1 for life in previous.ranks.values())
+    survived = all(len(life.steps) - life.steps.until(t) > 1 for life in previous.ranks.values())
     return (last_sign if survived else t), numbers
 
 
 def position_at(timeline: Timeline, inc: Incarnation, t: float) -> int:
     """How many steps of the whole training every rank of `inc` had taken at time `t`."""
-    counts = [max((step.n for step in life.steps if step.t <= t), default=0) for life in inc.ranks.values()]
+    taken = [(life.steps, life.steps.until(t)) for life in inc.ranks.values()]
+    counts = [steps.numbers[count - 1] if count else 0 for steps, count in taken]
     return (timeline.base(inc.index) or 0) + min(counts, default=0)
 
 

@@ -26,10 +26,12 @@ CODES: dict[str, str] = {
     "model-not-restored": "The parameters after the resume are not those of the checkpoint.",
     "buffers-not-restored": "The buffers after the resume are not those of the checkpoint.",
     "optimizer-not-restored": "The optimizer's moments or step counts are not those of the checkpoint.",
+    "options-not-restored": "An option of a parameter group (weight decay, betas) is not the one that belongs to the step.",
     "lr-schedule-off": "The learning rate after the resume is not the one that belongs to the step.",
     "scaler-not-restored": "The gradient scaler is not that of the checkpoint.",
     "ema-not-restored": "The averaged copy of the model is not that of the checkpoint.",
     "rng-not-restored": "A random stream is not the one that an uninterrupted run has at that step.",
+    "extra-state-not-restored": "Something else that the checkpoint holds (a counter, a table) is not what it should be.",
     # data
     "data-replayed": "Batches that had been consumed before the checkpoint come again.",
     "data-skipped": "Batches that come after the checkpoint are never consumed.",

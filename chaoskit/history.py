@@ -12,7 +12,7 @@ position they stand for is found by `alignment`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class Incarnation:
     @property
     def first_step(self) -> float | None:
         """When its first optimizer step was about to be taken on any rank."""
-        return min((life.steps[0].t for life in self.ranks.values() if life.steps), default=None)
+        return min((life.steps.times[0] for life in self.ranks.values() if life.steps), default=None)
 
 
 @dataclass(frozen=True)
@@ -98,27 +98,26 @@ class History:
     @classmethod
     def read(cls, run_dir: Path) -> History:
         """The history of a stored run; lines that were cut short are left out and damaged ones kept as gaps."""
-        entries: list[Event | Gap] = []
-        for path in sorted((run_dir / "events").glob("*.jsonl")):
-            entries.extend(read_events(path))
-        return cls.of(entries)
+        paths = sorted((run_dir / "events").glob("*.jsonl"))
+        return cls._put_in_order(list(read_events(path)) for path in paths)
 
     @classmethod
     def of(cls, entries: Iterable[Event | Gap]) -> History:
         """The history that these events tell, in whatever order they come from different sources."""
-        events: list[Event] = []
-        history = cls()
+        sources: dict[str, list[Event | Gap]] = {}
         for entry in entries:
-            if isinstance(entry, Gap):
-                history.gaps.append(entry)
-            else:
-                events.append(entry)
-        sources: dict[str, list[Event]] = {}
-        for event in events:
-            sources.setdefault(event.source, []).append(event)
+            sources.setdefault(entry.source, []).append(entry)
+        return cls._put_in_order(sources.values())
+
+    @classmethod
+    def _put_in_order(cls, sources: Iterable[list[Event | Gap]]) -> History:
+        """One source after the other, so that the events of all ranks are never held at once."""
+        history = cls()
         found: dict[tuple[int, int], list[tuple[int, Life]]] = {}
-        for own in sources.values():
-            if own[0].kind == "process.start":
+        for entries in sources:
+            history.gaps += [entry for entry in entries if isinstance(entry, Gap)]
+            own = [entry for entry in entries if isinstance(entry, Event)]
+            if own and own[0].kind == "process.start":
                 _read_process(found, own)
             else:
                 _read_harness(history, own)
@@ -202,12 +201,10 @@ def _settle_untouched(history: History) -> None:
     """
     first = {(stream, value) for _, life in lives(history) for stream, value in life.first_rng.items()}
     for _, life in lives(history):
-        for index, step in enumerate(life.steps):
-            named = {
-                name: UNTOUCHED if (name, value) in first else value for name, value in step.components.items()
-            }
-            if named != step.components:
-                life.steps[index] = replace(step, components=named)
+        for stream in {stream for stream, _ in first} & set(life.steps.columns):
+            life.steps.columns[stream] = [
+                UNTOUCHED if (stream, value) in first else value for value in life.steps.columns[stream]
+            ]
 
 
 def lives(history: History) -> Iterator[tuple[Incarnation, Life]]:

@@ -7,24 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaoskit.events import Event
+from chaoskit.steps import Step, Steps
 
 #: Fields of a step that are components of the state, in the order in which tables show them.
-COMPONENTS = ("model", "buffers", "optimizer", "lr", "scaler", "ema", "rng", "batch")
+COMPONENTS = ("model", "buffers", "optimizer", "options", "lr", "scaler", "ema", "rng", "batch")
 
-
-@dataclass(frozen=True)
-class Step:
-    """One optimizer step of one rank, as it was about to be taken.
-
-    `n` counts from 1 in the incarnation. `losses` are `float.hex` of each backward since the step before.
-    `components` maps model, buffers, optimizer, lr, scaler, ema, `rng.<stream>` and batch to fingerprints; what the
-    job does not have is absent.
-    """
-
-    n: int
-    t: float
-    losses: tuple[str, ...]
-    components: Mapping[str, str]
+#: The fingerprints of single tensors, by component and name.
+Tensors = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -33,6 +22,8 @@ class Save:
 
     `ended` is None while it had not returned (for an asynchronous one: while its future was open); `ok` is False
     when it raised. `full` is False for an export of weights, which nobody resumes from: it holds no optimizer.
+    `content` maps key paths to what was given to the save: fingerprints of tensors, other values as '=15360';
+    `nonfinite` are the key paths of values that are not finite.
     """
 
     n: int
@@ -42,11 +33,14 @@ class Save:
     api: str
     ok: bool = True
     full: bool = True
+    content: Mapping[str, str] = field(default_factory=dict)
+    nonfinite: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Load:
-    """One call that reads checkpoint data, on one rank, after `n` steps of its incarnation."""
+    """One call that reads checkpoint data, on one rank, after `n` steps of its incarnation. `content` is what came
+    back, as in `Save`."""
 
     n: int
     begun: float
@@ -55,18 +49,24 @@ class Load:
     api: str
     ok: bool = True
     error: str = ""
+    content: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class Life:
-    """What one rank did in one incarnation. `end` is None for a rank that was killed or crashed hard."""
+    """What one rank did in one incarnation. `end` is None for a rank that was killed or crashed hard.
+
+    `tensors` holds, for some steps by number (the first of the process, and those that follow a save or a load), the
+    fingerprints of single tensors as they were in that step.
+    """
 
     rank: int
     pid: int
     start: float
-    steps: list[Step] = field(default_factory=list)
+    steps: Steps = field(default_factory=Steps)
     saves: list[Save] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
+    tensors: dict[int, Tensors] = field(default_factory=dict)
     epochs: list[int] = field(default_factory=list)
     blind: dict[str, str] = field(default_factory=dict)
     first_rng: dict[str, str] = field(default_factory=dict)
@@ -86,6 +86,8 @@ def fill(life: Life, events: list[Event]) -> None:
         match event.kind:
             case "step":
                 life.steps.append(_step(event, late.get(int(event["n"]), {})))
+            case "tensors":
+                life.tensors[int(event["n"])] = event["tensors"]
             case "save.begin":
                 open_saves[int(event["id"])] = event
             case "save.end":
@@ -117,15 +119,13 @@ def fill(life: Life, events: list[Event]) -> None:
 def step_of(data: Mapping[str, Any], t: float) -> Step:
     """The step that the fields of a `step` event describe."""
     components = {str(k): str(v) for k, v in data.get("state", {}).items()}
-    return Step(int(data["n"]), t, tuple(data.get("losses", ())), components)
+    losses, samples = tuple(data.get("losses", ())), tuple(data.get("samples", ()))
+    return Step(int(data["n"]), t, losses, components, samples, tuple(data.get("nonfinite", ())))
 
 
 def _step(event: Event, late: Mapping[str, Any]) -> Step:
-    merged = dict(event.data)
-    if late:
-        merged["state"] = {**event.get("state", {}), **late.get("state", {})}
-        if "losses" in late:
-            merged["losses"] = late["losses"]
+    merged = {**event.data, **late}
+    merged["state"] = {**event.get("state", {}), **late.get("state", {})}
     return step_of(merged, event.t)
 
 
@@ -142,8 +142,10 @@ def _call(begin: Event, end: Event | None) -> dict[str, Any]:
 
 
 def _save(begin: Event, end: Event | None) -> Save:
-    return Save(**_call(begin, end), full=bool(begin.get("full", True)))
+    told = {"content": begin.get("content", {}), "nonfinite": tuple(begin.get("nonfinite", ()))}
+    return Save(**_call(begin, end), full=bool(begin.get("full", True)), **told)
 
 
 def _load(begin: Event, end: Event | None) -> Load:
-    return Load(**_call(begin, end), error=str(end.get("error", "")) if end is not None else "")
+    error, content = ("", {}) if end is None else (str(end.get("error", "")), end.get("content", {}))
+    return Load(**_call(begin, end), error=error, content=content)

@@ -94,7 +94,7 @@ def _survived(history: History, inc: Incarnation, t: float) -> bool:
     following = min((own for own in times if t < own < ends), default=None)
     # One more step may have been under way on the ranks that were not struck.
     return following is not None and all(
-        sum(t < step.t <= following for step in life.steps) > 1 for life in inc.ranks.values()
+        life.steps.until(following) - life.steps.until(t) > 1 for life in inc.ranks.values()
     )
 
 
@@ -104,7 +104,8 @@ def _since(start: float, t: float | None) -> float | None:
 
 
 def _next_step(inc: Incarnation, t: float) -> float | None:
-    return min((step.t for life in inc.ranks.values() for step in life.steps if step.t > t), default=None)
+    later = [life.steps.times[at] for life in inc.ranks.values() if (at := life.steps.until(t)) < len(life.steps)]
+    return min(later, default=None)
 
 
 def _noticed(history: History, t: float, later: list[Incarnation]) -> float | None:

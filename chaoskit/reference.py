@@ -8,7 +8,8 @@ from functools import cached_property
 
 from chaoskit.errors import ReferenceFailed, UsageError
 from chaoskit.history import History, Incarnation
-from chaoskit.life import Life, Step
+from chaoskit.life import Life
+from chaoskit.steps import LOSS, Step, Steps, first_apart
 
 #: Streams that are seeded from the system where the job does not seed them.
 UNSEEDED = frozenset({"rng.python", "rng.numpy"})
@@ -183,23 +184,37 @@ class Reference:
     @property
     def agreeing(self) -> frozenset[str]:
         """The components in which the controls agree at every step of every rank."""
-        names = {name for life in self._lives.values() for step in life.steps for name in step.components}
+        names = {name for life in self._lives.values() for name in life.steps.columns}
         return frozenset(names - self._apart)
 
     @cached_property
     def _apart(self) -> frozenset[str]:
         apart: set[str] = set()
         for rank, life in self._lives.items():
-            for step in life.steps:
-                for other in self.controls[1:]:
-                    apart.update(differing(step, _find(other, rank, step.n)))
+            for other in self.controls[1:]:
+                found = other.incarnations[0].ranks.get(rank)
+                steps = found.steps if found is not None else Steps()
+                apart.update(name for name, place in apart_at(life.steps, steps) if place is not None)
         return frozenset(apart)
 
-    def records(self) -> Iterator[tuple[int, Step]]:
-        """Every step of the first control with its rank, as `alignment.Index` wants them."""
+    def traces(self) -> Iterator[tuple[int, Steps]]:
+        """The steps of every rank of the first control, as `alignment.Index` wants them."""
         for rank, life in self._lives.items():
-            for step in life.steps:
-                yield rank, step
+            yield rank, life.steps
+
+
+def apart_at(one: Steps, other: Steps) -> Iterator[tuple[str, int | None]]:
+    """Every component of two lives, `loss` and `steps` (how many), with the first place at which they differ."""
+    shorter = min(len(one), len(other))
+    yield "steps", None if len(one) == len(other) else shorter
+    for name in dict.fromkeys([*one.columns, *other.columns, LOSS]):
+        a, b = (one.column(name) or [], other.column(name) or [])
+        if len(a) != len(b) and not (a and b):
+            # One of them never has it.
+            yield name, next((i for i, value in enumerate(a or b) if value), None)
+            continue
+        found = first_apart(a[:shorter], b[:shorter])
+        yield name, found[0] if found else None
 
 
 def differing(one: Step, other: Step | None) -> dict[str, tuple[str, str]]:
@@ -219,18 +234,22 @@ def _find(control: History, rank: int, number: int) -> Step | None:
 
 
 def _part(one: History, other: History, idle: frozenset[str]) -> Parting | None:
-    longest = max(len(life.steps) for run in (one, other) for life in run.incarnations[0].ranks.values())
-    for number in range(1, longest + 1):
-        for rank in sorted({*one.ranks, *other.ranks}):
-            first, second = _find(one, rank, number), _find(other, rank, number)
-            if first is None:
-                values = {"steps": ("not taken", "taken")} if second is not None else {}
-            else:
-                values = {name: v for name, v in differing(first, second).items() if name not in idle}
-            if values:
-                alike = sorted(set(first.components) - set(values)) if first is not None else []
-                return Parting(number, rank, values, _explain(number, rank, set(values), alike))
-    return None
+    found: list[tuple[int, int]] = []
+    for rank in sorted({*one.ranks, *other.ranks}):
+        lives = [run.incarnations[0].ranks.get(rank) for run in (one, other)]
+        first, second = (life.steps if life is not None else Steps() for life in lives)
+        places = [at for name, at in apart_at(first, second) if at is not None and name not in idle]
+        found += [(min(places) + 1, rank)] if places else []
+    if not found:
+        return None
+    number, rank = min(found)
+    first_step, second_step = _find(one, rank, number), _find(other, rank, number)
+    if first_step is None:
+        values = {"steps": ("not taken", "taken")}
+    else:
+        values = {name: v for name, v in differing(first_step, second_step).items() if name not in idle}
+    alike = sorted(set(first_step.components) - set(values)) if first_step is not None else []
+    return Parting(number, rank, values, _explain(number, rank, set(values), alike))
 
 
 def _explain(number: int, rank: int, apart: set[str], alike: list[str]) -> str:
@@ -298,5 +317,5 @@ def _require_steps(incarnation: Incarnation, which: str) -> None:
             code="probe-blind",
         )
     for rank, life in incarnation.ranks.items():
-        if [step.n for step in life.steps] != list(range(1, len(life.steps) + 1)):
+        if list(life.steps.numbers) != list(range(1, len(life.steps) + 1)):
             raise ReferenceFailed(f"{which}: steps of rank {rank} are missing in the record", code="probe-blind")

@@ -7,14 +7,14 @@ An incarnation's own count begins at its own start. The timeline finds by alignm
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from chaoskit.alignment import Alignment, Index
 from chaoskit.history import FaultRecord, History, Incarnation
-from chaoskit.life import Step
-from chaoskit.reference import Parting, Reference, differing
+from chaoskit.reference import Parting, Reference
+from chaoskit.steps import LOSS, Step, Steps, first_apart
 
 #: How many steps of an incarnation are looked at to tell positions apart that its first step does not.
 LOOKAHEAD = 50
@@ -63,6 +63,32 @@ class Execution:
     record: Step
 
 
+@dataclass(frozen=True)
+class Segment:
+    """Executed steps of one rank that follow one another: the places from `start` to `end` (exclusive) of `steps`, of
+    which the first is true step `first`."""
+
+    rank: int
+    incarnation: int
+    steps: Steps
+    start: int
+    end: int
+    first: int
+
+    @property
+    def last(self) -> int:
+        """The true number of the last step."""
+        return self.first + self.end - self.start - 1
+
+    def true(self, place: int) -> int:
+        """The true number of the step at a place."""
+        return self.first + place - self.start
+
+    def execution(self, place: int) -> Execution:
+        """The step at a place."""
+        return Execution(self.rank, self.true(place), self.incarnation, self.steps[place])
+
+
 class Timeline:
     """See the module. `reference` may be None: the run is then aligned with its own past alone."""
 
@@ -70,7 +96,7 @@ class Timeline:
         self.history = history
         self.reference = reference
         self.starts: dict[int, Start] = {}
-        self._index = Index.of(reference, components=self.comparable) if reference is not None else Index()
+        self.index = Index.of(reference, components=self.comparable) if reference is not None else Index()
         for inc in history.incarnations:
             if inc.first_step is not None:
                 start = self._start(inc)
@@ -86,7 +112,8 @@ class Timeline:
         departures = list(self._departures())
         if not departures:
             return None
-        step, rank, values = min(departures, key=lambda one: (one[0], one[1]))
+        step, rank = min((step, rank) for step, rank, _ in departures)
+        values = {name: v for at, own, found in departures if (at, own) == (step, rank) for name, v in found.items()}
         return Parting(
             step,
             rank,
@@ -99,18 +126,12 @@ class Timeline:
         if self.reference is None or not self.reference.deterministic or not self.history.incarnations:
             return
         quiet = min((t for t in map(struck_at, self.history.faults) if t is not None), default=float("inf"))
+        expected = dict(self.reference.traces())
         for rank, life in self.history.incarnations[0].ranks.items():
-            for record in life.steps:
-                expected = self.reference.step(rank, record.n)
-                if record.t >= quiet:
-                    break
-                if expected is not None:
-                    found = differing(record, expected)
-                    # What the probe did not see is no departure; the checks that need it will say so.
-                    values = {name: v for name, v in found.items() if "absent" not in v and "" not in v}
-                    values = {name: v for name, v in values.items() if name not in self.reference.idle}
-                    if values:
-                        yield record.n, rank, values
+            steps = expected.get(rank, Steps())
+            for step, name, pair in departures(life.steps, steps, life.steps.before(quiet)):
+                if name not in self.reference.idle:
+                    yield step, rank, {name: pair}
 
     @cached_property
     def comparable(self) -> frozenset[str]:
@@ -128,11 +149,11 @@ class Timeline:
     def _start(self, inc: Incarnation) -> Start:
         likely = self._written_before(inc)
         ranks = {
-            rank: self._index.align(life.steps[0], rank, likely=likely)
+            rank: self.index.align(life.steps[0], rank, likely=likely)
             for rank, life in inc.ranks.items()
             if life.steps
         }
-        offsets = {rank: inc.ranks[rank].steps[0].n - 1 for rank in ranks}
+        offsets = {rank: inc.ranks[rank].steps.numbers[0] - 1 for rank in ranks}
         bases = {
             rank: {position - offsets[rank] for position in own.candidates if position >= offsets[rank]}
             for rank, own in ranks.items()
@@ -161,7 +182,7 @@ class Timeline:
         score: Counter[int] = Counter(dict.fromkeys(bases, 0))
         for rank, life in inc.ranks.items():
             for record in life.steps[:LOOKAHEAD]:
-                found = [own for own in self._index.align(record, rank).columns.values() if own]
+                found = [own for own in self.index.align(record, rank).columns.values() if own]
                 for base in bases:
                     score[base] += sum(base + record.n - 1 in own for own in found)
         best = max(score.values())
@@ -174,7 +195,7 @@ class Timeline:
 
     @staticmethod
     def _counts(inc: Incarnation) -> list[int]:
-        return [life.steps[-1].n if life.steps else 0 for life in inc.ranks.values()]
+        return [life.steps.numbers[-1] if life.steps else 0 for life in inc.ranks.values()]
 
     def _written_before(self, inc: Incarnation) -> Collection[int]:
         """The positions past 0 at which earlier incarnations began to save."""
@@ -193,46 +214,99 @@ class Timeline:
             return
         idle = self.reference.idle if self.reference is not None else frozenset[str]()
         for rank, life in inc.ranks.items():
-            for record in life.steps:
-                known = {name: value for name, value in record.components.items() if name not in idle}
-                self._index.add(rank, start.base + record.n - 1, known)
+            names = set(life.steps.columns) - idle
+            self.index.learn(rank, start.base, life.steps, components=names)
 
     def base(self, incarnation: int) -> int | None:
         """The position at which the incarnation started; None where it took no step or nothing tells."""
         start = self.starts.get(incarnation)
         return start.base if start is not None else None
 
-    def true_step(self, incarnation: int, n: int) -> int | None:
-        """The true number of the incarnation's step `n`."""
-        base = self.base(incarnation)
-        return None if base is None else base + n
-
     @cached_property
-    def executions(self) -> tuple[Execution, ...]:
-        """Every step that was recorded and whose true number is known, in order of incarnation, rank and step."""
+    def segments(self) -> tuple[Segment, ...]:
+        """Everything that was executed and whose true number is known, in order of incarnation, rank and step."""
         return tuple(
-            Execution(rank, base + record.n, inc.index, record)
+            Segment(rank, inc.index, life.steps, start, end, base + life.steps.numbers[start])
             for inc, base in self._bases()
             for rank, life in inc.ranks.items()
-            for record in life.steps
+            for start, end in life.steps.runs()
         )
 
     @cached_property
-    def effective(self) -> dict[tuple[int, int], Execution]:
-        """By (rank, true step), the execution that was kept: the last one."""
-        return {(one.rank, one.step): one for one in self.executions}
-
-    @cached_property
-    def rolled_back(self) -> tuple[Execution, ...]:
-        """The executions that a later one replaced."""
-        return tuple(one for one in self.executions if self.effective[one.rank, one.step] is not one)
+    def _kept(self) -> dict[int, tuple[tuple[int, int], ...]]:
+        """For every segment, by its place among them, the true steps from and to (exclusive) of which it is the last
+        execution."""
+        later: dict[int, list[tuple[int, int]]] = {}
+        kept = {}
+        for number, one in reversed(list(enumerate(self.segments))):
+            covered = later.setdefault(one.rank, [])
+            kept[number] = tuple(_without((one.first, one.last + 1), covered))
+            covered.append((one.first, one.last + 1))
+        return kept
 
     @property
-    def highest(self) -> int:
-        """The highest true step that any rank recorded; 0 for none."""
-        return max((step for _, step in self.effective), default=0)
+    def effective(self) -> Iterator[tuple[Segment, int, int]]:
+        """What was kept: segments with the places from and to (exclusive) that no later execution replaced."""
+        for number, one in enumerate(self.segments):
+            for first, end in self._kept[number]:
+                yield one, one.start + first - one.first, one.start + end - one.first
+
+    def kept(self, rank: int, step: int) -> Execution | None:
+        """The last execution of a true step; None where the rank never took it."""
+        for one in reversed(self.segments):
+            if one.rank == rank and one.first <= step <= one.last:
+                return one.execution(one.start + step - one.first)
+        return None
+
+    def missing(self, rank: int, last: int) -> list[int]:
+        """The true steps from 1 to `last` that the rank was never seen to take."""
+        taken = [(one.first, one.last + 1) for one in self.segments if one.rank == rank]
+        return [step for first, end in _without((1, last + 1), taken) for step in range(first, end)]
+
+    @property
+    def executed(self) -> int:
+        """How many steps were executed, on all ranks together."""
+        return sum(one.end - one.start for one in self.segments)
+
+    @property
+    def rolled_back(self) -> int:
+        """How many of them a later execution replaced."""
+        return self.executed - sum(end - start for _, start, end in self.effective)
+
+    def highest(self, rank: int | None = None) -> int:
+        """The highest true step that the rank, or any rank, executed; 0 for none."""
+        return max((one.last for one in self.segments if rank is None or one.rank == rank), default=0)
 
     @property
     def unplaced(self) -> tuple[int, ...]:
         """The incarnations that took steps of which no true number is known."""
         return tuple(index for index, start in self.starts.items() if start.base is None)
+
+
+def departures(steps: Steps, expected: Steps, count: int) -> Iterator[tuple[int, str, tuple[str, str]]]:
+    """Where each component, and the loss, of the first `count` steps first is not what was expected: step, name, both.
+
+    What one of the two lacks is no departure: the checks that need it will say so.
+    """
+    for name in [*steps.columns, LOSS]:
+        own, other = steps.column(name), expected.column(name)
+        if own is None or other is None:
+            continue
+        for start, end in steps.runs():
+            at = steps.numbers[start] - 1
+            stop = min(end, count, start + len(other) - at)
+            for place in first_apart(own[start:stop], other[at : at + max(0, stop - start)], limit=len(own)):
+                pair = own[start + place], other[at + place]
+                if pair[0] and pair[1]:
+                    yield at + place + 1, name, (pair[0], pair[1])
+                    break
+
+
+def _without(whole: tuple[int, int], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The parts of a half-open range that none of the others covers, ascending."""
+    parts = [whole]
+    for first, end in others:
+        parts = [
+            part for a, b in parts for part in ((a, min(b, first)), (max(a, end), b)) if part[0] < part[1]
+        ]
+    return parts

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.alignment import Index, show_positions
-from chaoskit.life import Step
+from chaoskit.steps import Step
 from chaoskit.timeline import Timeline
 from tests.history_writer import NAMES, Writer, killed, truth
 
@@ -143,12 +143,13 @@ def test_every_candidate_is_a_true_match_of_what_it_claims(states, data):
 
 def test_the_timeline_of_a_run():
     timeline = killed().case().timeline
-    assert (timeline.base(0), timeline.base(1), timeline.true_step(1, 5)) == (0, 20, 25)
-    assert timeline.highest == 60
-    assert len(timeline.executions) == 130
-    assert timeline.effective[1, 23].incarnation == 1
-    again = {(one.rank, one.step) for one in timeline.rolled_back}
-    assert again == {(rank, step) for rank in (0, 1) for step in range(21, 26)}
+    assert (timeline.base(0), timeline.base(1)) == (0, 20)
+    assert (timeline.highest(), timeline.executed, timeline.rolled_back) == (60, 130, 10)
+    assert (timeline.kept(1, 23).incarnation, timeline.kept(1, 20).incarnation) == (1, 0)
+    assert timeline.kept(1, 61) is None
+    assert (timeline.missing(0, 60), timeline.missing(0, 62), timeline.missing(5, 2)) == ([], [61, 62], [1, 2])
+    kept = {(one.rank, one.true(place)) for one, start, end in timeline.effective for place in range(start, end)}
+    assert kept == {(rank, step) for rank in (0, 1) for step in range(1, 61)}
 
 
 def test_a_life_without_steps_has_no_base():

@@ -6,8 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chaoskit.reference import Reference, differing
-from chaoskit.timeline import Execution, Timeline
+from chaoskit.reference import Reference
+from chaoskit.steps import LOSS, Steps, first_apart
+from chaoskit.timeline import Execution, Segment, Timeline
+
+#: How many differing steps of one segment are kept: one departure makes all that follows differ.
+KEPT = 100
 
 
 @dataclass(frozen=True)
@@ -26,13 +30,18 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`compared` counts the executed steps that were looked at; `names` is what was compared in them. `absent`
-    maps a component that the reference has to the first kept step that lacks it."""
+    """`compared` counts the executed steps that were looked at; `names` is what was compared in them.
+
+    `differences` are the first steps that differ in each life of each rank, `first` where each component first does:
+    the true step, by (incarnation, rank, component). `absent` maps a component that the reference has to the first
+    kept step that lacks it.
+    """
 
     differences: tuple[Difference, ...] = ()
     compared: int = 0
     names: frozenset[str] = frozenset()
     absent: Mapping[str, Execution] = field(default_factory=dict)
+    first: Mapping[tuple[int, int, str], int] = field(default_factory=dict)
 
 
 def compare(timeline: Timeline, reference: Reference) -> Comparison:
@@ -41,30 +50,76 @@ def compare(timeline: Timeline, reference: Reference) -> Comparison:
     Only what the reference can measure is compared: all of it, or, where the controls differ, the components in
     which they agree.
     """
-    differences: list[Difference] = []
-    absent: dict[str, Execution] = {}
-    names: set[str] = set()
-    for one in timeline.executions:
-        expected = reference.step(one.rank, one.step)
-        if expected is None:
-            differences.append(Difference(one, {"steps": ("taken", "not taken")}))
-            continue
-        record = one.record
-        measured = set(expected.components) & timeline.comparable
-        if timeline.bitwise and (expected.losses or record.losses):
-            measured.add("loss")
-        kept = timeline.effective[one.rank, one.step] is one
-        present = {*record.components, *(["loss"] if record.losses else [])}
-        if kept:
-            # The last record of a rank that was killed may be cut short; what was kept has to be whole.
-            absent.update({name: one for name in measured - present if name not in absent})
-        measured &= present
-        values = {name: v for name, v in differing(record, expected).items() if name in measured}
-        names |= measured
-        if values:
-            differences.append(Difference(one, values))
-    differences.sort(key=lambda one: one.order)
-    return Comparison(tuple(differences), len(timeline.executions), frozenset(names), absent)
+    expected = dict(reference.traces())
+    seen = _Seen(timeline, expected)
+    for one in timeline.segments:
+        seen.compare(one)
+    for one, start, end in timeline.effective:
+        seen.require(one, start, end)
+    return Comparison(
+        tuple(sorted(seen.differences, key=lambda one: one.order)),
+        timeline.executed,
+        frozenset(seen.names),
+        seen.absent,
+        seen.first,
+    )
+
+
+class _Seen:
+    """What has been compared so far."""
+
+    def __init__(self, timeline: Timeline, expected: Mapping[int, Steps]) -> None:
+        self.timeline, self.expected = timeline, expected
+        self.differences: list[Difference] = []
+        self.names: set[str] = set()
+        self.absent: dict[str, Execution] = {}
+        self.first: dict[tuple[int, int, str], int] = {}
+
+    def measured(self, rank: int, steps: Steps) -> list[str]:
+        """What of this rank can be compared: components, and the losses."""
+        expected = self.expected.get(rank, Steps())
+        names = [name for name in expected.columns if name in self.timeline.comparable]
+        losses = self.timeline.bitwise and (expected.column(LOSS) or steps.column(LOSS))
+        return [*names, *([LOSS] if losses else [])]
+
+    def compare(self, one: Segment) -> None:
+        """The columns of a segment beside those of the reference."""
+        expected = self.expected.get(one.rank, Steps())
+        stop = max(one.start, min(one.end, one.start + len(expected) - one.first + 1))
+        values: dict[int, dict[str, tuple[str, str]]] = {}
+        for name in self.measured(one.rank, one.steps):
+            own, other = one.steps.column(name), expected.column(name)
+            if own is None:
+                continue
+            self.names.add(name)
+            other = other if other is not None else [""] * len(expected)
+            at = one.first - 1
+            for place in first_apart(own[one.start : stop], other[at : at + stop - one.start], limit=KEPT):
+                pair = own[one.start + place], other[at + place]
+                # What a step lacks altogether is `absent`, unless the reference lacks it too.
+                if pair[0] and pair[1] is not None:
+                    values.setdefault(one.start + place, {})[name] = (pair[0], pair[1])
+                    self.first.setdefault((one.incarnation, one.rank, name), one.true(one.start + place))
+        if stop < one.end:
+            values[stop] = {"steps": ("taken", "not taken")}
+        self.differences += [Difference(one.execution(place), found) for place, found in values.items()]
+
+    def require(self, one: Segment, start: int, end: int) -> None:
+        """What was kept has to be whole; the last record of a rank that was killed may be cut short."""
+        expected = self.expected.get(one.rank, Steps())
+        end = min(end, start + len(expected) - one.true(start) + 1)
+        for name in self.measured(one.rank, one.steps):
+            if name in self.absent or start >= end:
+                continue
+            own, other = one.steps.column(name), expected.column(name)
+            at = one.true(start) - 1
+            for place in range(start, end):
+                lacks = own is None or not own[place]
+                if lacks and other is not None and other[at + place - start]:
+                    self.absent[name] = one.execution(place)
+                    break
+                if own is not None and not lacks and None not in own and "" not in own[start:end]:
+                    break
 
 
 def finite(losses: str) -> bool:

@@ -41,7 +41,7 @@ class Completed:
         code = case.history.launches[-1].code if case.history.launches else 0
         missing = missing_steps(case)
         unsure = [one for rank in range(ranks) if (one := _unfinished(case, rank)) is not None]
-        reached = {rank: _highest(case, rank) for rank in range(ranks)}
+        reached = {rank: case.timeline.highest(rank) for rank in range(ranks)}
         evidence = {"steps": last, "reached": {str(rank): step for rank, step in reached.items()}, "code": code}
         if code != 0:
             return failed(self.name, f"the job ended with exit code {code}", "exited-early", **evidence)
@@ -81,7 +81,7 @@ class Completed:
             *codes,
             "hang",
             stacks=stacks,
-            reached=case.timeline.highest,
+            reached=case.timeline.highest(),
         )
 
     def _crash_loop(self, case: Case) -> Verdict:
@@ -95,15 +95,15 @@ class Completed:
             "crash-loop",
             exit_codes=[launch.code for launch in launches],
             load_errors=[load.error for load in _failed_loads(case)],
-            reached=case.timeline.highest,
+            reached=case.timeline.highest(),
         )
 
 
 def missing_steps(case: Case) -> list[tuple[int, int]]:
     """The steps that were never seen to be taken, as (rank, true step)."""
     assert case.reference is not None
-    ranks, steps = range(case.reference.world_size), range(1, case.reference.steps + 1)
-    return [(rank, step) for rank in ranks for step in steps if (rank, step) not in case.timeline.effective]
+    last = case.reference.steps
+    return [(rank, step) for rank in range(case.reference.world_size) for step in case.timeline.missing(rank, last)]
 
 
 def blind_spots(case: Case) -> list[str]:
@@ -111,13 +111,9 @@ def blind_spots(case: Case) -> list[str]:
     spots = [f"the record of {gap.source} is damaged at line {gap.line}" for gap in case.history.gaps]
     for inc, life in lives(case.history):
         spots += [f"rank {life.rank}: {error}" for error in life.errors]
-        if [step.n for step in life.steps] != list(range(1, len(life.steps) + 1)):
+        if list(life.steps.numbers) != list(range(1, len(life.steps) + 1)):
             spots.append(f"steps of rank {life.rank} are missing in incarnation {inc.index}")
     return spots + [f"the state of incarnation {index} matches nothing" for index in case.timeline.unplaced]
-
-
-def _highest(case: Case, rank: int) -> int:
-    return max((step for own, step in case.timeline.effective if own == rank), default=0)
 
 
 def _last_save_open(case: Case, last: int) -> bool:
@@ -134,7 +130,7 @@ def _unfinished(case: Case, rank: int) -> Execution | None:
     """The execution of the last step, if the rank was struck around it: a step is recorded as it is about to be
     taken, so something has to show that it was (the rank's own end, a save after it, the end of the whole job)."""
     assert case.reference is not None
-    last = case.timeline.effective.get((rank, case.reference.steps))
+    last = case.timeline.kept(rank, case.reference.steps)
     if last is None:
         return None
     inc = case.history.incarnations[last.incarnation]

@@ -127,7 +127,7 @@ def _at_resume(
         unseen += [f"rank {rank}: no step was seen after the resume" for rank in silent]
     found: list[Finding] = []
     for rank, own in start.ranks.items():
-        offset = lives[rank].steps[0].n - 1
+        offset = lives[rank].steps.numbers[0] - 1
         position = expected + offset
         if offset or not own.positions:
             why = "its first steps are" if offset else "a rank of that number in the reference is"
@@ -159,11 +159,9 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
     if start.base is None:
         return
     first: dict[int, dict[str, int]] = {rank: {} for rank in start.ranks}
-    for difference in comparison.differences:
-        one = difference.execution
-        if one.incarnation == incarnation:
-            for name in difference.values:
-                first.setdefault(one.rank, {}).setdefault(name, one.step)
+    for (own, rank, name), step in comparison.first.items():
+        if own == incarnation:
+            first.setdefault(rank, {})[name] = step
     losses = [steps["loss"] for steps in first.values() if "loss" in steps]
     loss = min(losses, default=None)
     resumed = any(resume.incarnation == incarnation for resume in case.resumes)
@@ -196,18 +194,11 @@ def _explained(family: str, step: int, departed: dict[str, int]) -> bool:
 
 def _places(case: Case, *, one_rank: int, step: int, incarnation: int) -> tuple[int, ...]:
     """Where the reference has the batch that this incarnation consumed in that step."""
+    ran = next(one for one in case.timeline.segments if (one.rank, one.incarnation) == (one_rank, incarnation))
+    batch = ran.steps[ran.start + step - ran.first].components["batch"]
     assert case.reference is not None
-    ran = next(
-        one
-        for one in case.timeline.executions
-        if (one.rank, one.step, one.incarnation) == (one_rank, step, incarnation)
-    )
-    batch = ran.record.components["batch"]
-    return tuple(
-        record.n - 1
-        for rank, record in case.reference.records()
-        if rank == one_rank and record.components.get("batch") == batch
-    )
+    column = dict(case.reference.traces())[one_rank].columns["batch"]
+    return tuple(place for place, value in enumerate(column) if value == batch)
 
 
 def tell(case: Case, findings: Sequence[Finding], scratch: Sequence[Resume] = ()) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class MatchesReference:
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if not seen.names & {"model", "loss"}:
             return inconclusive(self.name, "neither the model nor a loss was seen", "probe-blind", **evidence)
-        again = len(case.timeline.rolled_back)
+        again = case.timeline.rolled_back
         extra = f", {again} rolled back ones among them" if again else ""
         sentence = f"{seen.compared} executed steps{extra} are equal to the reference to the bit"
         return passed(self.name, sentence, **evidence)
@@ -98,7 +98,7 @@ class MatchesReference:
         """Losses alone, each within `rtol` of the nearest control."""
         assert case.reference is not None
         compared, worst = 0, 0.0
-        for one in case.timeline.executions:
+        for one in _executions(case):
             wanted = [
                 life.steps[one.step - 1].losses
                 for control in case.reference.controls
@@ -153,6 +153,12 @@ def _as_json(difference: Difference) -> dict[str, Any]:
     return {"step": one.step, "rank": one.rank, "incarnation": one.incarnation, "values": values}
 
 
+def _executions(case: Case) -> Iterator[Execution]:
+    for one in case.timeline.segments:
+        for place in range(one.start, one.end):
+            yield one.execution(place)
+
+
 def _nonfinite(comparison: Comparison) -> Difference | None:
     for one in comparison.differences:
         if "loss" in one.values and not finite(one.values["loss"][0]) and finite(one.values["loss"][1]):
@@ -163,16 +169,18 @@ def _nonfinite(comparison: Comparison) -> Difference | None:
 def _ranks_apart(case: Case, comparison: Comparison) -> list[Execution]:
     """Executions in which the ranks' models differ although the reference's are equal at that step."""
     assert case.reference is not None
-    models: dict[tuple[int, int], set[str]] = {}
-    for one in case.timeline.executions:
-        if (model := one.record.components.get("model")) is not None:
-            models.setdefault((one.incarnation, one.step), set()).add(model)
     apart = []
     for difference in comparison.differences:
         one = difference.execution
         steps = [case.reference.step(rank, one.step) for rank in range(case.reference.world_size)]
         equal = {step.components.get("model") for step in steps if step is not None}
-        if len(equal) == 1 and len(models.get((one.incarnation, one.step), ())) > 1:
+        models = {
+            other.steps.columns["model"][other.start + one.step - other.first]
+            for other in case.timeline.segments
+            if other.incarnation == one.incarnation and other.first <= one.step <= other.last
+            and "model" in other.steps.columns
+        }  # fmt: skip
+        if len(equal) == 1 and len(models - {None}) > 1:
             apart.append(one)
     return apart
 

@@ -66,7 +66,7 @@ class ResumedFromLastValid:
         if base is None or not start.trusted:
             return self._untrusted(case, resume, facts)
         # A job may take a last step and save it after the fault, and it may come back to what an earlier life saved.
-        earlier = [one.step for one in case.timeline.executions if one.incarnation < resume.incarnation]
+        earlier = [one.last for one in case.timeline.segments if one.incarnation < resume.incarnation]
         reached = max(earlier, default=0)
         if base > reached:
             sentence = (

@@ -1,0 +1,132 @@
+"""`Steps`: the optimizer steps of one rank in one incarnation, kept by columns.
+
+A run of 256 ranks and 5,000 steps has ten million fingerprints. Kept as one list a component, of strings that equal
+values share, they are compared and searched a column at a time; a single `Step` is made when asked for.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from sys import intern
+from typing import overload
+
+#: The name of the losses where they stand among the components.
+LOSS = "loss"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step of one rank, as it was about to be taken.
+
+    `n` counts from 1 in the incarnation, `t` is in seconds. `losses` are `float.hex` of each backward since the step
+    before. `components` maps model, buffers, optimizer, options, lr, scaler, ema, `rng.<stream>` and batch to
+    fingerprints; what the job does not have is absent. `samples` are the fingerprints of the samples consumed (none
+    where they could not be told apart), `nonfinite` the components that held a value that is not finite.
+    """
+
+    n: int
+    t: float
+    losses: tuple[str, ...]
+    components: Mapping[str, str]
+    samples: tuple[str, ...] = ()
+    nonfinite: tuple[str, ...] = ()
+
+
+@dataclass
+class Steps(Sequence[Step]):
+    """Grows by `append`. `numbers` and `times` are ascending; `columns` maps each component to its fingerprints, None
+    where a step lacks it; `losses` and `samples` hold those of a step as one text, divided by blanks."""
+
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    times: array[float] = field(default_factory=lambda: array("d"))
+    losses: list[str] = field(default_factory=list)
+    samples: list[str] = field(default_factory=list)
+    columns: dict[str, list[str | None]] = field(default_factory=dict)
+    nonfinite: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def append(self, step: Step) -> None:
+        """Add a step at the end."""
+        place = len(self.numbers)
+        self.numbers.append(step.n)
+        self.times.append(step.t)
+        self.losses.append(intern(" ".join(step.losses)))
+        self.samples.append(intern(" ".join(step.samples)))
+        if step.nonfinite:
+            self.nonfinite[place] = step.nonfinite
+        for name, fingerprint in step.components.items():
+            column = self.columns.get(name)
+            if column is None:
+                column = self.columns[intern(name)] = [None] * place
+            column.append(intern(fingerprint))
+        if len(step.components) < len(self.columns):
+            for column in self.columns.values():
+                if len(column) == place:
+                    column.append(None)
+
+    def column(self, name: str) -> Sequence[str | None] | None:
+        """The fingerprints of a component, or the losses; None where no step has it."""
+        if name == LOSS:
+            return self.losses if any(self.losses) else None
+        return self.columns.get(name)
+
+    def until(self, t: float) -> int:
+        """How many steps were about to be taken by time `t`, inclusive."""
+        return bisect_right(self.times, t)
+
+    def before(self, t: float) -> int:
+        """How many were about to be taken before time `t`."""
+        return bisect_left(self.times, t)
+
+    def past(self, n: int) -> int:
+        """The place of the first step whose number is greater than `n`."""
+        return bisect_right(self.numbers, n)
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """The pieces, as places from and to (exclusive), in which the numbers follow one another."""
+        start = 0
+        count = len(self.numbers)
+        while start < count:
+            end = count
+            if self.numbers[-1] - self.numbers[start] != count - 1 - start:
+                end = next(
+                    i for i in range(start + 1, count + 1)
+                    if i == count or self.numbers[i] != self.numbers[i - 1] + 1
+                )  # fmt: skip
+            yield start, end
+            start = end
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> Step: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Step]: ...
+    def __getitem__(self, place: int | slice) -> Step | list[Step]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        place = range(len(self))[place]
+        return Step(
+            self.numbers[place],
+            self.times[place],
+            tuple(self.losses[place].split()),
+            {name: value for name, column in self.columns.items() if (value := column[place]) is not None},
+            tuple(self.samples[place].split()),
+            self.nonfinite.get(place, ()),
+        )
+
+
+def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:
+    """The first places at which two columns of equal length differ, at most `limit` of them."""
+    found: list[int] = []
+    size = 256
+    for start in range(0, len(one), size):
+        a, b = one[start : start + size], other[start : start + size]
+        if a != b:
+            found += [start + i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+            if len(found) >= limit:
+                break
+    return found[:limit]
