@@ -1,6 +1,7 @@
 """Checkpoints that can be trusted: whole or not there at all, and checked before they are read.
 
-DIR/checkpoints/
+OUT/run.json                 the marker: checkpoints have been published here
+OUT/checkpoints/             (likely a volume of its own, and one day not mounted)
     .tmp-step-00000030/      being written; a crash leaves it behind, nobody ever reads it
     step-00000020/           published by one rename, never touched again
         sharded/             torch.distributed.checkpoint: every rank writes its part
@@ -9,89 +10,142 @@ DIR/checkpoints/
         manifest.json        step, world size; size and checksum of every file above
 """
 
-import hashlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.staging import AsyncStager
 from torch.utils._pytree import tree_map
 
+from tinymodels.durable import read_tensors, sync_folder, write_tensors, write_text
+from tinymodels.endings import Refused
+from tinymodels.manifest import Invalid, Manifest, describe, verify
+from tinymodels.sharded import Writer, copying_stager
 from tinymodels.state import State
+from tinymodels.together import Unwritten, together
 from tinymodels.world import World
-
-FORMAT = 1
-Manifest = dict[str, Any]
-
-
-class Refused(Exception):
-    """A run that cannot go on; its message is one line for whoever started it."""
-
-
-class Invalid(Exception):
-    """A checkpoint that is not what was saved; its message is the reason."""
 
 
 class Checkpoints:
     """The checkpoints of one run, oldest to newest. Every method says who has to call it."""
 
-    def __init__(self, folder: Path, world: World, keep: int, about: dict[str, Any]) -> None:
+    ATTEMPTS = 3
+
+    def __init__(
+        self,
+        folder: Path,
+        world: World,
+        keep: int,
+        about: dict[str, Any],
+        *,
+        save_async: bool = False,
+        write_delay: float = 0.0,
+    ) -> None:
         self.folder, self.world, self.keep = folder, world, keep
         self.about = json.loads(json.dumps(about, default=str))  # the run's choices, as JSON
+        self.marker = folder.parent / "run.json"
+        self.aside = world.aside() if save_async else None
+        self.write_delay = write_delay
+        self.writing: Future[Any] | None = None  # the asynchronous save that is on its way,
+        self.unpublished = (folder, 0)  # its folder and its step
 
     # Saving. The order is everything: write, wait for all, describe, publish, only then prune.
 
     def save(self, step: int, state: State) -> None:
-        """All ranks: save the state after a step."""
-        temporary = self.begin(step)
-        self.write(state, temporary)
-        self.world.barrier()  # every rank's part is on the disk
-        if self.world.leads:
-            self.describe(temporary, step)
-            self.publish(temporary, step)
-            self.prune(step)
-        self.world.barrier()  # nobody runs ahead of a checkpoint that might still fail
+        """All ranks: save the state after a step. A disk that fails costs this checkpoint, not the run."""
+        self.settle()
+        for attempt in range(1, self.ATTEMPTS + 1):
+            try:
+                self.attempt(step, state)
+                return
+            except Unwritten as problem:
+                self.world.say(f"saving step {step} failed, attempt {attempt} of {self.ATTEMPTS}: {problem}")
+        self.world.say(f"going on without a checkpoint of step {step}; older ones are kept")
+
+    def attempt(self, step: int, state: State) -> None:
+        """All ranks: try to save, once. `Unwritten`, on all of them, if a disk failed."""
+        temporary = together(self.world, lambda: self.begin(step))
+        try:
+            together(self.world, lambda: self.write(state, temporary))
+        except Unwritten:
+            self.abandon()
+            raise
+        if self.writing is None:
+            together(self.world, lambda: self.finish(temporary, step))
+        else:
+            self.unpublished = temporary, step
+
+    def settle(self) -> None:
+        """All ranks: wait for the asynchronous save that is on its way, if there is one, and publish it."""
+        if self.writing is None:
+            return
+        (temporary, step), writing = self.unpublished, self.writing
+        self.writing = None
+        try:
+            together(self.world, writing.result)
+            together(self.world, lambda: self.finish(temporary, step))
+        except Unwritten as problem:  # by now the state is another: too late to try again
+            self.world.say(f"saving step {step} failed: {problem}; older checkpoints are kept")
+
+    def poll(self) -> None:
+        """All ranks, once a step: publish an asynchronous save as soon as all have written their part."""
+        if self.writing is not None and not self.world.any(not self.writing.done()):
+            self.settle()
+
+    def abandon(self) -> None:
+        """All ranks: a disk failed beside an asynchronous save; let its thread end, and forget it."""
+        if self.writing is not None:
+            wait([self.writing])
+            self.writing = None
 
     def begin(self, step: int) -> Path:
         """All ranks: an empty folder to write to, that nobody takes for a checkpoint."""
         temporary = self.folder / f".tmp-{self.path(step).name}"
         if self.world.leads:
-            shutil.rmtree(temporary, ignore_errors=True)
+            self.sweep()  # a save that failed has left its part, perhaps on a full disk
             temporary.mkdir(parents=True)
-        self.world.barrier()
         return temporary
 
     def write(self, state: State, folder: Path) -> None:
         """All ranks: write this rank's part."""
-        dcp.save(state.save_sharded(), storage_writer=dcp.FileSystemWriter(folder / "sharded"))
+        self.write_sharded(state, folder)
         if self.world.leads:
             write_tensors(folder / "shared.pt", state.save_shared())
         write_tensors(folder / f"rank-{self.world.rank:05d}.pt", state.save_local())
 
+    def write_sharded(self, state: State, folder: Path) -> None:
+        """All ranks: write the tensors, or copy them and let a thread write the copy (--save-async)."""
+        tensors, writer = state.save_sharded(), Writer(folder / "sharded", self.write_delay)
+        if self.aside is None:
+            dcp.save(tensors, storage_writer=writer)
+            return
+        stager = self.stager()
+        self.writing = dcp.async_save(
+            tensors, storage_writer=writer, async_stager=stager, process_group=self.aside
+        )
+        self.writing.add_done_callback(lambda _: stager.close())
+
+    def stager(self) -> AsyncStager:
+        """What takes the copy that an asynchronous save writes."""
+        return copying_stager()
+
+    def finish(self, folder: Path, step: int) -> None:
+        """Rank 0: every part is on the disk; make it a checkpoint."""
+        if self.world.leads:
+            self.describe(folder, step)
+            self.publish(folder, step)
+            self.mark()
+            self.prune(step)
+
     def describe(self, folder: Path, step: int) -> None:
         """Rank 0: write down what there is, so that it can be known again."""
-        manifest: Manifest = {
-            "format": FORMAT,
-            "step": step,
-            "world_size": self.world.size,
-            "about": self.about,
-            "files": {
-                str(path.relative_to(folder)): {"bytes": path.stat().st_size, "blake2b": sum_}
-                for path, sum_ in ((path, checksum(path, sync=True)) for path in files(folder))
-            },
-        }
-        manifest["checksum"] = self_checksum(manifest)
-        with (folder / "manifest.json").open("w") as file:
-            json.dump(manifest, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(folder / "sharded")
-        sync_folder(folder)
+        describe(folder, step, self.world.size, self.about)
 
     def publish(self, temporary: Path, step: int) -> None:
         """Rank 0: let it appear, whole, in one instant that outlives a power cut."""
@@ -112,6 +166,12 @@ class Checkpoints:
             os.rename(path, doomed)
             shutil.rmtree(doomed, ignore_errors=True)
 
+    def mark(self) -> None:
+        """Rank 0: from now on, to find no checkpoint at all means that they are lost."""
+        # Not before the first one is published: a crash in between must not forbid a new start.
+        if not self.marker.exists():
+            write_text(self.marker, json.dumps({"checkpoints": str(self.folder)}) + "\n")
+
     # Finding one to resume from.
 
     def path(self, step: int) -> Path:
@@ -125,8 +185,9 @@ class Checkpoints:
     def newest_valid(self) -> Path | None:
         """All ranks: the checkpoint to resume from; rank 0 looks, everyone takes its word.
 
-        None if there is no checkpoint at all. If there are some and none can be trusted, this is
-        for a person to look at: starting from scratch now would bury the run.
+        None if there never was one. If there are some and none can be trusted, or if there were
+        some and all are gone, this is for a person to look at: starting from scratch now would
+        bury the run.
         """
         chosen: Path | None = None
         problem: str | None = None
@@ -140,16 +201,26 @@ class Checkpoints:
                     self.world.say(f"refused {path.name}: {reason}")
                 else:
                     chosen, problem = path, self.mismatch(manifest)
+                    self.mark()
                     break
             if candidates and chosen is None:
                 problem = (
                     f"none of the {len(candidates)} checkpoints in {self.folder} is valid; "
-                    "restore one, or move them away to start from scratch"
+                    f"restore one, or move them and {self.marker} away to start from scratch"
+                )
+            elif chosen is None and not self.may_start_from_scratch():
+                problem = (
+                    f"checkpoints are missing: this run has published some in {self.folder}, and "
+                    f"there is none; is the volume mounted? remove {self.marker} to start from scratch"
                 )
         chosen, problem = self.world.agree((chosen, problem))
         if problem is not None:
             raise Refused(problem)
         return chosen
+
+    def may_start_from_scratch(self) -> bool:
+        """Rank 0: there is no checkpoint; is that because there never was one?"""
+        return not self.marker.exists()
 
     def sweep(self) -> None:
         """Rank 0: clear away what crashed saves left behind."""
@@ -157,27 +228,10 @@ class Checkpoints:
             shutil.rmtree(path, ignore_errors=True)
 
     def validate(self, path: Path) -> Manifest:
-        """Is this, to the last bit, what was saved? Nothing is unpickled to find out."""
-        try:
-            manifest = json.loads((path / "manifest.json").read_bytes())
-        except FileNotFoundError:
-            raise Invalid("manifest.json is missing") from None
-        except ValueError:
-            raise Invalid("manifest.json is not readable") from None
-        if not isinstance(manifest, dict) or manifest.get("checksum") != self_checksum(manifest):
-            raise Invalid("manifest.json does not match its own checksum")
-        if manifest["format"] != FORMAT:
-            raise Invalid(f"its format is {manifest['format']}, this program reads {FORMAT}")
+        """Is this, to the last bit, what was saved under this name? `Invalid` says why not."""
+        manifest = verify(path)
         if manifest["step"] != number(path):
             raise Invalid(f"its manifest is that of step {manifest['step']}")
-        for name, expected in manifest["files"].items():
-            file = path / name
-            if not file.is_file():
-                raise Invalid(f"{name} is missing")
-            if (size := file.stat().st_size) != expected["bytes"]:
-                raise Invalid(f"{name} has {size} bytes instead of {expected['bytes']}")
-            if checksum(file) != expected["blake2b"]:
-                raise Invalid(f"{name} does not match its checksum")
         return manifest
 
     def mismatch(self, manifest: Manifest) -> str | None:
@@ -211,44 +265,6 @@ def number(path: Path) -> int:
     """The step in a checkpoint's name, or -1 if it is not one's."""
     match = re.fullmatch(r"step-(\d+)", path.name)
     return int(match[1]) if match else -1
-
-
-def files(folder: Path) -> Iterator[Path]:
-    """All files beneath, in a fixed order."""
-    return (path for path in sorted(folder.rglob("*")) if path.is_file())
-
-
-def checksum(path: Path, *, sync: bool = False) -> str:
-    with path.open("rb") as file:
-        if sync:
-            os.fsync(file.fileno())
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
-
-
-def self_checksum(manifest: Manifest) -> str:
-    rest = {k: v for k, v in manifest.items() if k != "checksum"}
-    return hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=32).hexdigest()
-
-
-def sync_folder(folder: Path) -> None:
-    """Names live in their folder: without this, a power cut may undo a rename."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_tensors(path: Path, content: dict[str, Any]) -> None:
-    with path.open("wb") as file:
-        torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_tensors(path: Path) -> dict[str, Any]:
-    """Tensors and plain values; `weights_only` executes nothing that a file might contain."""
-    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def blank(leaf: Any) -> Any:

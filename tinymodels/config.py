@@ -16,7 +16,7 @@ from typing import Any
 FREE_TO_CHANGE = frozenset(
     (
         *("out", "text", "workers", "timeout"),
-        *("save_every", "keep", "stop_after", "log_every", "log_hex"),
+        *("save_every", "keep", "save_async", "write_delay", "stop_after", "log_every", "log_hex"),
     )
 )
 
@@ -54,8 +54,13 @@ class Config:
     timeout: float = 120.0
     seed: int = 1234
 
+    evaluate_every: int = 0
+    patience: int = 0
+
     save_every: int = 10
     keep: int = 3
+    save_async: bool = False
+    write_delay: float = 0.0
     stop_after: int | None = None
     log_every: int = 1
     log_hex: bool = False
@@ -63,6 +68,10 @@ class Config:
     @property
     def checkpoints(self) -> Path:
         return self.out / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        return self.out / "metrics.jsonl"
 
     def trajectory(self) -> dict[str, Any]:
         """The choices that a resumed run must share with the run that it continues."""
@@ -121,8 +130,12 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     add("--device", str, "where to compute", choices=("auto", "cpu", "cuda"))
     add("--timeout", positive, "seconds a collective may take before the rank gives up")
     add("--seed", natural, "seed of everything")
+    add("--evaluate-every", natural, "optimizer steps between evaluations on held-out samples; 0: never")
+    add("--patience", natural, "stop after so many evaluations without a better one; 0: never")
     add("--save-every", count, "optimizer steps between checkpoints")
     add("--keep", count, "how many checkpoints to keep")
+    switch("--save-async", "train on while a checkpoint is being written")
+    add("--write-delay", number(float, 0.0), "seconds before a write begins: rehearse a slow disk")
     add("--stop-after", count, "leave after this step without saving: rehearse a crash")
     add("--log-every", count, "optimizer steps between log lines")
     switch("--log-hex", "print losses also as exact hexadecimal floats")
@@ -130,6 +143,8 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     config = Config(**vars(parser.parse_args(argv)))
     if config.model == "gpt" and config.width % config.heads:
         parser.error(f"--width {config.width} cannot be divided among --heads {config.heads}")
+    if config.patience and not config.evaluate_every:
+        parser.error(f"--patience {config.patience} waits for evaluations: it needs --evaluate-every")
     if config.text is not None and not config.text.is_file():
         parser.error(f"--text {config.text} is not a file")
     existing = next((p for p in (config.out, *config.out.absolute().parents) if p.exists()), None)

@@ -27,10 +27,17 @@ class Tokens(Dataset[torch.Tensor]):
         self.rows, self.vocabulary = rows, vocabulary
 
     @classmethod
-    def language(cls, samples: int, context: int, seed: int, vocabulary: int = 32) -> "Tokens":
-        """A language with a grammar to find out: two tokens foretell the third, mostly."""
+    def language(
+        cls, samples: int, context: int, seed: int, vocabulary: int = 32, *, unheard: bool = False
+    ) -> "Tokens":
+        """A language with a grammar to find out: two tokens foretell the third, mostly.
+
+        `unheard`: other samples of the same language than without it.
+        """
         generator = torch.Generator().manual_seed(seed)  # its own: nobody else's dice are thrown
         grammar = torch.randint(vocabulary, (vocabulary, vocabulary), generator=generator)
+        if unheard:
+            generator.manual_seed(~seed)
         rows = torch.randint(vocabulary, (samples, context + 1), generator=generator)
         obeys = torch.rand(samples, context + 1, generator=generator) < 0.9
         for t in range(2, context + 1):
@@ -45,6 +52,10 @@ class Tokens(Dataset[torch.Tensor]):
         if len(content) <= context:
             raise ValueError(f"{path} holds {len(content)} bytes: a row needs {context + 1}")
         return cls(content.unfold(0, context + 1, context).contiguous(), 256)
+
+    def cut(self, at: int) -> tuple["Tokens", "Tokens"]:
+        """The first rows, and the rest."""
+        return Tokens(self.rows[:at], self.vocabulary), Tokens(self.rows[at:], self.vocabulary)
 
     def digest(self) -> str:
         """Tells these tokens from any others: a run must not resume on another text."""

@@ -3,7 +3,8 @@
 Each component has two small methods, `save_x` and `restore_x`. They fall into three kinds:
 
     sharded   tensors that the ranks hold together     model (with its buffers), optimizer, average
-    shared    small things that are equal everywhere   schedule, scaler, data position, progress
+    shared    small things that are equal everywhere   schedule, scaler, data position, progress,
+                                                       early stopping
     local     what differs from rank to rank           the streams of random numbers
 
 Forget one, and training goes on as if nothing had happened. That is what makes it a nasty bug.
@@ -26,6 +27,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.swa_utils import AveragedModel
 
 from tinymodels.data import Data
+from tinymodels.evaluation import Stopping
 
 Saved = dict[str, Any]
 
@@ -49,6 +51,7 @@ class State:
     scaler: torch.amp.GradScaler
     data: Data
     progress: Progress
+    stopping: Stopping
     device: torch.device
 
     # The three kinds.
@@ -71,6 +74,7 @@ class State:
             "scaler": self.save_scaler(),
             "data": self.save_data(),
             "progress": self.save_progress(),
+            "stopping": self.save_stopping(),
         }
 
     def restore_shared(self, saved: Saved) -> None:
@@ -78,6 +82,7 @@ class State:
         self.restore_scaler(saved["scaler"])
         self.restore_data(saved["data"])
         self.restore_progress(saved["progress"])
+        self.restore_stopping(saved["stopping"])
 
     def save_local(self) -> Saved:
         return {"rng": self.save_rng()}
@@ -136,6 +141,13 @@ class State:
 
     def restore_progress(self, saved: Saved) -> None:
         self.progress.step, self.progress.tokens = saved["step"], saved["tokens"]
+
+    def save_stopping(self) -> Saved:
+        return asdict(self.stopping)
+
+    def restore_stopping(self, saved: Saved) -> None:
+        self.stopping.best, self.stopping.bad = saved["best"], saved["bad"]
+        self.stopping.step = saved["step"]
 
     # Local.
 

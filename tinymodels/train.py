@@ -4,25 +4,33 @@
     python -m tinymodels.train --out runs/alone --model mlp
 
 Read it from top to bottom: `main`, then the Trainer that it builds, then one step. What a run
-consists of is in state.py, how it outlives a crash in checkpoint.py.
+consists of is in state.py, how it outlives a crash in checkpoint.py. It leaves with exit code 0 when
+it is done, 143 when it was told to leave before (SIGTERM) and has saved, 1 when something is wrong.
 """
 
+import math
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from tinymodels import model as models
 from tinymodels import optimizer as optimizers
-from tinymodels.checkpoint import Checkpoints, Refused, number
+from tinymodels.checkpoint import Checkpoints, number
 from tinymodels.config import Config, parse
 from tinymodels.data import Data, Group, Tokens
+from tinymodels.endings import Ending, NotFinite, Preempted, Refused, Stopped
+from tinymodels.evaluation import Evaluation, Stopping, hold_out
 from tinymodels.export import export
+from tinymodels.metrics import Metrics
+from tinymodels.parallel import distribute
+from tinymodels.preemption import Preemption
 from tinymodels.state import Progress, State, seed_everything
 from tinymodels.world import World
 
@@ -34,22 +42,26 @@ def main(
     state: type[State] = State,
     checkpoints: type[Checkpoints] = Checkpoints,
     data: type[Data] = Data,
+    evaluation: type[Evaluation] = Evaluation,
+    metrics: type[Metrics] = Metrics,
+    preemption: type[Preemption] = Preemption,
 ) -> int:
     """One launch on this rank. The parts can be exchanged, one by one, for parts of your own."""
     config = parse(argv)
     make_deterministic()
     world = World.join(config.device, config.timeout)
-    try:
-        (trainer or Trainer)(config, world, state, checkpoints, data).run()
-    except Refused as problem:
-        if world.leads:
-            print(f"tinymodels.train: error: {problem}", file=sys.stderr, flush=True)
-        return 1
-    finally:
-        # After an exception the peers may be gone, and a farewell to them could hang or hide the
-        # exception; the group falls with the process then.
-        if sys.exc_info()[0] is None:
-            world.leave()
+    with preemption(world) as listening:
+        try:
+            (trainer or Trainer)(config, world, state, checkpoints, data, evaluation, metrics, listening).run()
+        except Ending as end:
+            if world.leads:
+                end.tell()
+            return end.code
+        finally:
+            # After an exception the peers may be gone, and a farewell to them could hang or hide
+            # the exception; the group falls with the process then.
+            if sys.exc_info()[0] is None:
+                world.leave()
     return 0
 
 
@@ -71,14 +83,26 @@ class Trainer:
         state: type[State],
         checkpoints: type[Checkpoints],
         data: type[Data],
+        evaluation: type[Evaluation],
+        metrics: type[Metrics],
+        preemption: Preemption,
     ) -> None:
-        self.config, self.world = config, world
-        tokens = self.load_tokens()
+        self.config, self.world, self.preemption = config, world, preemption
+        tokens, held_out = self.load_tokens()
         self.data = data(tokens, config, world)
+        self.evaluation = evaluation(held_out, config, world)
+        self.metrics = metrics(config.metrics, world)
         about = config.trajectory() | {"device": world.device.type, "tokens": tokens.digest()}
-        self.checkpoints = checkpoints(config.checkpoints, world, config.keep, about)
+        self.checkpoints = checkpoints(
+            config.checkpoints,
+            world,
+            config.keep,
+            about,
+            save_async=config.save_async,
+            write_delay=config.write_delay,
+        )
         self.make_state = state
-        self.saved = 0  # the step of the newest checkpoint of this run
+        self.saved = 0  # the step after which this run saved last, or that it resumed from
 
     def run(self) -> None:
         exported = self.config.out / "model.safetensors"
@@ -89,21 +113,29 @@ class Trainer:
 
         self.state = self.build()
         self.resume(newest)
-        if not self.train():
-            return  # --stop-after
+        self.metrics.rewind(self.state.progress.step)
+        try:
+            self.train()
+        except Ending:
+            self.checkpoints.settle()  # all ranks are here: time enough for a save on its way
+            raise
         if self.saved != self.state.progress.step:
             self.save()  # the last steps deserve a checkpoint too
+        self.checkpoints.settle()
         export(self.model, exported, self.world)
         self.world.say(f"finished at step {self.state.progress.step}: {exported}")
 
     # Put together.
 
-    def load_tokens(self) -> Tokens:
+    def load_tokens(self) -> tuple[Tokens, Tokens]:
+        """What to train on, and what to evaluate on."""
         config = self.config
-        if config.text is None:
-            return Tokens.language(config.samples, config.context, config.seed)
         try:
-            return Tokens.text(config.text, config.context)
+            if config.text is None:
+                tokens = Tokens.language(config.samples, config.context, config.seed)
+            else:
+                tokens = Tokens.text(config.text, config.context)
+            return hold_out(tokens, config)
         except ValueError as problem:
             raise Refused(str(problem)) from None
 
@@ -114,7 +146,7 @@ class Trainer:
         bare = models.build(config, self.data.tokens.vocabulary).to(world.device)
         seed_everything(config.seed + world.rank)  # ... then each its own: dropout must differ
         average = optimizers.build_average(bare, config)  # before sharding: a copy of the model
-        self.model = self.distribute(bare, average.module)
+        self.model = distribute(bare, average.module, config, world)
         optimizer = optimizers.build_optimizer(self.model, config)  # after: it wants the shards
         return self.make_state(
             model=self.model,
@@ -127,30 +159,9 @@ class Trainer:
             ),
             data=self.data,
             progress=Progress(),
+            stopping=Stopping(),
             device=world.device,
         )
-
-    def distribute(self, bare: nn.Module, average: nn.Module) -> nn.Module:
-        """Replicate the model (DDP) or shard it and its average alike (FSDP2)."""
-        if self.config.parallel == "fsdp":
-            from torch.distributed.device_mesh import init_device_mesh
-            from torch.distributed.fsdp import fully_shard
-
-            mesh = init_device_mesh(self.world.device.type, (self.world.size,))
-            for whole in (bare, average):
-                for block in whole.blocks:  # type: ignore[union-attr]
-                    fully_shard(block, mesh=mesh)
-                fully_shard(whole, mesh=mesh)
-            return bare
-
-        from torch.nn.parallel import DistributedDataParallel
-
-        # After its first backward DDP regroups its buckets, in the order in which gradients came.
-        # Among three ranks or more, a gradient's place in its bucket decides in which order it is
-        # summed: a run that resumes at step 40 would sum that step in other groups than the run
-        # that never stopped, and differ in the last bit. DDP leaves the buckets alone when it has
-        # to look for unused parameters, so let it look. (Two ranks: a + b is b + a.)
-        return DistributedDataParallel(bare, find_unused_parameters=self.world.size > 2)
 
     # Resume.
 
@@ -166,33 +177,45 @@ class Trainer:
 
     # Train.
 
-    def train(self) -> bool:
-        """All the steps that are left. False, if told to stop before the end."""
+    def train(self) -> None:
+        """All the steps that are left."""
         progress, config = self.state.progress, self.config
         self.model.train()
-        while self.data.epoch < config.epochs:
+        self.evaluate()  # if the launch before was told to leave after a step, before its evaluation
+        while not self.finished():
             for group in self.data.groups():
                 epoch, rate = self.data.epoch, float(self.state.scheduler.get_last_lr()[0])
                 loss = self.step(group)
+                self.metrics.log(progress.step, loss, rate)
                 if progress.step % config.log_every == 0:
-                    self.log(epoch, self.world.total(loss), rate)
+                    self.log(epoch, loss, rate)
+                self.evaluate()
                 if progress.step % config.save_every == 0:
                     self.save()
+                self.checkpoints.poll()
+                if self.preemption.asked():
+                    self.leave()
                 if progress.step == config.stop_after:
-                    self.world.say(f"stopped after step {progress.step}, as told")
-                    return False
-        return True
+                    raise Stopped(f"stopped after step {progress.step}, as told")
+                if self.finished():
+                    break
 
-    def step(self, group: Group) -> torch.Tensor:
-        """One optimizer step; this rank's share of the mean loss."""
+    def finished(self) -> bool:
+        """Through all epochs, or not getting any better?"""
+        return self.data.epoch >= self.config.epochs or self.state.stopping.exhausted(self.config.patience)
+
+    def step(self, group: Group) -> float:
+        """One optimizer step; the mean loss, over all ranks."""
         state, config = self.state, self.config
-        loss = torch.zeros((), device=self.world.device)
+        share = torch.zeros((), device=self.world.device)
         for i, rows in enumerate(group.batches):
             last = i == len(group.batches) - 1
             with self.exchange(last):
-                loss += self.micro_step(rows, group)
+                share += self.micro_step(rows, group)
         state.scaler.unscale_(state.optimizer)
-        nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        loss = self.world.total(share)
+        self.guard(loss, norm)
         state.scaler.step(state.optimizer)
         state.scaler.update()
         state.optimizer.zero_grad(set_to_none=True)
@@ -202,6 +225,20 @@ class Trainer:
         state.progress.tokens += group.samples * config.context
         state.data.used(group)
         return loss
+
+    def guard(self, loss: float, norm: torch.Tensor) -> None:
+        """Nothing that is not finite may get into the weights: from there it never goes away.
+
+        Both numbers are the same on all ranks, so all of them raise or none. With --amp a gradient
+        that overflows is a matter of course: the scaler skips the step.
+        """
+        step = self.state.progress.step + 1
+        if not math.isfinite(loss):
+            raise NotFinite(f"the loss of step {step} is {loss}")
+        if not self.config.amp:
+            whole = norm.full_tensor() if isinstance(norm, DTensor) else norm
+            if not math.isfinite(whole):
+                raise NotFinite(f"the gradient norm of step {step} is {float(whole)}")
 
     def micro_step(self, rows: torch.Tensor, group: Group) -> torch.Tensor:
         """Forward and backward. Sums over tokens, divided by the tokens of the whole group."""
@@ -229,6 +266,28 @@ class Trainer:
         done = self.state.progress
         exact = f" hex {loss.hex()}" if self.config.log_hex else ""
         self.world.say(f"step {done.step} epoch {epoch} loss {loss:.4f}{exact} lr {rate:.3e} tokens {done.tokens}")
+
+    def evaluate(self) -> None:
+        """If it is time: the loss on what is never trained on, and whether that still gets better."""
+        every, step, stopping = self.config.evaluate_every, self.state.progress.step, self.state.stopping
+        if not every or step % every or step == stopping.step:
+            return
+        loss = self.evaluation.loss(self.unwrapped, self.preemption.asked)
+        if self.config.parallel == "fsdp":
+            self.model.reshard()  # type: ignore[operator]  # after a forward without a backward
+        if loss is None:
+            self.leave()  # the launch that resumes begins with this evaluation
+        stopping.note(step, loss)
+        self.world.insist("early stopping", stopping)  # who stops alone leaves the others waiting
+        self.world.say(f"evaluated step {step}: loss {loss:.4f}, best {stopping.best:.4f}")
+        if stopping.exhausted(self.config.patience):
+            self.world.say(f"stopping early: no better loss in {stopping.bad} evaluations")
+
+    def leave(self) -> NoReturn:
+        """Someone wants the machine back: save, and leave."""
+        if self.saved != self.state.progress.step:
+            self.save()
+        raise Preempted(f"told to leave after step {self.state.progress.step}")
 
     def save(self) -> None:
         self.checkpoints.save(self.state.progress.step, self.state)

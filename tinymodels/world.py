@@ -17,6 +17,7 @@ class World:
     rank: int
     size: int
     device: torch.device
+    timeout: float = 120.0  # seconds
 
     @classmethod
     def join(cls, device: str = "auto", timeout: float = 120.0) -> "World":
@@ -43,7 +44,7 @@ class World:
         else:
             store = dist.HashStore()
             dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=limit)
-        return cls(rank, size, here)
+        return cls(rank, size, here, timeout)
 
     @property
     def leads(self) -> bool:
@@ -65,6 +66,26 @@ class World:
         value = value.detach().to("cpu", torch.float64)
         dist.all_reduce(value)
         return float(value)
+
+    def any(self, mine: bool) -> bool:
+        """Is it so on any rank?"""
+        return self.total(torch.tensor(float(mine))) > 0
+
+    def gather(self, mine: Any) -> list[Any]:
+        """What every rank has to say, in the order of their ranks."""
+        said = [None] * self.size
+        dist.all_gather_object(said, mine)
+        return said
+
+    def insist(self, what: str, mine: Any) -> None:
+        """All ranks must hold the same of this; else stop before the difference does harm."""
+        held = self.gather(mine)
+        if any(theirs != mine for theirs in held):
+            raise RuntimeError(f"the ranks disagree about {what}: {held}")
+
+    def aside(self) -> dist.ProcessGroup:
+        """A group for a thread, whose words must not get between those of the trainer."""
+        return dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout))
 
     def say(self, line: str) -> None:
         """One line, said once."""

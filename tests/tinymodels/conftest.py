@@ -1,10 +1,19 @@
-"""A trainer inside the test's own process: a world of one, joined and left again."""
+"""A trainer inside the test's own process, a world of one, joined and left again; and one of two ranks."""
 
+import os
 import random
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import numpy
 import pytest
 import torch
+from safetensors.torch import load_file
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -21,8 +30,68 @@ def train(monkeypatch):
         return main(["--out", str(out), "--device", "cpu", *map(str, flags)], **parts)
 
     yield run
+    if torch.distributed.is_initialized():  # the trainer raised
+        torch.distributed.destroy_process_group()
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(strict)
     random.setstate(streams[0])
     numpy.random.set_state(streams[1])
     torch.set_rng_state(streams[2])
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """Two ranks, without torchrun: a torch less to import. Returns their exit codes and what rank 0 said.
+
+    `part` is a piece of program that runs in each rank before training and may set `parts`, the
+    parts of `main` to exchange. `seen` is called with each line of rank 0, and with the processes.
+    """
+    program = "import os, sys\nfrom tinymodels.train import main\nrank, parts = int(os.environ['RANK']), {}\n"
+
+    def run(out, *flags, part="", seen=lambda line, ranks: None, timeout=60):
+        script = tmp_path / "program.py"
+        script.write_text(program + textwrap.dedent(part) + "\nraise SystemExit(main(**parts))\n")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+        command = [sys.executable, str(script), "--out", str(out), "--device", "cpu", *map(str, flags)]
+        ranks = [
+            subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, **place, "PYTHONPATH": str(CHECKOUT), "RANK": str(rank), "WORLD_SIZE": "2"},
+            )
+            for rank in range(2)
+        ]
+        try:
+            said = []
+            for line in ranks[0].stdout:
+                said.append(line)
+                seen(line, ranks)
+            return [rank.wait(timeout=timeout) for rank in ranks], "".join(said) + ranks[0].stderr.read()
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.communicate()
+
+    return run
+
+
+@pytest.fixture
+def assert_same_end():
+    """The same model, and the same bytes in every file that a checkpoint has of the state."""
+
+    def check(one, two):
+        a, b = load_file(one / "model.safetensors"), load_file(two / "model.safetensors")
+        assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+        last = max((one / "checkpoints").iterdir())
+        files = [p.relative_to(last) for p in last.rglob("*.*") if p.suffix in (".pt", ".distcp")]
+        assert len(files) >= 3
+        for file in files:
+            twin = two / "checkpoints" / last.name / file
+            assert (last / file).read_bytes() == twin.read_bytes(), f"{file} differs"
+        assert (one / "metrics.jsonl").read_bytes() == (two / "metrics.jsonl").read_bytes()
+
+    return check

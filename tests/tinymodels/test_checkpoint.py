@@ -29,6 +29,7 @@ class Paper(Checkpoints):
 def paper(tmp_path, monkeypatch):
     monkeypatch.setattr(World, "barrier", lambda self: None)
     monkeypatch.setattr(World, "agree", lambda self, decision: decision)
+    monkeypatch.setattr(World, "gather", lambda self, mine: [mine])
     return Paper(tmp_path / "checkpoints", ALONE, keep=3, about={"seed": 1})
 
 
@@ -153,3 +154,34 @@ def test_loading_never_unpickles_code(tmp_path):
     torch.save({"a": Path("anything but numbers")}, tmp_path / "bad.pt")
     with pytest.raises(Exception, match="Weights only load failed"):
         read_tensors(tmp_path / "bad.pt")
+
+
+def test_published_once_and_gone_now_is_refused(paper):
+    paper.save(1, None)
+    shutil.rmtree(paper.folder)
+    with pytest.raises(Refused, match=r"checkpoints are missing: .* is the volume mounted\? remove .*run\.json"):
+        paper.newest_valid()
+    paper.marker.unlink()
+    assert paper.newest_valid() is None
+
+
+def test_a_crash_before_the_first_is_published_forbids_nothing(paper, monkeypatch):
+    monkeypatch.setattr(paper, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        paper.save(1, None)
+    assert paper.newest_valid() is None
+
+
+def test_a_crash_right_after_it_is_made_up_for(paper, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(paper, "mark", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            paper.save(1, None)
+    assert paper.newest_valid() == paper.path(1) and paper.marker.exists()
+
+
+def test_who_may_always_start_from_scratch_does(paper, monkeypatch):
+    monkeypatch.setattr(Paper, "may_start_from_scratch", lambda self: True, raising=False)
+    paper.save(1, None)
+    shutil.rmtree(paper.folder)
+    assert paper.newest_valid() is None

@@ -1,14 +1,8 @@
 """The point of it all: a run that was interrupted ends as the one that was not, to the bit."""
 
-import os
 import signal
-import socket
-import subprocess
-import sys
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from tinymodels.state import State
 
@@ -17,18 +11,6 @@ SMALL = ("--samples", 150, "--epochs", 2, "--save-every", 5, "--log-hex")  # 20 
 
 def steps(text):
     return [line for line in text.splitlines() if line.startswith("step ")]
-
-
-def assert_same_end(one, two):
-    """The same model, and the same bytes in every file that a checkpoint has of the state."""
-    a, b = load_file(one / "model.safetensors"), load_file(two / "model.safetensors")
-    assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
-    last = max((one / "checkpoints").iterdir())
-    files = [p.relative_to(last) for p in last.rglob("*.*") if p.suffix in (".pt", ".distcp")]
-    assert len(files) >= 3
-    for file in files:
-        twin = two / "checkpoints" / last.name / file
-        assert (last / file).read_bytes() == twin.read_bytes(), f"{file} differs"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +22,7 @@ def assert_same_end(one, two):
     ],
     ids=["gpt", "mlp-amp-noise", "fsdp-workers"],
 )
-def test_resumes_exactly(train, tmp_path, capsys, stop, flags):
+def test_resumes_exactly(train, tmp_path, capsys, assert_same_end, stop, flags):
     assert train(tmp_path / "whole", *SMALL, *flags) == 0
     whole = steps(capsys.readouterr().out)
     assert train(tmp_path / "parts", *SMALL, *flags, "--stop-after", stop) == 0
@@ -53,7 +35,7 @@ def test_resumes_exactly(train, tmp_path, capsys, stop, flags):
     assert_same_end(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_resumes_exactly_at_the_end_of_an_epoch(train, tmp_path, capsys):
+def test_resumes_exactly_at_the_end_of_an_epoch(train, tmp_path, capsys, assert_same_end):
     train(tmp_path / "whole", *SMALL)
     train(tmp_path / "parts", *SMALL, "--stop-after", 10)
     capsys.readouterr()
@@ -71,7 +53,7 @@ def test_a_finished_run_stays_finished(train, tmp_path, capsys):
     assert (tmp_path / "model.safetensors").stat() == before
 
 
-def test_falls_back_past_a_damaged_checkpoint_and_still_ends_the_same(train, tmp_path, capsys):
+def test_falls_back_past_a_damaged_checkpoint_and_still_ends_the_same(train, tmp_path, capsys, assert_same_end):
     train(tmp_path / "whole", *SMALL)
     train(tmp_path / "parts", *SMALL, "--stop-after", 12)
     shard = next((tmp_path / "parts/checkpoints/step-00000010/sharded").glob("*.distcp"))
@@ -99,7 +81,7 @@ def test_learns(train, tmp_path, capsys):
     assert sum(losses[-5:]) / 5 < losses[0] - 0.3
 
 
-def test_a_part_can_be_exchanged(train, tmp_path, capsys):
+def test_a_part_can_be_exchanged(train, tmp_path, capsys, assert_same_end):
     """The seams are real: forget one component, and the run ends elsewhere."""
 
     class Forgetful(State):
@@ -114,43 +96,20 @@ def test_a_part_can_be_exchanged(train, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_two_ranks_killed_and_relaunched(tmp_path):
+def test_two_ranks_killed_and_relaunched(launch, tmp_path, assert_same_end):
     """A rank dies without a word; the next launch ends as if nothing had happened."""
 
-    def launch(out, kill_at=None):
-        """Two ranks, without torchrun: a torch less to import."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-        command = [sys.executable, "-m", "tinymodels.train", "--out", str(out)]
-        command += ["--log-hex", "--device", "cpu", "--epochs", "2"]
-        ranks = [
-            subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                env={**os.environ, **place, "RANK": str(rank), "WORLD_SIZE": "2"},
-            )
-            for rank in range(2)
-        ]
-        try:
-            said = []
-            for line in ranks[0].stdout:
-                said.append(line)
-                if kill_at is not None and line.startswith(f"step {kill_at} "):
-                    ranks[1].send_signal(signal.SIGKILL)
-            return [rank.wait(timeout=60) for rank in ranks], steps("".join(said))
-        finally:
-            for rank in ranks:
-                rank.kill()
-                rank.communicate()
+    def kill(line, ranks):
+        if line.startswith("step 24 "):
+            ranks[1].send_signal(signal.SIGKILL)
 
-    codes, whole = launch(tmp_path / "whole")
-    assert codes == [0, 0] and len(whole) == 40
-    codes, _ = launch(tmp_path / "parts", kill_at=24)
+    flags = ("--log-hex", "--epochs", 2)
+    codes, whole = launch(tmp_path / "whole", *flags)
+    assert codes == [0, 0] and len(steps(whole)) == 40
+    codes, _ = launch(tmp_path / "parts", *flags, seen=kill)
     # Rank 0 noticed, and did not wait for ever; gloo may abort it on its way out, which is torch's own affair.
     assert codes[0] in (1, -signal.SIGABRT) and codes[1] == -signal.SIGKILL
-    codes, rest = launch(tmp_path / "parts")
-    assert codes == [0, 0] and rest == whole[-len(rest) :] and len(rest) < 40
+    codes, rest = launch(tmp_path / "parts", *flags)
+    rest = steps(rest)
+    assert codes == [0, 0] and rest == steps(whole)[-len(rest) :] and len(rest) < 40
     assert_same_end(tmp_path / "whole", tmp_path / "parts")

@@ -1,0 +1,50 @@
+"""A disk that fails one rank fails all of them, alike; no other error is taken for that."""
+
+import pytest
+from torch.distributed.checkpoint.api import CheckpointException
+
+from tinymodels.together import Unwritten, together
+
+
+class Two:
+    """A world in which another rank says what it is told to."""
+
+    rank = 0
+
+    def __init__(self, other=None):
+        self.other = other
+
+    def gather(self, mine):
+        return [mine, self.other]
+
+
+def fail(error):
+    raise error
+
+
+def test_what_was_done_is_returned():
+    assert together(Two(), lambda: 5) == 5
+
+
+def test_my_disk():
+    with pytest.raises(Unwritten, match=r"rank 0: \[Errno 28\] full"):
+        together(Two(), lambda: fail(OSError(28, "full")))
+
+
+def test_the_disk_of_another():
+    with pytest.raises(Unwritten, match="rank 1: full"):
+        together(Two("rank 1: full"), lambda: 5)
+
+
+def test_what_dcp_made_of_a_disk():
+    wrapped = CheckpointException("write", {1: (OSError(28, "full"), [])})
+    with pytest.raises(Unwritten, match=r"rank 1: \[Errno 28\] full"):
+        together(Two(), lambda: fail(wrapped))
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("a bug"), CheckpointException("write", {0: (OSError("full"), []), 1: (KeyError(), [])})]
+)
+def test_other_errors_go_their_way(error):
+    with pytest.raises(type(error)):
+        together(Two(), lambda: fail(error))

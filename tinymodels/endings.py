@@ -1,0 +1,36 @@
+"""The ways in which a launch ends before its run does: on every rank alike, each with its exit code."""
+
+import sys
+
+
+class Ending(Exception):
+    """Raised on all ranks, or on none. Its message is one line for whoever started the launch."""
+
+    code = 1
+
+    def tell(self) -> None:
+        """One line, and on standard error if somebody has to do something about it."""
+        if self.code == 1:
+            print(f"tinymodels.train: error: {self}", file=sys.stderr, flush=True)
+        else:
+            print(self, flush=True)
+
+
+class Refused(Ending):
+    """A run that cannot go on as it is: a person has to look at it."""
+
+
+class NotFinite(Ending):
+    """A loss or a gradient that is no number: the launch that comes after resumes from before it."""
+
+
+class Preempted(Ending):
+    """Told to leave (SIGTERM), and saved: the job is not done, and the launcher should know."""
+
+    code = 143  # 128 + 15, as a shell says it of whoever dies of SIGTERM
+
+
+class Stopped(Ending):
+    """Told to stop here (--stop-after): a rehearsal, no failure."""
+
+    code = 0
