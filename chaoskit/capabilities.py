@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 
@@ -45,11 +46,47 @@ class CanOrder(Protocol):
     """Has a rank do something to itself when it is next at its gate."""
 
     def order(self, rank: int, order: Mapping[str, Any]) -> None:
-        """Hand `order` to the rank: `{"do": "exit", "code": 3}` or `{"do": "raise", "type": ..., "message": ...}`."""
+        """Hand `order` to the rank: `{"do": "exit", "code": 3}`, `{"do": "raise", "type": ..., "message": ...}` or
+        `{"do": "nan"}`."""
         ...
 
     def raised(self, rank: int) -> bool:
-        """Whether the rank, in the incarnation that was given an order to raise, has said that it raises."""
+        """Whether the rank, in the incarnation that was given an order to raise or to make a NaN, has said that it
+        does so."""
+        ...
+
+
+@dataclass(frozen=True)
+class StoredCheckpoint:
+    """The `files` that one save has left, by their names below the job's `{out}`, and which `save` it was: its
+    `launch` and `restart`, and `n`, the steps of that incarnation."""
+
+    files: tuple[str, ...]
+    save: Mapping[str, int]
+
+
+@runtime_checkable
+class CanTouchFiles(Protocol):
+    """Reaches what the job keeps in its `{out}`, and knows what of it its saves have left there. Names are relative
+    to `{out}`."""
+
+    def out(self) -> Path:
+        """The job's `{out}`."""
+        ...
+
+    def aside(self) -> Path:
+        """A new directory on the file system of `{out}` that the job knows nothing of."""
+        ...
+
+    def checkpoint_files(self) -> StoredCheckpoint:
+        """The newest save that ended on every rank that saves, wherever its files have been renamed to since.
+
+        Raises LookupError where there is none.
+        """
+        ...
+
+    def checkpoint_directories(self) -> tuple[str, ...]:
+        """The entries of `{out}` itself, directories or files, in which saves lie; raises LookupError if none do."""
         ...
 
 
@@ -57,4 +94,5 @@ class CanOrder(Protocol):
 REMEDIES: dict[str, str] = {
     "CanSignal": "use --env local, which runs the ranks as processes of this machine",
     "CanOrder": "use --env local, and let the probe run in the ranks",
+    "CanTouchFiles": "use --env local, where the job's files are those of this machine",
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ class Strike:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     held: int | None = None
     heal_at: float | None = None
+    heal_launch: int | None = None
 
 
 class Controller:
@@ -93,8 +94,11 @@ class Controller:
                     status = done
                     return status
         finally:
-            if status == "interrupted":
-                self._end_launch(code=None, cause="interrupted", survivors=self.env.stop())
+            try:
+                if status == "interrupted":
+                    self._end_launch(code=None, cause="interrupted", survivors=self.env.stop())
+            finally:
+                self._heal(strike for strike in self.healing if strike.heal_launch is not None)
             self.writer.write("run.end", status=status)
 
     def _turn(self) -> str | None:
@@ -108,12 +112,13 @@ class Controller:
                     return "finished"
                 if self.launch >= self.job.relaunches:
                     return "gave-up"
+                self._between_launches()
                 self._start_launch()
             else:
                 self._arrived(happening)
         now = time.monotonic()
         self._look(now)
-        self._heal(now)
+        self._heal(strike for strike in self.healing if strike.heal_at is not None and now >= strike.heal_at)
         if self.waiting and self.pending is None:
             due = self._due()
             if due is not None and now >= due:
@@ -152,6 +157,15 @@ class Controller:
         )
         self.writer.write("files", launch=self.launch, files=_files(self.out))
 
+    def _between_launches(self) -> None:
+        """Nobody is there: heal what is due, and strike what strikes now."""
+        over = self.launch
+        self._heal(each for each in self.healing if each.heal_launch is not None and each.heal_launch <= over)
+        self._settle()
+        while self._is_moment(Moment("relaunch")):
+            self._strike(None)
+            self._settle()
+
     def _give_up(self) -> str:
         """The deadline has come: keep the stacks of whoever still lives, then end everything."""
         self.progress.phase("deadline: taking stacks")
@@ -165,14 +179,19 @@ class Controller:
     def _arrived(self, arrived: Arrived) -> None:
         """A rank is at its gate: is it the moment?"""
         moment = Moment(arrived.at, arrived.rank, self._position(arrived), arrived.call)
-        if self.waiting and self.pending is None and self.reference is not None:
-            fault = self.waiting[0].fault
-            watched = fault.action.victims(self.reference.world_size)
-            self._armed()
-            if fault.trigger is not None and fault.trigger.fires(moment, watched=watched, plan=self.reference):
-                self._strike(arrived.rank)
-                return
-        self._release(arrived.rank)
+        if self._is_moment(moment):
+            self._strike(arrived.rank)
+        else:
+            self._release(arrived.rank)
+
+    def _is_moment(self, moment: Moment) -> bool:
+        """Whether the next fault strikes now."""
+        if not self.waiting or self.pending is not None or self.reference is None:
+            return False
+        self._armed()
+        fault = self.waiting[0].fault
+        watched = fault.action.victims(self.reference.world_size)
+        return fault.trigger is not None and fault.trigger.fires(moment, watched=watched, plan=self.reference)
 
     def _position(self, arrived: Arrived) -> int | None:
         """The true number of steps that the rank has completed; None where alignment cannot tell (yet)."""
@@ -212,13 +231,14 @@ class Controller:
         try:
             strike.evidence = fault.action.apply(self.env, world_size)
         except LookupError as error:
-            if at is None:
+            if self._due() is not None:
                 # By the clock, between two incarnations: there will be somebody to strike.
                 strike.retry = time.monotonic() + RETRY_EVERY
                 return
             self.waiting.pop(0)
             self.writer.write("fault.missed", fault=strike.index, evidence={"missed": str(error)})
-            self._release(at)
+            if at is not None:
+                self._release(at)
             return
         self.waiting.pop(0)
         strike.applied = time.monotonic()
@@ -227,6 +247,9 @@ class Controller:
         self.writer.write("fault.applied", fault=strike.index, evidence=dict(strike.evidence))
         if fault.action.heal_after is not None:
             strike.heal_at = strike.applied + fault.action.heal_after
+            self.healing.append(strike)
+        if fault.action.heal_launches is not None:
+            strike.heal_launch = self.launch + fault.action.heal_launches
             self.healing.append(strike)
         self.pending = strike
         # An order is carried out only once its rank is let go.
@@ -248,13 +271,20 @@ class Controller:
             if strike.held is not None:
                 self._release(strike.held)
 
-    def _heal(self, now: float) -> None:
-        for strike in list(self.healing):
-            if strike.heal_at is not None and now >= strike.heal_at:
-                self.healing.remove(strike)
-                self.progress.phase(f"heal: {strike.fault.action}")
-                evidence = strike.fault.action.heal(self.env, strike.evidence)
-                self.writer.write("fault.healed", fault=strike.index, evidence=dict(evidence))
+    def _settle(self) -> None:
+        """Wait until the fault that was applied has been seen, or given up on."""
+        while self.pending is not None:
+            self._look(time.monotonic())
+            if self.pending is not None:
+                time.sleep(LOOK_EVERY)
+
+    def _heal(self, due: Iterable[Strike]) -> None:
+        """The newest first: two that have moved the same things must move them back in turn."""
+        for strike in reversed(list(due)):
+            self.healing.remove(strike)
+            self.progress.phase(f"heal: {strike.fault.action}")
+            evidence = strike.fault.action.heal(self.env, strike.evidence)
+            self.writer.write("fault.healed", fault=strike.index, evidence=dict(evidence))
 
     def _release(self, rank: int) -> None:
         self.env.release(rank, keep_gating=bool(self.waiting or self.pending))

@@ -7,6 +7,7 @@
             events/*.jsonl      the record, one file a process (`chaoskit.events`)
             verdicts.json       the checks that were applied and what they said
             out/                the job's `{out}`; removed again from runs that passed
+            aside-*/            what a fault took out of `{out}` and did not put back
         references/<digest>/    uninterrupted runs, shared by experiments and workers
 
 Every JSON file carries `format`; one of another format is refused with a message, never guessed at.
@@ -229,7 +230,8 @@ class Store:
         for run_dir in gone:
             shutil.rmtree(run_dir, ignore_errors=True)
         for run_dir in passed[len(gone) :]:
-            shutil.rmtree(run_dir / "out", ignore_errors=True)
+            for left in (run_dir / "out", *run_dir.glob("aside-*")):
+                shutil.rmtree(left, ignore_errors=True)
         return len(gone)
 
     def clear(self) -> tuple[int, int]:

@@ -21,11 +21,12 @@ class Moment:
 
     `kind`: `start` (before its process group is made), `step` (about to take step `position + 1`), `save` (inside
     a save, bytes written, not returned), `saved` (as soon as it returned). `call` counts the save calls that the rank
-    made at this position, from 1. `position` is None where alignment could not tell.
+    made at this position, from 1. `position` is None where alignment could not tell. One kind is no rank's:
+    `relaunch`, when a launch has ended and the next one has not begun.
     """
 
-    kind: Literal["start", "step", "save", "saved"]
-    rank: int
+    kind: Literal["start", "step", "save", "saved", "relaunch"]
+    rank: int = -1
     position: int | None = None
     call: int = 1
 
@@ -37,6 +38,7 @@ class Plan(Protocol):
     def steps(self) -> int: ...
     @property
     def saves(self) -> Sequence[int]: ...
+    def savers(self, position: int) -> Sequence[int]: ...
     def save_calls(self, rank: int, position: int) -> int: ...
 
 
@@ -118,6 +120,50 @@ class AtSave:
 
 
 @dataclass(frozen=True)
+class BetweenWrites:
+    """In save number `n` (from 1), as soon as one rank's first write of it has returned: others are still to come.
+
+    `position` is where the reference made the save. Where it makes one write in all (`single`), there is no between:
+    then it is inside that one.
+    """
+
+    n: int
+    position: int | None = None
+    single: bool = False
+    delay = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or self.n < 1:
+            raise UsageError(f"between_writes: a save is a whole number from 1, not {self.n!r}")
+
+    def resolve(self, plan: Plan) -> Trigger:
+        if self.n > len(plan.saves):
+            return self
+        position = plan.saves[self.n - 1]
+        calls = sum(plan.save_calls(rank, position) for rank in plan.savers(position))
+        return BetweenWrites(self.n, position, calls < 2)
+
+    def fires(self, moment: Moment, *, watched: Sequence[int], plan: Plan) -> bool:
+        if self.position is None or moment.position != self.position or moment.call != 1:
+            return False
+        if moment.kind != ("save" if self.single else "saved"):
+            return False
+        savers = plan.savers(self.position)
+        savers = [rank for rank in savers if rank in watched] or savers
+        # A rank with writes of its own still to make is surely between two of them.
+        return moment.rank in ([rank for rank in savers if plan.save_calls(rank, self.position) > 1] or savers)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "between_writes", **asdict(self)}
+
+    def __str__(self) -> str:
+        where = f" (step {self.position})" if self.position is not None else ""
+        if self.single:
+            return f"in the middle of save {self.n}{where}, which is a single write"
+        return f"between the writes of save {self.n}{where}"
+
+
+@dataclass(frozen=True)
 class AtStart:
     """As a watched rank is about to make its process group, before the first collective."""
 
@@ -134,6 +180,25 @@ class AtStart:
 
     def __str__(self) -> str:
         return "before the first collective"
+
+
+@dataclass(frozen=True)
+class AtRelaunch:
+    """When a launch has ended, however it did, and before the command is started again: no rank is there."""
+
+    delay = None
+
+    def resolve(self, plan: Plan) -> Trigger:
+        return self
+
+    def fires(self, moment: Moment, *, watched: Sequence[int], plan: Plan) -> bool:
+        return moment.kind == "relaunch"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "at_relaunch"}
+
+    def __str__(self) -> str:
+        return "before the relaunch"
 
 
 @dataclass(frozen=True)
@@ -187,7 +252,9 @@ class AtRandom:
 KINDS: dict[str, type] = {
     "at_step": AtStep,
     "at_save": AtSave,
+    "between_writes": BetweenWrites,
     "at_start": AtStart,
+    "at_relaunch": AtRelaunch,
     "after": After,
     "at_random": AtRandom,
 }

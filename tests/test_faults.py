@@ -1,14 +1,16 @@
 """Faults: what they ask of an environment, when they count as observed, and that they come back from JSON."""
 
 import json
+import os
 import signal
+import zipfile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoskit import faults
-from chaoskit.capabilities import CanOrder, CanSignal, Process
+from chaoskit.capabilities import CanOrder, CanSignal, CanTouchFiles, Process, StoredCheckpoint
 from chaoskit.errors import UsageError
 
 
@@ -42,9 +44,47 @@ class Fake:
         return self.told_raise
 
 
-def test_the_fake_can_what_faults_need():
+class Files:
+    """An environment of files: the newest checkpoint is whatever lies in `out/new`."""
+
+    def __init__(self, root):
+        self.root = root
+        (root / "out").mkdir()
+
+    def put(self, name, data):
+        path = self.out() / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        os.utime(path, ns=(1, 2_000_000_007))
+        return path
+
+    def out(self):
+        return self.root / "out"
+
+    def aside(self):
+        made = self.root / f"aside-{len(list(self.root.glob('aside-*')))}"
+        made.mkdir()
+        return made
+
+    def checkpoint_files(self):
+        names = [str(path.relative_to(self.out())) for path in (self.out() / "new").glob("*")]
+        if not names:
+            raise LookupError("nothing saved")
+        return StoredCheckpoint(tuple(names), {"launch": 0, "restart": 1, "n": 20})
+
+    def checkpoint_directories(self):
+        return tuple(sorted(path.name for path in self.out().iterdir()))
+
+
+@pytest.fixture
+def files(tmp_path):
+    return Files(tmp_path)
+
+
+def test_the_fakes_can_what_faults_need(files):
     assert isinstance(Fake(), CanSignal)
     assert isinstance(Fake(), CanOrder)
+    assert isinstance(files, CanTouchFiles)
 
 
 def test_kill_is_seen_when_every_victim_is_gone():
@@ -109,6 +149,136 @@ def test_raise_is_seen_when_the_rank_says_so():
     assert action.observed(env, told) == {"raised": "OutOfMemoryError"}
 
 
+def test_an_error_of_the_disk_reads_like_one():
+    def message(**options):
+        return faults.raise_(rank=0, **options).action.message
+
+    assert message(type="OSError") == "[Errno 5] Input/output error (injected by chaoskit)"
+    assert message(type="OSError", message="mine") == "mine" and message() == "injected by chaoskit"
+
+
+def test_nan_is_seen_when_the_rank_has_made_one():
+    env, fault = Fake(), faults.nan(rank=-1).at_step(25)
+    told = fault.action.apply(env, 4)
+    assert env.orders == [(3, {"do": "nan"})]
+    assert str(fault) == "NaN in the next forward pass of the last rank at step 25"
+    assert fault.action.observed(env, told) is None
+    env.told_raise = True
+    assert fault.action.observed(env, told) == {"raised": "NaN"}
+
+
+def test_a_flip_changes_one_bit_of_the_largest_file_and_nothing_else(files):
+    action = faults.flip().action
+    files.put("new/a", bytes(10))
+    path = files.put("new/b", bytes(11))
+    files.put("new/c", bytes(11))
+    files.put("old", bytes(99))
+    told = action.apply(files, 2)
+    assert path.read_bytes() == bytes(5) + b"\x10" + bytes(5)
+    assert (told["file"], told["offset"], told["bit"]) == ("new/b", 5, 4)
+    assert told["save"] == {"launch": 0, "restart": 1, "n": 20}
+    assert path.stat().st_mtime_ns == 2_000_000_007
+    seen = action.observed(files, told)
+    assert seen.keys() == {"after"} and seen["after"] != told["before"]
+    assert action.apply(files, 2)["before"] == seen["after"], "the same bit, back again"
+    assert path.read_bytes() == bytes(11) and json.dumps(told)
+
+
+def test_a_flip_that_cannot_be_seen_did_not_take_effect(files):
+    action = faults.flip().action
+    path = files.put("new/a", bytes(10))
+    told = action.apply(files, 2)
+    damaged = path.read_bytes()
+    for restored in (bytes(10), bytes(11)):
+        files.put("new/a", restored)
+        assert action.observed(files, told) is None
+    path.write_bytes(damaged)
+    assert action.observed(files, told) is None, "its time gives it away"
+    path.unlink()
+    assert action.observed(files, told) is None
+
+
+@pytest.mark.parametrize("before", [b"", b"another archive comes first"])
+def test_a_flip_in_an_archive_hits_its_data(files, before):
+    path = files.out() / "new" / "shard"
+    path.parent.mkdir()
+    with path.open("wb") as file:
+        file.write(before)
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("x/data.pkl", bytes(500))
+            archive.writestr("x/data/0", bytes(32))
+            archive.writestr("x/data/1", bytes(64))
+    action = faults.flip(bits=2).action
+    told = action.apply(files, 2)
+    assert action.observed(files, told)
+    data = path.read_bytes()
+    assert data[told["offset"] - 33 : told["offset"] + 33] == b"1" + bytes(32) + b"\x10\x10" + bytes(30) + b"P"
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() == "x/data/1"
+
+
+def test_a_flip_needs_something_to_flip(files, monkeypatch):
+    with pytest.raises(LookupError, match="nothing saved"):
+        faults.flip().action.apply(files, 2)
+    files.put("new/a", b"ab")
+    with pytest.raises(LookupError, match="2 bytes"):
+        faults.flip(bits=3).action.apply(files, 2)
+    monkeypatch.setattr(files, "checkpoint_files", lambda: StoredCheckpoint(("gone",), {}))
+    with pytest.raises(LookupError, match="cannot be changed"):
+        faults.flip().action.apply(files, 2)
+
+
+def test_what_is_hidden_comes_back_and_what_was_made_meanwhile_is_put_aside(files, tmp_path):
+    action = faults.hide().action
+    files.put("checkpoints/step-20", b"old")
+    files.put("latest", b"20")
+    files.put("untouched/file", b"old")
+    told = action.apply(files, 2)
+    assert (told["paths"], action.heal_launches) == (["checkpoints", "latest", "untouched"], 1)
+    assert sorted(path.name for path in files.out().rglob("*")) == ["checkpoints", "untouched"]
+    assert action.observed(files, told) == {"hidden": told["paths"]}
+    files.put("checkpoints/step-10", b"new")
+    files.put("latest", b"10")
+    healed = action.heal(files, json.loads(json.dumps(told)))
+    assert healed["made"] == ["checkpoints.made-while-hidden", "latest.made-while-hidden"]
+    left = {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    assert left == {
+        "out/checkpoints/step-20": b"old",
+        "out/latest": b"20",
+        "out/untouched/file": b"old",
+        "aside-0/checkpoints.made-while-hidden/step-10": b"new",
+        "aside-0/latest.made-while-hidden": b"10",
+    }
+
+
+def test_hidden_things_that_nobody_missed_leave_no_trace(files, tmp_path):
+    action = faults.hide().action
+    files.put("a/b", b"old")
+    (files.out() / "link").symlink_to("a")
+    told = action.apply(files, 2)
+    (files.out() / "a").rmdir()
+    files.out().rmdir()
+    assert action.heal(files, told) == {"restored": ["a", "link"], "made": []}
+    assert (files.out() / "link" / "b").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_is_still_to_be_seen_is_not_hidden(files):
+    action = faults.hide().action
+    files.put("a/b", b"old")
+    told = action.apply(files, 2)
+    files.put("a/c", b"new")
+    assert action.observed(files, told) is None
+
+
+def test_what_cannot_be_moved_is_missed_and_left_as_it_was(files, monkeypatch):
+    files.put("a/b", b"old")
+    monkeypatch.setattr(files, "checkpoint_directories", lambda: ("a", "gone"))
+    with pytest.raises(LookupError, match="gone"):
+        faults.hide().action.apply(files, 2)
+    assert (files.out() / "a" / "b").read_bytes() == b"old"
+
+
 def test_noop_does_nothing_and_is_seen():
     env, action = Fake(), faults.noop().action
     assert action.observed(env, action.apply(env, 4)) == {"nothing": True}
@@ -125,6 +295,9 @@ made = st.one_of(
     st.builds(lambda rank, code: faults.exit(rank=rank, code=code), ranks, st.integers(0, 255)),
     st.builds(lambda rank: faults.raise_(rank=rank, message="x"), ranks),
     st.just(faults.noop()),
+    st.builds(lambda rank: faults.nan(rank=rank), ranks),
+    st.builds(lambda bits: faults.flip(bits=bits), st.integers(1, 9)),
+    st.builds(lambda launches: faults.hide(launches=launches), st.integers(1, 3)),
 )
 timed = st.one_of(
     st.builds(lambda fault, n: fault.at_step(n), made, st.integers(1, 99)),
@@ -133,6 +306,8 @@ timed = st.one_of(
     st.builds(lambda fault, seconds: fault.after(seconds), made, st.floats(0, 9)),
     st.builds(lambda fault, seed: fault.at_random(seed), made, st.integers()),
     st.builds(lambda fault: fault.at_start(), made),
+    st.builds(lambda fault, n: fault.between_writes(n), made, st.integers(1, 9)),
+    st.builds(lambda fault: fault.before_relaunch(), made),
 )
 
 
@@ -162,6 +337,12 @@ def test_a_fault_without_a_trigger_cannot_be_stored():
         (lambda: faults.exit(rank="all"), "exit"),
         (lambda: faults.exit(rank=0, code=256), "code"),
         (lambda: faults.raise_(rank=0, type="Sneeze"), "type"),
+        (lambda: faults.nan(rank="all"), "nan"),
+        (lambda: faults.nan(rank=None), "nan"),
+        (lambda: faults.flip(bits=0), "bits"),
+        (lambda: faults.flip(bits=True), "bits"),
+        (lambda: faults.hide(launches=0), "launches"),
+        (lambda: faults.hide(launches=0.5), "launches"),
         (lambda: faults.kill(rank=9).action.victims(4), "no rank 9"),
         (lambda: faults.from_json({"action": {"kind": "flood"}, "trigger": {}}), "flood"),
     ],

@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoskit.errors import UsageError
-from chaoskit.triggers import After, AtRandom, AtSave, AtStart, AtStep, Moment, from_json
+from chaoskit.triggers import (
+    After,
+    AtRandom,
+    AtRelaunch,
+    AtSave,
+    AtStart,
+    AtStep,
+    BetweenWrites,
+    Moment,
+    from_json,
+)
 
 
 @dataclass
@@ -20,12 +30,17 @@ class Plan:
     def save_calls(self, rank, position):
         return self.calls.get(rank, 0) if position in self.saves else 0
 
+    def savers(self, position):
+        return tuple(self.calls) if position in self.saves else ()
+
 
 plan = Plan()
 triggers = st.one_of(
     st.builds(AtStep, st.integers(1, 10**6)),
     st.builds(AtSave, st.integers(1, 100), st.booleans(), st.none() | st.integers(0, 1000)),
     st.builds(AtStart),
+    st.builds(BetweenWrites, st.integers(1, 100), st.none() | st.integers(0, 1000), st.booleans()),
+    st.builds(AtRelaunch),
     st.builds(After, st.floats(0, 1e6)),
     st.builds(AtRandom, st.integers()),
 )
@@ -65,6 +80,46 @@ def test_a_victim_that_never_saves_is_struck_when_the_others_do():
     assert not AtSave(1, True, 20).fires(Moment("save", 0, 20), watched=[1], plan=plan)
 
 
+def test_between_writes_is_after_the_first_of_a_rank_with_more_to_come():
+    trigger = BetweenWrites(2).resolve(plan)
+    assert trigger == BetweenWrites(2, 40) and str(trigger) == "between the writes of save 2 (step 40)"
+    assert trigger.fires(Moment("saved", 0, 40, call=1), watched=[0, 1], plan=plan)
+    for moment in (
+        Moment("saved", 0, 40, call=2),  # its last
+        Moment("saved", 1, 40, call=1),  # its only one
+        Moment("saved", 0, 20, call=1),
+        Moment("save", 0, 40, call=1),
+        Moment("saved", 0, None, call=1),
+    ):
+        assert not trigger.fires(moment, watched=[0, 1], plan=plan)
+    assert trigger.fires(Moment("saved", 1, 40, call=1), watched=[1], plan=plan)
+    # A victim that never saves is struck between the writes of the others; a save that is not made never comes.
+    assert trigger.fires(Moment("saved", 0, 40, call=1), watched=[2], plan=plan)
+    assert not BetweenWrites(4).resolve(plan).fires(Moment("saved", 0, 40), watched=[0], plan=plan)
+
+
+def test_between_the_writes_of_several_ranks():
+    each = Plan(calls={0: 1, 1: 1})
+    trigger = BetweenWrites(1).resolve(each)
+    assert not trigger.single
+    assert all(trigger.fires(Moment("saved", rank, 20), watched=[0, 1], plan=each) for rank in (0, 1))
+
+
+def test_a_single_write_has_no_between():
+    one = Plan(calls={0: 1})
+    trigger = BetweenWrites(1).resolve(one)
+    assert str(trigger) == "in the middle of save 1 (step 20), which is a single write"
+    assert trigger.fires(Moment("save", 0, 20), watched=[0, 1], plan=one)
+    assert not trigger.fires(Moment("saved", 0, 20), watched=[0, 1], plan=one)
+
+
+def test_between_two_launches_nobody_is_there():
+    assert AtRelaunch().resolve(plan).fires(Moment("relaunch"), watched=[0, 1], plan=plan)
+    for other in (AtStart(), AtStep(1), AtSave(1, True, 20), BetweenWrites(1, 20), After(1), AtRandom(1)):
+        assert not other.fires(Moment("relaunch"), watched=[0, 1], plan=plan)
+    assert not AtRelaunch().fires(Moment("start", 0), watched=[0], plan=plan)
+
+
 def test_the_start_is_that_of_a_watched_rank():
     assert AtStart().fires(Moment("start", 0), watched=[0], plan=plan)
     assert not AtStart().fires(Moment("start", 1), watched=[0], plan=plan)
@@ -92,6 +147,8 @@ def test_a_clock_does_not_wait_for_moments():
         (lambda: AtStep(True), "at_step"),
         (lambda: AtSave(0, True), "during_save"),
         (lambda: AtSave(0.5, False), "after_save"),
+        (lambda: BetweenWrites(0), "between_writes"),
+        (lambda: BetweenWrites(True), "between_writes"),
         (lambda: After(-1), "after"),
         (lambda: After(float("inf")), "after"),
         (lambda: After(True), "after"),

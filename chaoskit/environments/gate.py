@@ -2,9 +2,10 @@
 
 JSON lines. A rank says once `{"hello": 1, "pid", "rank", "launch", "restart"}`, then, whenever it has arrived,
 `{"at": "start" | "step" | "save" | "saved", "n", "call", "record"}`, and reads one line:
-`{"do": "go", "gate": bool}`, `{"do": "exit", "code"}` or `{"do": "raise", "type", "message"}`. Before it raises it
-says `{"raised": type}`, which has no answer. A connection that says anything else is closed; a rank whose
-connection breaks is simply gone.
+`{"do": "go"}`, `{"do": "exit", "code"}`, `{"do": "raise", "type", "message"}` or `{"do": "nan"}`, each with `"gate"`:
+whether it is to stop again. Before it raises it says `{"raised": type}`, once its forward pass has given a NaN
+`{"raised": "NaN"}`; neither has an answer. A connection that says anything else is closed; a rank whose connection
+breaks is simply gone.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class Gate:
     def release(self, rank: int, *, keep_gating: bool) -> None:
         """Let `rank` go on, or do what it was ordered. Nothing happens if it does not wait or is gone."""
         for each in [each for each in self._ranks if each.rank == rank and each.waiting]:
-            order, each.order = each.order, None
-            self._answer(each, order or {"do": "go", "gate": keep_gating})
+            order, each.order = each.order or {"do": "go"}, None
+            self._answer(each, {**order, "gate": keep_gating})
 
     def order(self, rank: int, order: Mapping[str, Any]) -> None:
         """Have the newest incarnation of `rank` do this when it is next released; LookupError if it is gone."""
@@ -84,7 +85,7 @@ class Gate:
         newest.order = order
 
     def raised(self, rank: int) -> bool:
-        """Whether `rank` has said that it raises, since it was last given an order."""
+        """Whether `rank` has said that it raises, or has made its NaN, since it was last given an order."""
         self._take_in()
         return rank in self._raised
 

@@ -1,18 +1,20 @@
-"""`LocalEnvironment`: the ranks are processes of this machine. It can signal them and give them orders."""
+"""`LocalEnvironment`: the ranks are processes of this machine. It can signal them, give them orders and touch their
+files."""
 
 from __future__ import annotations
 
 import os
 import select
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
-from chaoskit.capabilities import Process
-from chaoskit.environments import processes, ranks, scratch, stacks
+from chaoskit.capabilities import Process, StoredCheckpoint
+from chaoskit.environments import processes, ranks, scratch, stacks, stored
 from chaoskit.environments.environment import Ended, Happening, Place
 from chaoskit.environments.gate import Gate
 from chaoskit.environments.ranks import Rank
@@ -25,7 +27,7 @@ _SITE = Path(__file__).parent.parent / "probe" / "site"
 
 
 class LocalEnvironment:
-    """Runs a job on this machine; fulfils `Environment`, `CanSignal` and `CanOrder`.
+    """Runs a job on this machine; fulfils `Environment`, `CanSignal`, `CanOrder` and `CanTouchFiles`.
 
     `launcher` starts the commands (default: each in fresh processes). Entering it raises UsageError where the
     directory of the run, or its temporary one, cannot be used.
@@ -175,6 +177,22 @@ class LocalEnvironment:
     def raised(self, rank: int) -> bool:
         """See `CanOrder`."""
         return self._gate is not None and self._gate.raised(rank)
+
+    def out(self) -> Path:
+        """See `CanTouchFiles`."""
+        return self.place.out
+
+    def aside(self) -> Path:
+        """See `CanTouchFiles`: `aside-*` in the directory of the run."""
+        return Path(tempfile.mkdtemp(prefix="aside-", dir=self._run_dir))
+
+    def checkpoint_files(self) -> StoredCheckpoint:
+        """See `CanTouchFiles`."""
+        return stored.newest(self._run_dir, self.place.out)
+
+    def checkpoint_directories(self) -> tuple[str, ...]:
+        """See `CanTouchFiles`."""
+        return stored.entries(self._run_dir, self.place.out)
 
     def _news(self) -> list[Happening]:
         end = None

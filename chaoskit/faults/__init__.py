@@ -9,12 +9,28 @@ from chaoskit import triggers
 from chaoskit.errors import UsageError
 from chaoskit.faults.exit import exit
 from chaoskit.faults.fault import Action, Fault
+from chaoskit.faults.flip import flip
+from chaoskit.faults.hide import hide
 from chaoskit.faults.kill import kill
+from chaoskit.faults.nan import nan
 from chaoskit.faults.noop import noop
 from chaoskit.faults.pause import pause
 from chaoskit.faults.raise_ import raise_
 
-__all__ = ["REGISTRY", "Action", "Fault", "exit", "from_json", "kill", "noop", "pause", "raise_"]
+__all__ = [
+    "REGISTRY",
+    "Action",
+    "Fault",
+    "exit",
+    "flip",
+    "from_json",
+    "hide",
+    "kill",
+    "nan",
+    "noop",
+    "pause",
+    "raise_",
+]
 
 #: By the name that `Action.to_json` gives as `kind`: the function that makes the fault from the other fields.
 REGISTRY: dict[str, Callable[..., Fault]] = {
@@ -22,6 +38,9 @@ REGISTRY: dict[str, Callable[..., Fault]] = {
     "pause": pause,
     "exit": exit,
     "raise": raise_,
+    "nan": nan,
+    "flip": flip,
+    "hide": hide,
     "noop": noop,
 }
 

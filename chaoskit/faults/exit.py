@@ -20,6 +20,7 @@ class Exit:
     name = "exit"
     needs = (CanOrder, CanSignal)
     heal_after = None
+    heal_launches = None
 
     def victims(self, world_size: int) -> Sequence[int]:
         return resolve_ranks(self.name, self.rank, world_size)

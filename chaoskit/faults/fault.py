@@ -19,7 +19,8 @@ class Action(Protocol):
 
     `needs` are the capability protocols of the environment. `apply` does it and returns evidence; it may raise
     LookupError where there is nothing to strike. `observed` is asked again and again until it returns evidence
-    that the fault took effect (None: not yet). `heal_after` is in seconds (None: nothing to heal). `env` is the
+    that the fault took effect (None: not yet). It is healed `heal_after` seconds later, or as soon as
+    `heal_launches` further launches have ended (or the run has); both None: there is nothing to heal. `env` is the
     environment, which has every capability in `needs`.
     """
 
@@ -29,6 +30,8 @@ class Action(Protocol):
     def needs(self) -> tuple[type, ...]: ...
     @property
     def heal_after(self) -> float | None: ...
+    @property
+    def heal_launches(self) -> int | None: ...
     def victims(self, world_size: int) -> Sequence[int]: ...
     def apply(self, env: Any, world_size: int) -> Mapping[str, Any]: ...
     def observed(self, env: Any, applied: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
@@ -56,9 +59,18 @@ class Fault:
         """As soon as the n-th save (from 1) has returned."""
         return replace(self, trigger=triggers.AtSave(n, False))
 
+    def between_writes(self, n: int) -> Fault:
+        """In the n-th save (from 1), when its first write has returned and others are to come; in the middle of it
+        where it is a single write."""
+        return replace(self, trigger=triggers.BetweenWrites(n))
+
     def at_start(self) -> Fault:
         """Before the first collective of an incarnation: of the first one, or of the recovery from the fault before."""
         return replace(self, trigger=triggers.AtStart())
+
+    def before_relaunch(self) -> Fault:
+        """When the job's command has ended and before it is started again; the fault before it has struck."""
+        return replace(self, trigger=triggers.AtRelaunch())
 
     def after(self, seconds: float) -> Fault:
         """`seconds` after the launch, or after the fault before it was applied."""

@@ -22,6 +22,7 @@ class Kill:
     name = "kill"
     needs = (CanSignal,)
     heal_after = None
+    heal_launches = None
 
     def victims(self, world_size: int) -> Sequence[int]:
         return resolve_ranks(self.name, "all" if self.launcher else self.rank, world_size)

@@ -16,6 +16,7 @@ class Noop:
     name = "noop"
     needs = ()
     heal_after = None
+    heal_launches = None
 
     def victims(self, world_size: int) -> Sequence[int]:
         return range(world_size)

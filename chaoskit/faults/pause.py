@@ -20,6 +20,7 @@ class Pause:
     heal_after: float
     name = "pause"
     needs = (CanSignal,)
+    heal_launches = None
 
     def victims(self, world_size: int) -> Sequence[int]:
         return resolve_ranks(self.name, self.rank, world_size)

@@ -13,6 +13,9 @@ from chaoskit.faults.fault import Fault, check_ranks, resolve_ranks, show_ranks
 #: What the probe can raise by name; `OutOfMemoryError` is torch's.
 EXCEPTIONS = ("RuntimeError", "OutOfMemoryError", "MemoryError", "OSError", "ConnectionError", "KeyboardInterrupt")
 
+#: What they say unless told otherwise. An OSError is one that a failing disk gives.
+MESSAGES = {"OSError": "[Errno 5] Input/output error (injected by chaoskit)"}
+
 
 @dataclass(frozen=True)
 class Raise:
@@ -24,6 +27,7 @@ class Raise:
     name = "raise"
     needs = (CanOrder,)
     heal_after = None
+    heal_launches = None
 
     def victims(self, world_size: int) -> Sequence[int]:
         return resolve_ranks(self.name, self.rank, world_size)
@@ -48,7 +52,7 @@ class Raise:
         return f"raise {self.type} in {show_ranks(self.rank)}"
 
 
-def raise_(*, rank: int, type: str = "RuntimeError", message: str = "injected by chaoskit") -> Fault:
+def raise_(*, rank: int, type: str = "RuntimeError", message: str | None = None) -> Fault:
     """Raise an exception in `rank` at its trigger: one of `EXCEPTIONS`, 'OutOfMemoryError' among them.
 
     Observed once the rank has written down that it raises. Raises UsageError for an unknown rank or exception.
@@ -58,4 +62,5 @@ def raise_(*, rank: int, type: str = "RuntimeError", message: str = "injected by
         raise UsageError(f"raise_: one rank at a time, not {rank!r}")
     if type not in EXCEPTIONS:
         raise UsageError(f"raise_: type must be one of {', '.join(EXCEPTIONS)}, not {type!r}")
-    return Fault(Raise(rank, type, message))
+    said = message if message is not None else MESSAGES.get(type, "injected by chaoskit")
+    return Fault(Raise(rank, type, said))

@@ -187,7 +187,7 @@ def test_an_order_is_carried_out_at_the_release(gate, connect):
     gate.order(2, order)
     assert not gate.raised(2)
     gate.release(2, keep_gating=True)
-    assert client.answer() == order
+    assert client.answer() == {**order, "gate": True}
     client.say(raised="MemoryError")
     assert gate.raised(2)
     client.say(at="step", n=1)
@@ -196,6 +196,16 @@ def test_an_order_is_carried_out_at_the_release(gate, connect):
     assert client.answer() == {"do": "go", "gate": True}
     gate.order(2, order)
     assert not gate.raised(2)
+
+
+def test_a_rank_that_made_its_nan_says_so_and_stops_on(gate, connect):
+    client = connect().hello(rank=1).say(at="step", n=4)
+    _news(gate)
+    gate.order(1, {"do": "nan"})
+    gate.release(1, keep_gating=True)
+    assert client.answer() == {"do": "nan", "gate": True} and not gate.raised(1)
+    client.say(raised="NaN").say(at="step", n=5)
+    assert [arrived.n for arrived in _news(gate)] == [5] and gate.raised(1)
 
 
 def test_an_order_dies_with_its_incarnation(gate, connect):

@@ -14,13 +14,23 @@ from pathlib import Path
 import pytest
 
 import chaoskit
-from chaoskit.capabilities import CanOrder, CanSignal
+from chaoskit.capabilities import CanOrder, CanSignal, CanTouchFiles
 from chaoskit.environments import ENVIRONMENTS, environment, processes, scratch
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.local import LocalEnvironment
 from chaoskit.errors import UsageError
 
 RANK = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stub_rank.py"))]
+
+
+def test_the_files_of_the_job(place):
+    with LocalEnvironment(place) as env:
+        one, two = env.aside(), env.aside()
+        assert one != two and one.parent == place.run_dir and env.out() == place.out
+        with pytest.raises(LookupError):
+            env.checkpoint_files()
+        with pytest.raises(LookupError):
+            env.checkpoint_directories()
 
 
 def _code(text):
@@ -36,7 +46,7 @@ def test_the_registry():
 
 def test_a_run_from_gate_to_gate(place):
     with LocalEnvironment(place) as env:
-        assert isinstance(env, CanSignal) and isinstance(env, CanOrder)
+        assert all(isinstance(env, can) for can in (CanSignal, CanOrder, CanTouchFiles))
         env.launch(0, [*RANK, "1", "2"])
         for n in range(2):
             (arrived,) = env.wait(10)

@@ -1,0 +1,149 @@
+"""What the saves of a run have left under `{out}`, found without knowing any layout: by the record and by time.
+
+A job may write to a temporary name and rename it, and it may write files of its own beside what the probe saw. But a
+file keeps the time at which it was written: it belongs to the save in whose time that lies, which lasts from its
+begin until every rank has gone on to its next step.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from chaoskit.capabilities import StoredCheckpoint
+from chaoskit.history import History, Incarnation, lives
+from chaoskit.life import Life, Save
+
+#: By how many seconds the time of a file may lie outside: the clock of a file system is coarse.
+SLACK = 0.05
+
+
+@dataclass(frozen=True)
+class _Made:
+    """All that one incarnation wrote after `n` steps."""
+
+    incarnation: Incarnation
+    n: int
+    calls: tuple[tuple[Life, Save], ...]
+
+    @cached_property
+    def begun(self) -> float:
+        return min(call.begun for _, call in self.calls)
+
+    @cached_property
+    def until(self) -> float:
+        """When every rank had gone on; infinity where one never did."""
+        ended = max(call.ended if call.ended is not None else float("inf") for _, call in self.calls)
+        times = []
+        for life in self.incarnation.ranks.values():
+            following = life.steps.times[max(life.steps.past(self.n), life.steps.before(ended)) :]
+            gone = life.end if life.end is not None else float("inf")
+            times.append(following[0] if following else max(gone, ended))
+        return max(times)
+
+    @property
+    def full(self) -> bool:
+        """Whether it is more than an export of weights alone."""
+        return any(call.full for _, call in self.calls)
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        return frozenset(os.path.realpath(call.path) for _, call in self.calls)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it ended well on every rank that saves: after as many calls as it makes elsewhere, or the rank had
+        gone on."""
+        return all(self._whole(life) for life in self.incarnation.ranks.values())
+
+    def _whole(self, life: Life) -> bool:
+        own = [call for saver, call in self.calls if saver is life]
+        # What failed and was tried again, to the same path, has not failed.
+        own = [call for at, call in enumerate(own) if call.ok or all(call.path != c.path for c in own[at + 1 :])]
+        usual = min(Counter(call.n for call in life.saves if call.n != self.n).values(), default=0)
+        went_on = life.steps.past(self.n) < len(life.steps)
+        return all(call.ok and call.ended is not None for call in own) and (went_on or len(own) >= usual)
+
+    def away(self, t: float) -> float:
+        """How far `t` is from the time of this save."""
+        return max(self.begun - t, t - self.until, 0.0)
+
+    def wrote_to(self, path: str) -> bool:
+        return any(path == own or path.startswith(own + os.sep) for own in self.paths)
+
+
+def newest(run_dir: Path, out: Path) -> StoredCheckpoint:
+    """The files of the newest whole save; raises LookupError where the record has none, or the files are gone."""
+    every = _saves(run_dir)
+    # Nobody resumes from an export, unless the job saves nothing else.
+    any_full = any(one.full for one in every)
+    made = next((one for one in reversed(every) if one.full == any_full and one.whole), None)
+    if made is None:
+        raise LookupError("no checkpoint has been saved yet, to its end and on every rank")
+    files = tuple(sorted(name for name, owner in _owners(every, out) if owner is made))
+    if not files:
+        raise LookupError(f"nothing is left of the newest checkpoint, which was saved to {min(made.paths)}")
+    inc = made.incarnation
+    return StoredCheckpoint(files, {"launch": inc.launch, "restart": inc.restart, "n": made.n})
+
+
+def entries(run_dir: Path, out: Path) -> tuple[str, ...]:
+    """The entries of `{out}` itself, directories or files, in which saves lie; raises LookupError if there are none.
+
+    What the job writes beside its checkpoints, a pointer or a log, is not among them, unless it has renamed the entry
+    that a save went to: then all that was written in its time may be what became of it.
+    """
+    every = _saves(run_dir)
+    root = os.path.realpath(out)
+    owned: dict[int, set[str]] = {}
+    for name, owner in _owners(every, out):
+        if owner is not None:
+            owned.setdefault(id(owner), set()).add(name.split(os.sep)[0])
+    holding = set().union(*owned.values())
+    found: set[str] = set()
+    for made in every:
+        named = {os.path.relpath(path, root).split(os.sep)[0] for path in made.paths}
+        found |= named & holding or owned.get(id(made), set())
+    if not found:
+        raise LookupError("no checkpoint has been saved yet, or none is left")
+    return tuple(sorted(found))
+
+
+def _saves(run_dir: Path) -> list[_Made]:
+    """Every save of the run, oldest first."""
+    history = History.read(run_dir)
+    found: dict[tuple[int, int], list[tuple[Life, Save]]] = {}
+    for inc, life in lives(history):
+        for call in life.saves:
+            found.setdefault((inc.index, call.n), []).append((life, call))
+    return [_Made(history.incarnations[index], n, tuple(calls)) for (index, n), calls in sorted(found.items())]
+
+
+def _owners(every: list[_Made], out: Path) -> Iterator[tuple[str, _Made | None]]:
+    """Every file under `out` by its name, and the save that it belongs to."""
+    root = os.path.realpath(out)
+    since = time.time() - time.monotonic()
+    for directory, _, names in os.walk(root):
+        for path in (os.path.join(directory, name) for name in names):
+            try:
+                found = os.lstat(path)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISREG(found.st_mode):
+                yield os.path.relpath(path, root), _owner(every, path, found.st_mtime_ns / 1e9 - since)
+
+
+def _owner(every: list[_Made], path: str, t: float) -> _Made | None:
+    """Of the saves that went to that path, or if none did of all, the one in whose time the file was written."""
+    named = [made for made in every if made.wrote_to(path)]
+    nearest = min(named or every, key=lambda made: (made.away(t), -made.begun), default=None)
+    if nearest is not None and nearest.away(t) <= SLACK:
+        return nearest
+    # A copy may have a time of its own: then its path alone says it.
+    return max(named, key=lambda made: made.begun, default=None)

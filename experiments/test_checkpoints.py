@@ -1,0 +1,86 @@
+"""Checkpoints under stress: between epochs, between the writes of one save, late, out of sight, damaged, not written.
+
+Where the command itself has to be started again, the whole node is lost: restarts of single ranks leave it running.
+"""
+
+import pytest
+
+from chaoskit import faults
+
+NO_SAVES = "the job saves no checkpoints"
+
+
+def test_epoch_boundary(chaos, job, claims):
+    """All ranks are killed one step after a new epoch has begun; the resume goes past the end of that epoch."""
+    reference = chaos.reference(job)
+    boundaries = [start for start in reference.epochs if start > 0]
+    if not boundaries:
+        pytest.skip("the job was seen to begin one epoch only")
+    # A checkpoint that is made just there tempts most: its epoch is over, and the next one is not begun.
+    start = min(boundaries, key=lambda position: (position not in reference.saves, position))
+    run = chaos.run(job, faults.kill(rank="all").at_step(min(start + 2, reference.steps)))
+    run.verify(*claims)
+
+
+def test_between_writes(chaos, job, claims):
+    """All ranks are killed between two writes of one save: a part of the checkpoint is there, another is not."""
+    reference = chaos.reference(job)
+    if not reference.saves:
+        pytest.skip(NO_SAVES)
+    run = chaos.run(job, faults.kill(rank="all").between_writes(min(2, len(reference.saves))))
+    run.verify(*claims)
+
+
+def test_late(chaos, job, claims):
+    """All ranks are killed near the end, with as many saves behind them as the job ever keeps."""
+    step = late_step(chaos.reference(job))
+    run = chaos.run(job, faults.kill(rank="all").at_step(step))
+    run.verify(*claims)
+
+
+def test_hidden_checkpoints(chaos, job, claims):
+    """The checkpoints are out of sight for one launch, which may fail; once they are back, they are resumed from."""
+    step = step_after_saves(chaos.reference(job), 1)
+    run = chaos.run(job, faults.kill(launcher=True).at_step(step), faults.hide().before_relaunch())
+    run.verify(*claims)
+
+
+def test_flipped_bit(chaos, job, claims):
+    """One bit of the newest checkpoint flips while the job is down; it must not go on from what that has become."""
+    step = step_after_saves(chaos.reference(job), 2)
+    run = chaos.run(job, faults.kill(launcher=True).at_step(step), faults.flip().before_relaunch())
+    run.verify(*claims)
+
+
+def test_write_error(chaos, job, claims):
+    """The disk gives an error in the middle of a save; all ranks are killed after the next save."""
+    reference = chaos.reference(job)
+    if not reference.saves:
+        pytest.skip(NO_SAVES)
+    n = min(2, len(reference.saves))
+    rank = reference.savers(reference.saves[n - 1])[0]
+    later = [position + 2 for position in reference.saves[n:] if position + 2 <= reference.steps]
+    run = chaos.run(
+        job,
+        faults.raise_(rank=rank, type="OSError").during_save(n),
+        faults.kill(rank="all").at_step(later[0] if later else reference.steps),
+    )
+    run.verify(*claims)
+
+
+# A save counts as made, with whatever the job does to publish it, once the next step is done: hence two steps after it.
+
+
+def late_step(reference):
+    """Two steps after the last save that leaves two."""
+    steps = [position + 2 for position in reference.saves if position + 2 <= reference.steps]
+    if not steps:
+        pytest.skip(NO_SAVES if not reference.saves else "the job saves at its very end only")
+    return steps[-1]
+
+
+def step_after_saves(reference, n):
+    """A step in the middle of the second epoch, or later, with at least `n` saves behind it."""
+    if len(reference.saves) < n or reference.saves[n - 1] + 2 > reference.steps:
+        pytest.skip(f"the job makes fewer than {n} saves before its last steps" if reference.saves else NO_SAVES)
+    return max(reference.middle_of_epoch(2), reference.saves[n - 1] + 2)
