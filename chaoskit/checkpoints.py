@@ -8,7 +8,7 @@ become a checkpoint (a rename or a pointer may still have been due): taking it a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -117,8 +117,9 @@ class Resume:
     `before` is the incarnation that had taken steps last (or the first of all); `struck` is when that one was
     struck (or gave its last sign of life); `faults` are the numbers of the faults in between. `position` is how
     many steps every rank had taken by then. `last_valid` and `acceptable` are positions; `destroyed` says that the
-    last valid checkpoint lay at a path that an unfinished save was overwriting; `torn` are positions of unfinished
-    saves, `seen` all checkpoints that had been begun.
+    last valid checkpoint lay at a path that an unfinished save was overwriting, `removed` that no file of it was left
+    when the launch had ended, though of older ones there was; `torn` are positions of unfinished
+    saves, `damaged` of those that a fault has altered since, `seen` all checkpoints that had been begun.
     """
 
     incarnation: int
@@ -129,7 +130,9 @@ class Resume:
     last_valid: int
     acceptable: frozenset[int]
     destroyed: bool
+    removed: bool
     torn: frozenset[int]
+    damaged: frozenset[int]
     seen: tuple[Checkpoint, ...]
 
     @property
@@ -157,23 +160,33 @@ def resume_after(
     previous = history.incarnations[before]
     struck, faults = _struck(history, previous, inc.start)
     seen = tuple(one for one in written if one.incarnation < inc.index and one.begun < inc.start)
-    settled = {one.position: one for one in seen if one.settled_at is not None and one.settled_at <= struck}
+    harmed = _damaged(history, written, inc.start)
+    whole = [one for one in seen if one not in harmed]
+    settled = {one.position: one for one in whole if one.settled_at is not None and one.settled_at <= struck}
     valid = [(one.begun, one.position) for one in settled.values()]
     # What an earlier life has resumed from was whole, whatever became of its save.
     valid += [
         (history.incarnations[index].start, start.base)
         for index, start in timeline.starts.items()
-        if 0 < index < inc.index and start.base and start.exact
+        if 0 < index < inc.index
+        and start.base
+        and start.exact
+        and not any(one.position == start.base for one in harmed)
     ]
     last_valid = max((position for _, position in valid), default=0)
     # After a life that had gone back, the newest by number and the newest by time may be two.
     since, latest = max(valid, default=(0.0, last_valid))
     acceptable = {last_valid, latest}
-    for one in seen:
+    for one in whole:
         unsettled = one.settled_at is None or one.settled_at > struck
         if unsettled and one.ok and one.begun > since:
             acceptable.add(one.position)
     torn = frozenset(one.position for one in seen if not one.complete and one.incarnation == before)
+    damaged = frozenset(one.position for one in harmed) - {one.position for one in settled.values()}
+    own = timeline.starts.get(inc.index)
+    if own is not None and own.base in damaged and own.exact:
+        # What was altered did not matter, or the job has another copy: what came of it is right to the bit.
+        acceptable.add(own.base)
     return Resume(
         incarnation=inc.index,
         before=before,
@@ -183,9 +196,26 @@ def resume_after(
         last_valid=last_valid,
         acceptable=frozenset(acceptable),
         destroyed=_destroyed(history, settled.get(last_valid), seen),
+        removed=_removed(history, last_valid, seen, inc.start),
         torn=torn,
+        damaged=damaged,
         seen=seen,
     )
+
+
+def _damaged(history: History, written: tuple[Checkpoint, ...], until: float) -> tuple[Checkpoint, ...]:
+    """The checkpoints whose files a fault had altered by then, which says so in its evidence."""
+    found = []
+    for fault in history.faults:
+        save = fault.evidence.get("save")
+        if fault.applied is None or fault.applied > until or not isinstance(save, Mapping):
+            continue
+        for one in written:
+            inc = history.incarnations[one.incarnation]
+            made = {each.n for life in inc.ranks.values() for each in life.saves if each.path in one.paths}
+            if (inc.launch, inc.restart) == (save["launch"], save["restart"]) and save["n"] in made:
+                found.append(one)
+    return tuple(found)
 
 
 def _struck(history: History, previous: Incarnation, until: float) -> tuple[float, tuple[int, ...]]:
@@ -196,7 +226,9 @@ def _struck(history: History, previous: Incarnation, until: float) -> tuple[floa
         for fault in history.faults
         if fault.observed is not None and (t := struck_at(fault)) is not None and previous.start <= t < until
     ]
-    last_sign = max((life.steps.times[-1] for life in previous.ranks.values() if life.steps), default=previous.start)
+    last_sign = max(
+        (life.steps.times[-1] for life in previous.ranks.values() if life.steps), default=previous.start
+    )
     numbers = tuple(index for _, index in between)
     if not between:
         return last_sign, numbers
@@ -224,6 +256,21 @@ def _destroyed(history: History, valid: Checkpoint | None, seen: tuple[Checkpoin
     saved = {path for one in seen for path in one.paths}
     loaded = {load.path for _, life in lives(history) for load in life.loads}
     return bool(unfinished & valid.paths) and (not loaded or bool(loaded & saved))
+
+
+def _removed(history: History, valid: int, seen: tuple[Checkpoint, ...], until: float) -> bool:
+    """Whether the files that lay in the job's directory show it, where the numbers of steps are part of their names."""
+    listed = [event for event in history.files if event.t <= until]
+    own = [path for one in seen if one.position == valid for path in one.paths]
+    if not valid or not listed or not all(valid in _numbers(path) for path in own):
+        return False
+    left = {number for path, _ in listed[-1]["files"] for number in _numbers(path)}
+    named = {one.position for one in seen if all(one.position in _numbers(path) for path in one.paths)}
+    return valid not in left and bool(left & named)
+
+
+def _numbers(path: str) -> set[int]:
+    return {int(number) for number in re.findall(r"\d+", path)}
 
 
 def _unfinished(history: History, one: Checkpoint) -> Iterator[str]:

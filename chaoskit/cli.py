@@ -1,4 +1,4 @@
-"""The command `chaoskit`: run, analyze, replay, doctor, clean. Imports of weight wait until needed."""
+"""The command `chaoskit`: run, analyze, explain, replay, doctor, clean. Imports of weight wait until needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from chaoskit.store import Store
 
 #: What is claimed of a stored run that no check was ever applied to.
-UNJUDGED = ("completed", "resumed_from_last_valid", "state_restored", "matches_reference", "no_orphans")
+UNJUDGED = (
+    "completed", "resumed_from_last_valid", "state_restored", "same_data", "checkpoints_faithful",
+    "matches_reference", "stays_finite", "no_orphans",
+)  # fmt: skip
 EXAMPLE = "chaoskit run -- torchrun --nproc-per-node 2 train.py --out {out}"
 
 
@@ -112,6 +115,12 @@ def make_parser() -> Parser:
         options.add_to_parser(command, "dir", "json", *(("env", "timeout") if name == "replay" else ()))
         command.set_defaults(do=do)
 
+    text = "tell the story of a stored run: what was broken, what was seen, what came from where"
+    explain = commands.add_parser("explain", help=text, description=text.capitalize() + ".")
+    explain.add_argument("run", metavar="RUN", help="a stored run: its directory, or the beginning of its id")
+    options.add_to_parser(explain, "dir")
+    explain.set_defaults(do=do_explain)
+
     text = "say what this machine can do, and how to get what is missing"
     doctor = commands.add_parser("doctor", help=text, description=text.capitalize() + ".")
     options.add_to_parser(doctor, "dir")
@@ -179,6 +188,26 @@ def do_analyze(args: argparse.Namespace) -> int:
     found = results.of_runs(store.read(run.dir)["experiment"] or run.id, [run])
     _report([found], args)
     return results.exit_code([found])
+
+
+def do_explain(args: argparse.Namespace) -> int:
+    """`chaoskit explain`."""
+    from chaoskit.report import terminal
+    from chaoskit.report.results import of_runs
+    from chaoskit.report.story import story
+
+    run, store = _stored(args)
+    told = store.read(run.dir)
+    print(f"{told['experiment'] or run.id}: {shlex.join(run.job.words())}")
+    judged = (run.dir / "verdicts.json").exists()
+    for moment in story(run.case, store.read_verdicts(run.dir).verdicts if judged else ()):
+        print(moment)
+    table = run.case.table()
+    if len(table) > len(run.history.ranks):
+        terminal.console_for(sys.stdout).print(terminal.alignment_table(table))
+    for line in terminal.commands(of_runs(told["experiment"] or run.id, [run])):
+        print(line)
+    return ExitCode.PASS
 
 
 def do_replay(args: argparse.Namespace) -> int:

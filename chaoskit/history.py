@@ -72,6 +72,19 @@ class LaunchRecord:
     survivors: tuple[Mapping[str, Any], ...] = ()
 
 
+@dataclass(frozen=True)
+class LogLine:
+    """A line of the job's log that tells the loss of a step, as text. `line` counts from 1 in the log of `by` (a rank,
+    "" where the log does not say) in a launch and restart, or in the one document that the job keeps (launch None)."""
+
+    launch: int | None
+    restart: int | None
+    by: str
+    line: int
+    step: int
+    loss: str
+
+
 @dataclass
 class History:
     """The whole record. `end` is what the run came to: `finished`, `gave-up` (relaunches used up), `deadline`,
@@ -83,6 +96,7 @@ class History:
     stacks: dict[int, str] = field(default_factory=dict)
     files: list[Event] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
+    log: tuple[LogLine, ...] = ()
     end: str | None = None
 
     @property
@@ -161,6 +175,7 @@ def _read_harness(history: History, events: list[Event]) -> None:
     """The harness's own file: launches, faults, the end."""
     launches: dict[int, dict[str, Any]] = {}
     faults: dict[int, dict[str, Any]] = {}
+    log: list[LogLine] = []
     for event in events:
         family, _, stage = event.kind.partition(".")
         if family == "fault":
@@ -183,9 +198,12 @@ def _read_harness(history: History, events: list[Event]) -> None:
             history.files.append(event)
         elif event.kind == "stack":
             history.stacks[int(event["rank"])] = str(event["text"])
+        elif event.kind == "log":
+            log.append(LogLine(**event.data))
         elif event.kind == "run.end":
             history.end = str(event["status"])
     history.launches += [LaunchRecord(index, **fields) for index, fields in sorted(launches.items())]
+    history.log += tuple(log)
     history.faults += [FaultRecord(index, **fields) for index, fields in sorted(faults.items())]
 
 

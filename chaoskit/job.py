@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from chaoskit.errors import UsageError
@@ -27,6 +28,12 @@ class Job:
     cluster's scheduler would. `timeout` is the deadline of one run in seconds (default: derived from the
     reference). `cwd` is where the command starts (default: the current directory).
 
+    `controls` is how many uninterrupted runs are made of a job whose first two differ: the spread that others are
+    judged by.
+
+    `log_regex` finds the job's log lines; its named groups `step` and `loss` are what they tell. The log is what the
+    job prints, or `log_file`, a path below `{out}`, if the job keeps one document there over all relaunches.
+
     Raises UsageError, naming the argument, for what cannot be launched.
     """
 
@@ -41,6 +48,9 @@ class Job:
     timeout: float | None = field(default=None, kw_only=True)
     env: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     cwd: str | None = field(default=None, kw_only=True)
+    controls: int = field(default=5, kw_only=True)
+    log_regex: str | None = field(default=None, kw_only=True)
+    log_file: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("args", "command", "resume_args"):
@@ -55,8 +65,20 @@ class Job:
         for name in ("max_restarts", "relaunches"):
             if getattr(self, name) < 0:
                 raise UsageError(f"Job: {name} must not be negative, not {getattr(self, name)}")
+        if self.controls < 2:
+            raise UsageError(f"Job: controls must be at least 2, not {self.controls}")
         if self.timeout is not None and self.timeout <= 0:
             raise UsageError(f"Job: timeout must be a positive number of seconds, not {self.timeout}")
+        if self.log_regex is not None:
+            log_pattern(self.log_regex)
+        if self.log_file is not None:
+            if self.log_regex is None:
+                raise UsageError("Job: log_file needs log_regex, which says what the lines of the file tell")
+            path = PurePath(self.log_file)
+            if path.is_absolute() or ".." in path.parts or OUT in self.log_file or not path.parts:
+                raise UsageError(
+                    f"Job: log_file must be a path below {OUT}, such as 'train.log', not {self.log_file!r}"
+                )
 
     @classmethod
     def from_command(cls, command: Sequence[str], **options: Any) -> Job:
@@ -119,6 +141,9 @@ class Job:
             "timeout": self.timeout,
             "env": dict(self.env),
             "cwd": str(self.directory),
+            "controls": self.controls,
+            "log_regex": self.log_regex,
+            "log_file": self.log_file,
         }
 
     @classmethod
@@ -129,7 +154,22 @@ class Job:
     def digest(self) -> str:
         """Identifies what an uninterrupted run of the job would do, as far as the job itself says it."""
         told = self.to_json()
-        for name in ("resume_args", "relaunches", "timeout", "max_restarts"):
+        for name in ("resume_args", "relaunches", "timeout", "max_restarts", "controls"):
             told.pop(name)
         told["words"] = self.words()[0:1]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def log_pattern(regex: str) -> re.Pattern[str]:
+    """A regular expression that finds log lines, compiled.
+
+    Raises UsageError for one that cannot be, or that lacks one of the named groups `step` and `loss`.
+    """
+    try:
+        pattern = re.compile(regex)
+    except re.error as error:
+        raise UsageError(f"log_regex {regex!r} is no regular expression: {error}") from error
+    missing = [f"(?P<{name}>...)" for name in ("step", "loss") if name not in pattern.groupindex]
+    if missing:
+        raise UsageError(f"log_regex {regex!r} lacks the named group {' and '.join(missing)}")
+    return pattern

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from chaoskit.errors import UsageError
+
 if TYPE_CHECKING:
     import pytest
 
@@ -36,6 +38,17 @@ def words(text: str) -> list[str]:
         return shlex.split(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text!r} cannot be split into words: {error}") from error
+
+
+def log_regex(text: str) -> str:
+    """A regular expression for log lines, with the named groups that they are read by."""
+    from chaoskit.job import log_pattern
+
+    try:
+        log_pattern(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,11 @@ SHARED = (
     Option("relaunches", "how often a command that died is started again", "N", count),
     Option("timeout", "deadline of one run (default: from the uninterrupted run)", "SECONDS", seconds),
     Option("resume-args", "arguments to add on relaunches, as one word", "ARGS", words),
+    Option("controls", "uninterrupted runs of a job that is not deterministic (default: 5)", "N", count),
+    Option("log-regex", "finds log lines, by the groups (?P<step>...) and (?P<loss>...)", "REGEX", log_regex),
+    Option(
+        "log-file", "log below {out} that the job keeps over its relaunches (default: its output)", "FILE", str
+    ),
     Option("json", "write the results as JSON to a file ('-' with 'chaoskit run': standard output)", "FILE", str),
 )
 
@@ -91,7 +109,12 @@ def add_to_pytest(parser: pytest.Parser) -> None:
 
 
 def forward(args: argparse.Namespace) -> list[str]:
-    """What the command was told, in pytest's spelling; `--json` is the command's own affair."""
+    """What the command was told, in pytest's spelling; `--json` is the command's own affair.
+
+    Raises UsageError for options that do not go together.
+    """
+    if args.log_file is not None and args.log_regex is None:
+        raise UsageError("--log-file needs --log-regex, which says what the lines of the file tell")
     told = []
     for option in SHARED:
         value = getattr(args, option.attribute)
@@ -107,7 +130,7 @@ def forward(args: argparse.Namespace) -> list[str]:
 
 def overrides(config: pytest.Config) -> dict[str, Any]:
     """The fields of a `Job` that options were given for; they replace what the job itself says."""
-    names = ("relaunches", "timeout", "resume_args")
+    names = ("relaunches", "timeout", "resume_args", "controls", "log_regex", "log_file")
     return {name: value for name in names if (value := config.getoption(f"chaos_{name}")) is not None}
 
 

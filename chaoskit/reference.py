@@ -8,11 +8,14 @@ from functools import cached_property
 
 from chaoskit.errors import ReferenceFailed, UsageError
 from chaoskit.history import History, Incarnation
-from chaoskit.life import Life
+from chaoskit.life import Life, Tensors
 from chaoskit.steps import LOSS, Step, Steps, first_apart
 
 #: Streams that are seeded from the system where the job does not seed them.
 UNSEEDED = frozenset({"rng.python", "rng.numpy"})
+
+#: Of fewer controls nobody can say how they spread.
+FEWEST = 3
 
 ENDS = {
     "gave-up": "it failed by itself",
@@ -80,6 +83,11 @@ class Reference:
         """What `rank` did in step `number` (from 1); None for a rank or a step that the reference has not."""
         life = self._lives.get(rank)
         return life.steps[number - 1] if life is not None and 1 <= number <= len(life.steps) else None
+
+    def tensors(self, rank: int, number: int) -> Tensors:
+        """The fingerprints of single tensors in step `number` of `rank`; empty where they were not taken."""
+        life = self._lives.get(rank)
+        return life.tensors.get(number, {}) if life is not None else {}
 
     @cached_property
     def _calls(self) -> dict[int, dict[int, int]]:
@@ -173,6 +181,11 @@ class Reference:
         return self.parting is None
 
     @property
+    def statistical(self) -> bool:
+        """Whether the controls differ, and are enough of them to tell how far."""
+        return not self.deterministic and len(self.controls) >= FEWEST
+
+    @property
     def idle(self) -> frozenset[str]:
         """Random streams that nobody seeds and that move nothing: all that the controls differ in, if it is only such.
 
@@ -201,6 +214,11 @@ class Reference:
         """The steps of every rank of the first control, as `alignment.Index` wants them."""
         for rank, life in self._lives.items():
             yield rank, life.steps
+
+    def all_traces(self) -> Iterator[Iterator[tuple[int, Steps]]]:
+        """The same of every control."""
+        for control in self.controls:
+            yield ((rank, life.steps) for rank, life in control.incarnations[0].ranks.items())
 
 
 def apart_at(one: Steps, other: Steps) -> Iterator[tuple[str, int | None]]:

@@ -78,33 +78,36 @@ def load(store: Store, name: str) -> Reference | None:
         return None
     if kept.get("format") != FORMAT or any(_changed(f) for f in kept.get("files", ())):
         return None
-    return _read(directory, name, seconds=float(kept["seconds"]))
+    return _read(directory, name, seconds=float(kept["seconds"]), count=int(kept.get("controls", CONTROLS)))
 
 
 def _changed(file: Mapping[str, Any]) -> bool:
     return identify(file["path"], whole="hash" in file) != file
 
 
-def _read(directory: Path, name: str, *, seconds: float = 0.0) -> Reference | None:
+def _read(directory: Path, name: str, *, seconds: float = 0.0, count: int = CONTROLS) -> Reference | None:
     """The reference whose controls lie in a directory, or None where they are not (or no longer) whole."""
-    controls = [History.read(directory / f"control-{number}") for number in range(CONTROLS)]
+    controls = [History.read(directory / f"control-{number}") for number in range(count)]
     try:
         return Reference.of(controls, path=str(directory), digest=name, seconds=seconds)
     except ReferenceFailed:
         return None
 
 
-def keep(store: Store, name: str, *, seconds: float) -> Reference:
+def keep(store: Store, name: str, *, seconds: float, controls: int = CONTROLS) -> Reference:
     """Read the controls that have just been run, and keep them as the reference `name`.
 
     Raises ReferenceFailed where they are none: the job crashed, hung, or never stepped an optimizer.
     """
     directory = store.references / name
-    runs = [directory / f"control-{number}" for number in range(CONTROLS)]
+    runs = [directory / f"control-{number}" for number in range(controls)]
     reference = Reference.of(
         [History.read(run) for run in runs], path=str(directory), digest=name, seconds=seconds
     )
-    content = {"format": FORMAT, "digest": name, "seconds": seconds, "made": time.time(), "files": _files(runs)}
+    content = {
+        "format": FORMAT, "digest": name, "seconds": seconds, "controls": controls, "made": time.time(),
+        "files": _files(runs),
+    }  # fmt: skip
     draft = directory / f".reference.json.{os.getpid()}"
     with store.writing():
         draft.write_text(json.dumps(content, indent=1) + "\n")
@@ -117,7 +120,7 @@ def keep(store: Store, name: str, *, seconds: float) -> Reference:
 def attach(reference: Reference, run_dir: Path) -> None:
     """Put the record of the controls beside the run that is judged by them: the run can then be judged again when the
     reference has long been replaced, on any machine."""
-    for number in range(CONTROLS):
+    for number in range(len(reference.controls)):
         target = run_dir / "reference" / f"control-{number}" / "events"
         target.mkdir(parents=True)
         for path in sorted(Path(reference.path, f"control-{number}", "events").glob("*.jsonl")):
@@ -129,7 +132,8 @@ def attach(reference: Reference, run_dir: Path) -> None:
 
 def attached(run_dir: Path, name: str) -> Reference | None:
     """The reference that was put beside a run, or None where there is none that can be read."""
-    return _read(run_dir / "reference", name)
+    count = len(list((run_dir / "reference").glob("control-*")))
+    return _read(run_dir / "reference", name, count=max(count, CONTROLS))
 
 
 def must_have_finished(run_dir: Path, status: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from chaoskit import checks as registry
 from chaoskit import faults as catalogue
-from chaoskit import references
+from chaoskit import references, witness
 from chaoskit.checks import Check, judge
 from chaoskit.checks.check import Case
 from chaoskit.controller import Controller
@@ -99,7 +99,7 @@ class Runner:
     """Runs jobs in one environment and stores what comes of it; what a test gets as `chaos`.
 
     `runs` are those made so far. Options set here go over those of the job: `relaunches`, `timeout` (seconds),
-    `resume_args`.
+    `resume_args`, `controls`, `log_regex`, `log_file`.
     """
 
     def __init__(
@@ -130,7 +130,8 @@ class Runner:
         waiting = "waiting for the reference, which another process is making"
         with references.lock(self.store, name, waiting=lambda: self.progress.phase(waiting)):
             kept = references.load(self.store, name)
-            return kept if kept is not None else self._make_reference(job, name)
+            enough = kept is not None and (kept.deterministic or len(kept.controls) >= job.controls)
+            return kept if kept is not None and enough else self._make_reference(job, name)
 
     def run(self, job: Job, *faults: Fault) -> Run:
         """Carry the job through the faults, one after the other, to its end, its last relaunch, or its deadline.
@@ -186,14 +187,23 @@ class Runner:
     def _make_reference(self, job: Job, name: str) -> Reference:
         begun = time.monotonic()
         for number in range(references.CONTROLS):
-            self.progress.phase(f"reference {number + 1} of {references.CONTROLS}")
-            run_dir = self.store.new_control(name, number, job=job.to_json(), environment=self.environment)
-            alone = replace(job, relaunches=0)
-            deadline = job.timeout or CONTROL_DEADLINE
-            status = self._execute(run_dir, alone, deadline=deadline)
-            references.must_have_finished(run_dir, status)
+            self._make_control(job, name, number, of=references.CONTROLS)
         seconds = (time.monotonic() - begun) / references.CONTROLS
-        return references.keep(self.store, name, seconds=seconds)
+        reference = references.keep(self.store, name, seconds=seconds, controls=references.CONTROLS)
+        if reference.deterministic or job.controls == references.CONTROLS:
+            return reference
+        # They differ: a few more tell how far such runs lie apart.
+        for number in range(references.CONTROLS, job.controls):
+            self._make_control(job, name, number, of=job.controls)
+        return references.keep(self.store, name, seconds=seconds, controls=job.controls)
+
+    def _make_control(self, job: Job, name: str, number: int, *, of: int) -> None:
+        """One uninterrupted run; raises ReferenceFailed unless it comes to its end."""
+        self.progress.phase(f"reference {number + 1} of {of}")
+        run_dir = self.store.new_control(name, number, job=job.to_json(), environment=self.environment)
+        alone = replace(job, relaunches=0)
+        status = self._execute(run_dir, alone, deadline=job.timeout or CONTROL_DEADLINE)
+        references.must_have_finished(run_dir, status)
 
     def _execute(
         self,
@@ -230,6 +240,7 @@ class Runner:
                         progress=self.progress,
                     )
                     status = controller.run()
+                    witness.testify(run_dir, job, writer)
                 finally:
                     writer.close()
             # A rank whose last events did not fit cannot say so: better no verdict than a wrong one.

@@ -113,7 +113,9 @@ class Timeline:
         if not departures:
             return None
         step, rank = min((step, rank) for step, rank, _ in departures)
-        values = {name: v for at, own, found in departures if (at, own) == (step, rank) for name, v in found.items()}
+        values = {
+            name: v for at, own, found in departures if (at, own) == (step, rank) for name, v in found.items()
+        }
         return Parting(
             step,
             rank,
@@ -306,7 +308,5 @@ def _without(whole: tuple[int, int], others: Iterable[tuple[int, int]]) -> list[
     """The parts of a half-open range that none of the others covers, ascending."""
     parts = [whole]
     for first, end in others:
-        parts = [
-            part for a, b in parts for part in ((a, min(b, first)), (max(a, end), b)) if part[0] < part[1]
-        ]
+        parts = [part for a, b in parts for part in ((a, min(b, first)), (max(a, end), b)) if part[0] < part[1]]
     return parts

@@ -6,6 +6,9 @@ CLAIMS = (
     checks.completed(),
     checks.resumed_from_last_valid(),
     checks.state_restored(),
+    checks.same_data(),
+    checks.checkpoints_faithful(),
     checks.matches_reference(),
+    checks.stays_finite(),
     checks.no_orphans(),
 )

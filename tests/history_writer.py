@@ -10,7 +10,7 @@ A position's state is text such as 'optimizer@40', so that a failing test says w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from chaoskit.checks import Case
@@ -36,14 +36,30 @@ def loss(rank: int, step: int) -> str:
     return (1.0 / (step + rank + 1)).hex()
 
 
+def printed(step: int) -> str:
+    """The loss of a step of rank 0 as a log prints it."""
+    return f"{float.fromhex(loss(0, step)):.4f}"
+
+
 class Writer:
     """One run. Every method adds to the record and returns the writer; `t` is the clock, in seconds."""
 
     def __init__(
-        self, *, steps: int = 60, ranks: int = 2, every: int = 20, names: Iterable[str] = NAMES, tell: Any = truth
+        self,
+        *,
+        steps: int = 60,
+        ranks: int = 2,
+        every: int = 20,
+        names: Iterable[str] = NAMES,
+        tell: Any = truth,
+        samples: Callable[[int, int], Sequence[str]] | None = None,
+        content: Callable[[int, int], Mapping[str, str]] | None = None,
+        epochs: Iterable[int] = (),
+        tell_loss: Callable[[int, int], str] = loss,
     ) -> None:
         self.steps, self.ranks, self.every = steps, ranks, every
-        self.names, self.truth = tuple(names), tell
+        self.names, self.truth, self.tell_loss = tuple(names), tell, tell_loss
+        self.samples, self.content, self.epochs = samples, content, tuple(epochs)
         self.events: list[Event] = []
         self.t = 0.0
         self.launches = -1
@@ -112,8 +128,10 @@ class Writer:
                 if n - 1 in epochs:
                     self.say("epoch", self._source(rank), n=n - 1)
                 state = {}
+                at = {"batch": step - 1}
                 for name in self.names:
                     where = (off or {}).get((rank, name), (off or {}).get(name, base))
+                    at[name] = where + n - 1 if isinstance(where, int) else -1
                     value: str | None
                     if isinstance(where, int):
                         value = self.truth(name, rank, where + n - 1)
@@ -124,9 +142,10 @@ class Writer:
                     value = (patch or {}).get((rank, step, name), value)
                     if value is not None:
                         state[name] = value
-                own = (float(step) * 7).hex() if wrong and drift else loss(rank, step)
+                own = (float(step) * 7).hex() if wrong and drift else self.tell_loss(rank, step)
                 own = (losses or {}).get((rank, step), own)
-                self.say("step", self._source(rank), n=n, losses=[own], state=state)
+                more = {} if self.samples is None else {"samples": list(self.samples(rank, at["batch"]))}
+                self.say("step", self._source(rank), n=n, losses=[own], state=state, **more)
             self.t += 1.0
             if saves and step % self.every == 0:
                 self.save(n, unfinished=torn and step == until)
@@ -147,6 +166,7 @@ class Writer:
         ok: bool = True,
         path: str | None = None,
         full: bool = True,
+        nonfinite: Sequence[str] = (),
     ) -> Writer:
         """Every rank saves after its local step `n` (default: its last)."""
         n = self.done if n is None else n
@@ -156,18 +176,25 @@ class Writer:
             self.ids += 1
             ids[rank] = self.ids
             call = {"id": self.ids, "n": n, "path": f"{place}/{rank}", "api": "torch.save", "full": full}
+            if self.content is not None:
+                call["content"] = dict(self.content(rank, self.base + n))
+            if nonfinite:
+                call["nonfinite"] = list(nonfinite)
             self.say("save.begin", self._source(rank), **call)
         if not unfinished:
             for rank in self.alive:
                 self.say("save.end", self._source(rank), id=ids[rank], n=n, ok=ok)
         return self
 
-    def load(self, path: str, *, error: str = "") -> Writer:
-        """Every rank reads `path`, in vain if there is an error."""
+    def load(
+        self, path: str, *, error: str = "", content: Callable[[int], Mapping[str, str]] | None = None
+    ) -> Writer:
+        """Every rank of the life just told reads `path` at its start, in vain if there is an error."""
         for rank in self.alive:
             self.ids += 1
             self.say("load.begin", self._source(rank), id=self.ids, n=0, path=f"{path}/{rank}", api="torch.load")
-            self.say("load.end", self._source(rank), id=self.ids, n=0, ok=not error, error=error)
+            more = {} if content is None else {"content": dict(content(rank))}
+            self.say("load.end", self._source(rank), id=self.ids, n=0, ok=not error, error=error, **more)
         return self
 
     def ended(self) -> Writer:
@@ -176,17 +203,39 @@ class Writer:
             self.say("process.end", self._source(rank), clean=True)
         return self
 
-    def fault(self, text: str = "kill rank 1", *, seen: bool = True, heal: float | None = None) -> Writer:
+    def tensors(self, n: int, component: str, tell: Callable[[int], Mapping[str, str]]) -> Writer:
+        """The fingerprints of single tensors in step `n` of the life just told."""
+        for rank in self.alive:
+            self.say("tensors", self._source(rank), n=n, tensors={component: dict(tell(rank))})
+        return self
+
+    def fault(
+        self,
+        text: str = "kill rank 1",
+        *,
+        seen: bool = True,
+        heal: float | None = None,
+        evidence: Mapping[str, Any] | None = None,
+    ) -> Writer:
         """A fault strikes now; `heal` seconds later it is healed."""
         self.say("fault.planned", fault=self.faults, what={"text": text})
         self.say("fault.requested", fault=self.faults)
-        self.say("fault.applied", fault=self.faults)
+        self.say("fault.applied", fault=self.faults, evidence=dict(evidence or {}))
         if seen:
             self.say("fault.observed", fault=self.faults)
         if heal is not None:
             self.t += heal
             self.say("fault.healed", fault=self.faults)
         self.faults += 1
+        return self
+
+    def log(self, lines: Iterable[int | tuple[int, str]], *, by: str = "rank 0", document: bool = False) -> Writer:
+        """The job's log of this launch and restart, or the one document that it keeps: a step a line, with the loss of
+        rank 0 to four places or another text."""
+        where = {"launch": None if document else self.launches, "restart": None if document else self.restart}
+        for number, told in enumerate(lines, start=1):
+            step, text = told if isinstance(told, tuple) else (told, printed(told))
+            self.say("log", **where, by=by, line=number, step=step, loss=text)
         return self
 
     def exit(self, code: int, *, cause: str = "itself", survivors: Iterable[Mapping[str, Any]] = ()) -> Writer:
@@ -208,8 +257,11 @@ class Writer:
 
     def control(self) -> Writer:
         """A whole uninterrupted run, with the savings of this writer."""
-        other = Writer(steps=self.steps, ranks=self.ranks, every=self.every, names=self.names, tell=self.truth)
-        return other.launch().live(ends=True).exit(0).end()
+        other = Writer(
+            steps=self.steps, ranks=self.ranks, every=self.every, names=self.names, tell=self.truth,
+            samples=self.samples, content=self.content, tell_loss=self.tell_loss,
+        )  # fmt: skip
+        return other.launch().live(ends=True, epochs=self.epochs).exit(0).end()
 
     def case(self, reference: Reference | None = None) -> Case:
         """The run beside two equal controls, or another reference."""

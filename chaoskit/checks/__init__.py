@@ -6,43 +6,55 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from chaoskit.checks.check import Case, Check
+from chaoskit.checks.checkpoints_faithful import checkpoints_faithful
 from chaoskit.checks.completed import completed
 from chaoskit.checks.controls_agree import controls_agree
 from chaoskit.checks.faults_took_effect import faults_took_effect
 from chaoskit.checks.judge import judge
+from chaoskit.checks.log_right import log_right
 from chaoskit.checks.matches_reference import matches_reference
 from chaoskit.checks.no_orphans import no_orphans
 from chaoskit.checks.recovered_within import recovered_within
 from chaoskit.checks.resumed_from_last_valid import resumed_from_last_valid
+from chaoskit.checks.same_data import same_data
 from chaoskit.checks.state_restored import state_restored
+from chaoskit.checks.stays_finite import stays_finite
 from chaoskit.errors import UsageError
 
 __all__ = [
     "REGISTRY",
     "Case",
     "Check",
+    "checkpoints_faithful",
     "completed",
     "controls_agree",
     "faults_took_effect",
     "from_json",
     "judge",
+    "log_right",
     "matches_reference",
     "no_orphans",
     "recovered_within",
     "resumed_from_last_valid",
+    "same_data",
     "state_restored",
+    "stays_finite",
 ]
 
 #: By the name that `Check.to_json` gives: the function that makes the check from the other fields.
 REGISTRY: dict[str, Callable[..., Check]] = {
+    "checkpoints_faithful": checkpoints_faithful,
     "completed": completed,
     "controls_agree": controls_agree,
     "faults_took_effect": faults_took_effect,
+    "log_right": log_right,
     "matches_reference": matches_reference,
     "no_orphans": no_orphans,
     "recovered_within": recovered_within,
     "resumed_from_last_valid": resumed_from_last_valid,
+    "same_data": same_data,
     "state_restored": state_restored,
+    "stays_finite": stays_finite,
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from chaoskit.checkpoints import Resume, resumes
 from chaoskit.history import History, lives
+from chaoskit.ledger import Ledger, ledger
 from chaoskit.recovery import Recovery, recoveries
 from chaoskit.reference import Reference
 from chaoskit.timeline import Timeline
@@ -36,6 +37,11 @@ class Case:
     def recoveries(self) -> tuple[Recovery, ...]:
         """The measures of every observed fault."""
         return recoveries(self.history, self.timeline)
+
+    @cached_property
+    def ledger(self) -> Ledger | None:
+        """What was consumed beside what was due; None without a reference that shows it."""
+        return ledger(self.timeline, self.reference) if self.reference is not None else None
 
     def table(self) -> list[dict[str, Any]]:
         """The alignment as evidence: one row for each incarnation and rank that stepped."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from chaoskit.checkpoints import checkpoints, resume_after
 from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.checks.stacks import explain, waits_in
 from chaoskit.history import lives
 from chaoskit.life import Load
 from chaoskit.timeline import Execution
@@ -71,16 +71,19 @@ class Completed:
         return failed(self.name, sentence, "exited-early", **evidence)
 
     def _hang(self, case: Case) -> Verdict:
-        stacks = {str(rank): text for rank, text in case.history.stacks.items()}
-        places = [f"rank {rank} in {innermost(text)}" for rank, text in case.history.stacks.items()]
-        where = f": {'; '.join(places)}" if places else ""
+        stacks = case.history.stacks
+        # A rank that is gone left no stack, and that is part of the explanation.
+        told = {rank: stacks.get(rank, "") for rank in sorted({*range(case.history.world_size), *stacks})}
+        where = f": {explain(told)}" if told else ""
+        waits = {str(rank): own for rank, text in told.items() if (own := waits_in(text)) is not None}
         codes, why = _torn(case, "hung")
         return failed(
             self.name,
             f"the job made no end before its deadline{why}{where}",
             *codes,
             "hang",
-            stacks=stacks,
+            stacks={str(rank): text for rank, text in stacks.items()},
+            waits={rank: {"collective": own.collective, "where": own.where} for rank, own in waits.items()},
             reached=case.timeline.highest(),
         )
 
@@ -103,7 +106,9 @@ def missing_steps(case: Case) -> list[tuple[int, int]]:
     """The steps that were never seen to be taken, as (rank, true step)."""
     assert case.reference is not None
     last = case.reference.steps
-    return [(rank, step) for rank in range(case.reference.world_size) for step in case.timeline.missing(rank, last)]
+    return [
+        (rank, step) for rank in range(case.reference.world_size) for step in case.timeline.missing(rank, last)
+    ]
 
 
 def blind_spots(case: Case) -> list[str]:
@@ -167,17 +172,6 @@ def _torn(case: Case, verb: str) -> tuple[tuple[str, ...], str]:
         clause += f"; that save was overwriting the last valid checkpoint, of step {resume.last_valid}"
         return ("torn-checkpoint", "checkpoint-lost"), clause
     return ("torn-checkpoint",), clause
-
-
-def innermost(stack: str) -> str:
-    """Where a stack ends, 'train.py:41 in step', in the forms of faulthandler and of traceback."""
-    # faulthandler prints the main thread last, and in each thread the innermost frame first.
-    *_, section = re.split(r"(?m)^(?=(?:Current )?[Tt]hread )", stack)
-    frames = re.findall(r'File "([^"]+)", line (\d+),? in (\S+)', section)
-    if not frames:
-        return stack.strip().splitlines()[-1].strip() if stack.strip() else "an unknown place"
-    path, line, function = frames[0] if "most recent call first" in section else frames[-1]
-    return f"{path.rpartition('/')[2]}:{line} in {function}"
 
 
 def completed() -> Check:

@@ -7,25 +7,25 @@ At later steps one departure causes the next, so only those are named that nothi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from chaoskit.alignment import show_positions
 from chaoskit.checkpoints import Resume
 from chaoskit.checks.check import Case
 from chaoskit.checks.comparison import Comparison, compare
-from chaoskit.life import COMPONENTS
+from chaoskit.checks.finding import WORDS, Finding
+from chaoskit.life import COMPONENTS, Life
 from chaoskit.timeline import Start
 
 CODES = {
     "model": "model-not-restored",
     "buffers": "buffers-not-restored",
     "optimizer": "optimizer-not-restored",
+    "options": "options-not-restored",
     "lr": "lr-schedule-off",
     "scaler": "scaler-not-restored",
     "ema": "ema-not-restored",
     "rng": "rng-not-restored",
 }
-WORDS = {"lr": "LR", "rng": "RNG", "ema": "EMA", "batch": "data"}
 
 #: What depends on how the forward pass went: without determinism, a difference of these proves nothing.
 COMPUTED = ("buffers", "rng", "batch")
@@ -36,6 +36,7 @@ CAUSES = {
     "model": ("optimizer", "lr", "scaler", "buffers", "rng", "batch"),
     "buffers": ("model", "rng", "batch"),
     "optimizer": ("model", "lr", "scaler", "buffers", "rng", "batch"),
+    "options": (),
     "lr": (),
     "scaler": (),
     "ema": ("model",),
@@ -45,56 +46,26 @@ CAUSES = {
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One component of one rank that is off: at true step `step` it should be at position `expected`, and is at
-    `found` (nowhere in the reference, if empty; None where that was not looked up)."""
-
-    code: str
-    component: str
-    rank: int
-    incarnation: int
-    step: int
-    expected: int
-    found: tuple[int, ...] | None = None
-
-    def __str__(self) -> str:
-        family, _, stream = self.component.partition(".")
-        if family == "lr":
-            verdict = "LR off"
-        elif family == "batch":
-            verdict = self.code.replace("-", " ")
-        else:
-            verdict = f"{WORDS.get(family, family)} not restored"
-        what = f"{stream} stream" if stream else WORDS.get(family, family)
-        if self.found is None:
-            return f"{verdict} ({what} parts at step {self.step})"
-        place = f"that of step {show_positions(self.found)}" if self.found else "none that the reference has"
-        return f"{verdict} ({what} is {place})"
-
-    def to_json(self) -> dict[str, object]:
-        """For the evidence."""
-        return {**self.__dict__, "found": list(self.found) if self.found is not None else None}
-
-
-@dataclass(frozen=True)
 class Diagnosis:
     """`findings` in the order of incarnations and components. `scratch` are resumes that began again at the first
     step though a checkpoint was due. `unseen` says, for a person, what the record lacks to judge the state at a
-    resume, `undecided` what cannot be judged because the job is not deterministic."""
+    resume, `undecided` what cannot be judged because the job is not deterministic; `loose` are the components of that
+    kind that hang on how a forward pass went, and that no run need have in common with another."""
 
     findings: tuple[Finding, ...] = ()
     scratch: tuple[Resume, ...] = ()
     unseen: tuple[str, ...] = ()
     undecided: tuple[str, ...] = ()
+    loose: tuple[str, ...] = ()
     comparison: Comparison = field(default_factory=Comparison)
 
     @property
     def codes(self) -> tuple[str, ...]:
         """Each code once, a restart from scratch first, then in the order of the table's columns."""
         order = {name: place for place, name in enumerate(COMPONENTS)}
-        ranked = sorted(self.findings, key=lambda one: order[one.component.partition(".")[0]])
+        ranked = sorted(self.findings, key=lambda one: order[one.family])
         scratch = ["restarted-from-scratch"] if self.scratch else []
-        return tuple(dict.fromkeys([*scratch, *(one.code for one in ranked)]))
+        return tuple(dict.fromkeys([*scratch, *(code for one in ranked for code in (one.code, *one.more))]))
 
 
 def diagnose(case: Case) -> Diagnosis:
@@ -105,20 +76,24 @@ def diagnose(case: Case) -> Diagnosis:
     scratch: list[Resume] = []
     unseen: list[str] = []
     undecided: list[str] = []
+    loose: list[str] = []
     resumed = {resume.incarnation: resume for resume in case.resumes}
     for index, start in case.timeline.starts.items():
         resume = resumed.get(index)
         if resume is not None and 0 not in resume.acceptable and start.base == 0:
             scratch.append(resume)
         if resume is not None:
-            own = _at_resume(case, resume, start, unseen, undecided)
+            own = _at_resume(case, resume, start, unseen, undecided, loose)
             findings += own
         findings += _later(case, index, comparison, findings)
-    return Diagnosis(tuple(findings), tuple(scratch), tuple(unseen), tuple(undecided), comparison)
+    findings = [_by_ledger(case, one) if one.component == "batch" else one for one in findings]
+    return Diagnosis(
+        tuple(findings), tuple(scratch), tuple(unseen), tuple(undecided), tuple(dict.fromkeys(loose)), comparison
+    )
 
 
 def _at_resume(
-    case: Case, resume: Resume, start: Start, unseen: list[str], undecided: list[str]
+    case: Case, resume: Resume, start: Start, unseen: list[str], undecided: list[str], loose: list[str]
 ) -> Iterable[Finding]:
     expected = case.expected(resume)
     lives = case.history.incarnations[resume.incarnation].ranks
@@ -139,12 +114,35 @@ def _at_resume(
         for name in own.off(position):
             family = name.partition(".")[0]
             if family in COMPUTED and name not in case.timeline.comparable:
-                undecided.append(f"{name} of rank {rank} at step {position}")
+                loose.append(name)
                 continue
             places = tuple(sorted(own.positions[name] or ()))
             code = CODES.get(family) or _data_code(places, position)
-            found.append(Finding(code, name, rank, resume.incarnation, position + 1, position, places))
+            finding = Finding(code, name, rank, resume.incarnation, position + 1, position, places)
+            found.append(finding if places else _look_closer(case, finding, lives[rank]))
     return found
+
+
+def _look_closer(case: Case, finding: Finding, life: Life) -> Finding:
+    """What is nowhere in the reference of its own rank: another rank's, or the same but for some tensors?"""
+    assert case.reference is not None
+    value = life.steps.columns[finding.component][0]
+    for rank, steps in case.reference.traces():
+        if rank != finding.rank and value is not None and value in (steps.column(finding.component) or ()):
+            column = steps.columns[finding.component]
+            places = tuple(place for place, one in enumerate(column) if one == value)
+            return replace(finding, found=places, whose=rank)
+    own = life.tensors.get(life.steps.numbers[0], {}).get(finding.component, {})
+    wanted = case.reference.tensors(finding.rank, finding.step).get(finding.component, {})
+    both = [name for name in wanted if name in own]
+    return replace(finding, tensors=tuple(name for name in both if own[name] != wanted[name]), of=len(both))
+
+
+def _by_ledger(case: Case, finding: Finding) -> Finding:
+    """What became of the data is told by all of it, and not by the first batch that is off. Where a later life made
+    it good, the ledger is clean, and the batch speaks for itself."""
+    codes = case.ledger.codes if case.ledger is not None else ()
+    return replace(finding, code=codes[0], more=codes[1:]) if codes else finding
 
 
 def _data_code(places: Sequence[int], position: int) -> str:
@@ -236,7 +234,7 @@ def _restored(case: Case, incarnation: int, ranks: Sequence[int], findings: Sequ
     expected = case.expected(resume)
     own = case.timeline.starts[incarnation].ranks[ranks[0]]
     here = [one for one in findings if one.incarnation == incarnation and one.rank in ranks]
-    off = {one.component.partition(".")[0] for one in here}
+    off = {one.family for one in here}
     good = [name for name in COMPONENTS if expected in (own.columns.get(name) or ()) and name not in off]
     words = ", ".join(WORDS.get(name, name) for name in good)
     return f"; {words} restored from step {expected}" if good else ""

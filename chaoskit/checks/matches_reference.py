@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from chaoskit.checks.check import Case, Check, unmeasured
 from chaoskit.checks.comparison import Comparison, Difference, finite
 from chaoskit.checks.completed import blind_spots, completed, missing_steps
 from chaoskit.checks.diagnosis import Diagnosis, diagnose, tell
+from chaoskit.checks.equivalence import tested
 from chaoskit.errors import UsageError
 from chaoskit.timeline import Execution
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
@@ -21,6 +22,8 @@ class MatchesReference:
     """See `matches_reference`."""
 
     rtol: float | None = None
+    alpha: float = 0.01
+    shift: float = 0.25
     name = "matches_reference"
 
     def __call__(self, case: Case) -> Verdict:
@@ -31,13 +34,18 @@ class MatchesReference:
         assert case.reference is not None
         parting = case.reference.parting or case.timeline.departure
         why = parting.sentence if parting is not None else ""
-        if self.rtol is None:
-            sentence = f"{why}; so equality to the bit cannot be judged (rtol=... would compare the losses)"
-            return inconclusive(self.name, sentence, "not-deterministic")
-        return self._within(case, self.rtol, why)
+        if self.rtol is not None:
+            return self._within(case, self.rtol, why)
+        if case.reference.statistical:
+            return self._statistical(case, why)
+        sentence = (
+            f"{why}; so equality to the bit cannot be judged (three controls or more, --controls, would show whether "
+            "the losses lie within their spread)"
+        )
+        return inconclusive(self.name, sentence, "not-deterministic")
 
     def to_json(self) -> Mapping[str, Any]:
-        return {"name": self.name, "rtol": self.rtol}
+        return {"name": self.name, "rtol": self.rtol, "alpha": self.alpha, "shift": self.shift}
 
     def _bitwise(self, case: Case) -> Verdict:
         told = diagnose(case)
@@ -93,6 +101,35 @@ class MatchesReference:
             return failed(self.name, f"{sentence}: {end.sentence}", *end.codes, **evidence)
         why = "; ".join(blind_spots(case)[:1]) or end.sentence
         return inconclusive(self.name, f"{sentence}: {why}", "probe-blind", **evidence)
+
+    def _statistical(self, case: Case, why: str) -> Verdict:
+        """What is deterministic to the bit; the losses after each resume within the spread of the controls."""
+        told = diagnose(case)
+        if told.comparison.differences or told.findings:
+            return self._mismatch(case, told, {"compared": told.comparison.compared})
+        bad = [one for one in _executions(case) if not finite(" ".join(one.record.losses))]
+        if bad:
+            sentence = f"rank {bad[0].rank} trained on a loss that is not a number at step {bad[0].step}"
+            return failed(self.name, sentence, "nonfinite-accepted")
+        lives = list(tested(case, alpha=self.alpha))
+        evidence = {"lives": [asdict(one) for one in lives], "components": sorted(told.comparison.names)}
+        outside = [one for one in lives if not one.result.within]
+        if outside:
+            return failed(self.name, f"{outside[0]}; {why}", "loss-diverged", table=case.table(), **evidence)
+        if (gap := self._incomplete(case, evidence)) is not None:
+            return gap
+        if not lives:
+            return inconclusive(self.name, f"no loss was seen that could be compared; {why}", "probe-blind")
+        weak = [one for one in lives if one.result.sharpest.power_shift > self.shift]
+        if weak:
+            sentence = (
+                f"{weak[0]}: more than shift={self.shift:g}, so a pass would prove next to nothing; more controls "
+                f"(--controls) would prove more; {why}"
+            )
+            return inconclusive(self.name, sentence, "not-deterministic", **evidence)
+        exact = ", ".join(sorted(told.comparison.names - {"loss"}))
+        sentence = f"{'; '.join(map(str, lives))}; to the bit: {exact or 'nothing'}; {why}"
+        return passed(self.name, sentence, **evidence)
 
     def _within(self, case: Case, rtol: float, why: str) -> Verdict:
         """Losses alone, each within `rtol` of the nearest control."""
@@ -185,13 +222,20 @@ def _ranks_apart(case: Case, comparison: Comparison) -> list[Execution]:
     return apart
 
 
-def matches_reference(*, rtol: float | None = None) -> Check:
+def matches_reference(*, rtol: float | None = None, alpha: float = 0.01, shift: float = 0.25) -> Check:
     """Every loss and component of every executed step, kept or rolled back, is the reference's to the bit.
 
-    Where the controls themselves differ that cannot be judged; with `rtol` the losses are then compared with the
-    nearest control, within that relative difference. It never loosens the comparison of a job whose controls
-    agree. Raises UsageError for an rtol that is not a number from 0, below 1.
+    Where the controls themselves differ: what they agree in is compared to the bit; the losses after each resume must
+    lie within the spread of the controls (three or more; see `chaoskit.spread`), with a probability of a false alarm of
+    `alpha` in all. If that test could not even have caught a loss that is off by `shift` (0.25: a quarter), the verdict
+    is inconclusive. With `rtol` each loss is instead compared with the nearest control, within that relative
+    difference. None of this loosens the comparison of a job whose controls agree.
+
+    Raises UsageError for an rtol that is not a number from 0, below 1, an alpha or a shift that is not between 0 and 1.
     """
     if rtol is not None and (isinstance(rtol, bool) or not isinstance(rtol, (int, float)) or not 0 <= rtol < 1):
         raise UsageError(f"matches_reference: rtol must be a number from 0, below 1, not {rtol!r}")
-    return MatchesReference(rtol)
+    for name, value in (("alpha", alpha), ("shift", shift)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+            raise UsageError(f"matches_reference: {name} must be a number between 0 and 1, not {value!r}")
+    return MatchesReference(rtol, alpha, shift)

@@ -84,6 +84,11 @@ class ResumedFromLastValid:
                 )
                 return inconclusive(self.name, sentence, "probe-blind", **facts)
             return verdict
+        if base in resume.damaged:
+            sentence = (
+                f"resumed from {base}, a checkpoint that a fault had altered; the last valid one was {valid}"
+            )
+            return failed(self.name, sentence, "corrupt-accepted", **facts)
         if base > valid:
             sentence = f"resumed from {base}, where no save was seen, so the last valid checkpoint is not known"
             return inconclusive(self.name, sentence, "probe-blind", **facts)
@@ -130,6 +135,11 @@ class ResumedFromLastValid:
         if start.base in resume.torn and all(not (own.positions["model"]) for own in start.ranks.values()):
             sentence += f"; the fault had left the save of step {start.base} unfinished, and the job took it"
             codes.insert(0, "corrupt-accepted")
+        elif resume.damaged & {start.base, expected}:
+            sentence += (
+                f"; a fault had altered the checkpoint of step {start.base or expected}, and the job took it"
+            )
+            codes.insert(0, "corrupt-accepted")
         return failed(self.name, sentence, *codes, **facts)
 
     def _older(self, case: Case, resume: Resume, base: int, facts: Mapping[str, Any]) -> Verdict:
@@ -141,6 +151,11 @@ class ResumedFromLastValid:
         if resume.destroyed:
             codes.insert(0, "checkpoint-lost")
             sentence = f"{what}: an unfinished save overwrote the valid checkpoint of step {valid}; {lost}"
+        elif resume.removed:
+            codes.insert(0, "checkpoint-lost")
+            sentence = (
+                f"{what}: the checkpoint of step {valid} had been completed and no file of it was left; {lost}"
+            )
         elif base and (other := _other_kind(resume, base)) is not None:
             sentence = (
                 f"resumed from {base}; the newer save of step {other.position} went to another kind of file "

@@ -40,15 +40,22 @@ class StateRestored:
             return failed(self.name, tell(case, findings, told.scratch), *codes, **evidence)
         if told.unseen:
             return inconclusive(self.name, "; ".join(dict.fromkeys(told.unseen)), "probe-blind", **evidence)
-        if told.undecided:
-            parting = case.reference.parting if case.reference is not None else None
-            why = parting.sentence if parting is not None else getattr(case.timeline.departure, "sentence", "")
-            sentence = f"cannot be judged: {told.undecided[0]} and {len(told.undecided) - 1} more; {why}"
+        assert case.reference is not None
+        # What every run draws anew cannot be restored; the losses, against enough controls, must then show the rest.
+        undecided = [*told.undecided, *(() if case.reference.statistical else told.loose)]
+        if undecided:
+            parting = case.reference.parting or case.timeline.departure
+            why = parting.sentence if parting is not None else ""
+            more = f" and {len(undecided) - 1} more" if len(undecided) > 1 else ""
+            sentence = f"cannot be judged: {undecided[0]}{more}; {why}"
             return inconclusive(self.name, sentence, "not-deterministic", **evidence)
         starts = [case.timeline.starts[index] for index in resumed]
         if not all(own.positions.get("model") for start in starts for own in start.ranks.values()):
             return inconclusive(self.name, "the model was not seen after the resume", "probe-blind", **evidence)
         where = ", ".join(f"{position}" for position in dict.fromkeys(due.values()))
+        if told.loose:
+            sentence = f"all but {', '.join(told.loose)}, which every run has of its own, is that of step {where}"
+            return passed(self.name, sentence, **evidence)
         return passed(self.name, f"every component on every rank is that of step {where}", **evidence)
 
     def to_json(self) -> Mapping[str, Any]:

@@ -104,11 +104,23 @@ def _details(group: Sequence[Result], console: Console) -> None:
         console.print(Text(f"  rank {rank} was here:"), soft_wrap=True)
         for line in stack.splitlines():
             console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
-    for path in dict.fromkeys(result.place for result in group if result.place):
-        console.print(Text(f"  run     {path}"), soft_wrap=True)
-        # A run that made a reference has no verdicts to come to again.
-        if Path(path).parent.name == "runs":
-            console.print(Text(f"  repeat  chaoskit replay {shlex.quote(path)}"), soft_wrap=True)
+    for line in dict.fromkeys(line for result in group for line in commands(result)):
+        console.print(Text(line), soft_wrap=True)
+
+
+def commands(result: Result) -> list[str]:
+    """Where a run is, and the commands that tell its story and repeat it."""
+    path = result.place
+    if not path:
+        return []
+    lines = [f"  run     {path}"]
+    # A run that made a reference has no verdicts to come to again.
+    if Path(path).parent.name == "runs":
+        lines += [
+            f"  story   chaoskit explain {shlex.quote(path)}",
+            f"  repeat  chaoskit replay {shlex.quote(path)}",
+        ]
+    return lines
 
 
 def alignment_table(rows: Sequence[Mapping[str, Any]]) -> Table:

@@ -40,7 +40,7 @@ def test_each_component_has_its_code(name, where):
 
 def test_the_sentence_says_which_rank_and_where_it_is():
     verdict = check(killed(off={(1, "rng.torch"): 0}).case())
-    assert verdict.sentence.startswith("rank 1: RNG not restored (torch stream is that of step 0); model, ")
+    assert verdict.sentence.startswith("rank 1: RNG not restored (torch CPU stream is that of step 0); model, ")
 
 
 def test_the_table_shows_what_matches_what():

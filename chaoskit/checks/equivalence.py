@@ -1,0 +1,72 @@
+"""Statistical equivalence, for jobs that are not deterministic: do the losses after each resume lie within the spread
+of the controls?
+
+Bitwise claims stay where they can be made: what the controls agree in is compared to the bit all the same, and the
+state after a resume with what the run itself had at that step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chaoskit.alignment import show_positions
+from chaoskit.checks.check import Case
+from chaoskit.spread import POWER, Spread, SpreadTest
+from chaoskit.steps import Steps
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The losses of one life, from true step `first` to `last`, against the controls."""
+
+    incarnation: int
+    first: int
+    last: int
+    result: SpreadTest
+
+    def __str__(self) -> str:
+        worst, sharpest = self.result.worst, self.result.sharpest
+        at = self._steps(worst.first, worst.last)
+        caught = self._steps(sharpest.first, sharpest.last)
+        return (
+            f"the losses of steps {self.first} to {self.last}, in {len(self.result.windows)} windows, against the "
+            f"spread of {self.result.controls} controls (Student's t, two-sided, false alarms at most "
+            f"{self.result.alpha:g}): farthest off in steps {at}, by {worst.shift:+.2%} (t = {worst.t:.2f}, limit "
+            f"{worst.critical:.2f}); a shift of {sharpest.power_shift:.2%} in steps {caught} would have been caught "
+            f"with probability {POWER:g}"
+        )
+
+    def _steps(self, first: int, last: int) -> str:
+        return show_positions(range(self.first + first - 1, self.first + last))
+
+
+def tested(case: Case, *, alpha: float) -> Iterator[Tested]:
+    """Each life that resumed, or the only one there is; `alpha` is shared out among them."""
+    assert case.reference is not None
+    lives = [resume.incarnation for resume in case.resumes] or list(case.timeline.starts)[:1]
+    controls = [dict(traces) for traces in case.reference.all_traces()]
+    for incarnation in lives:
+        base = case.timeline.base(incarnation)
+        if base is None:
+            continue
+        own = {
+            rank: life.steps for rank, life in case.history.incarnations[incarnation].ranks.items() if life.steps
+        }
+        last = min((base + len(steps) for steps in own.values()), default=0)
+        first, last = base + 1, min(last, case.reference.steps)
+        run = _means(own, range(first - base - 1, last - base))
+        spread = [_means(control, range(first - 1, last)) for control in controls]
+        if run and all(len(trace) == len(run) for trace in spread):
+            yield Tested(incarnation, first, last, Spread.of(spread).test(run, alpha=alpha / len(lives)))
+
+
+def _means(ranks: dict[int, Steps], places: range) -> list[float]:
+    """The mean over ranks and backward passes of each step's loss; cut at the first step without one."""
+    found = []
+    for place in places:
+        texts = [text for steps in ranks.values() if place < len(steps) for text in steps.losses[place].split()]
+        if not texts or any(text.startswith("tensor:") for text in texts):
+            break
+        found.append(sum(map(float.fromhex, texts)) / len(texts))
+    return found

@@ -1,0 +1,66 @@
+"""`same_data`: every sample was consumed as often, and in the order, as in an uninterrupted run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.checks.completed import blind_spots, completed, missing_steps
+from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
+
+
+@dataclass(frozen=True)
+class SameData:
+    """See `same_data`."""
+
+    name = "same_data"
+
+    def __call__(self, case: Case) -> Verdict:
+        if (unknown := unmeasured(self.name, case)) is not None:
+            return unknown
+        assert case.reference is not None
+        found = case.ledger
+        if found is None:
+            return inconclusive(self.name, "no batch of the uninterrupted run was seen", "probe-blind")
+        if "batch" not in case.timeline.comparable:
+            sentence = "the uninterrupted runs themselves consume different data, so nothing can be compared"
+            return inconclusive(self.name, sentence, "not-deterministic")
+        blind = [one for one, start, end in case.timeline.effective if _unseen(one.steps.columns, start, end)]
+        if blind:
+            where = f"rank {blind[0].rank}, incarnation {blind[0].incarnation}"
+            return inconclusive(self.name, f"batches were not seen ({where})", "probe-blind")
+        evidence = {"ledger": found.to_json()}
+        missing = missing_steps(case)
+        if missing and (spots := blind_spots(case)):
+            # What was not seen may have been consumed.
+            rank, step = missing[0]
+            sentence = f"what rank {rank} consumed in step {step} is not known: {spots[0]}"
+            return inconclusive(self.name, sentence, "probe-blind", **evidence)
+        if found.codes:
+            return failed(self.name, found.sentence, *found.codes, **evidence)
+        if missing and (end := completed()(case)).outcome is not Outcome.PASS:
+            sentence = f"the data of step {missing[0][1]} was never consumed: {end.sentence}"
+            return Verdict(self.name, end.outcome, sentence, end.codes, evidence)
+        steps = case.reference.steps
+        sentence = f"every {found.unit} of {steps} steps was consumed as often and in the order as it should be"
+        return passed(self.name, sentence, **evidence)
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name}
+
+
+def _unseen(columns: Mapping[str, list[str | None]], start: int, end: int) -> bool:
+    batches = columns.get("batch")
+    return batches is None or None in batches[start:end]
+
+
+def same_data() -> Check:
+    """On the effective timeline, over all ranks, every sample was consumed exactly as often as in the reference, and
+    in the same order: none again, none left out, across epochs too.
+
+    Where samples could not be told apart, batches are compared. Fails with `data-replayed`, `data-skipped`,
+    `data-reordered`, with counts and first places.
+    """
+    return SameData()

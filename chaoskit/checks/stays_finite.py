@@ -1,0 +1,65 @@
+"""`stays_finite`: no value that is not a number came into the parameters or into a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit import contents
+from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.verdict import Verdict, failed, passed
+
+
+@dataclass(frozen=True)
+class StaysFinite:
+    """See `stays_finite`."""
+
+    name = "stays_finite"
+
+    def __call__(self, case: Case) -> Verdict:
+        if (unknown := unmeasured(self.name, case)) is not None:
+            return unknown
+        assert case.reference is not None
+        saved = list(contents.poisoned(case.history, case.reference))
+        usual = {
+            name for _, steps in case.reference.traces() for names in steps.nonfinite.values() for name in names
+        }
+        trained = [
+            (one, place, names)
+            for one in case.timeline.segments
+            for place, names in sorted(one.steps.nonfinite.items())
+            if one.start <= place < one.end and set(names) - usual
+        ]
+        codes, parts = [], []
+        if saved:
+            inc, life, save, key = saved[0]
+            base = case.timeline.base(inc.index) or 0
+            codes.append("poisoned-checkpoint")
+            parts.append(
+                f"rank {life.rank} saved a value that is not finite at step {base + save.n}: {key}, and "
+                f"{len(save.nonfinite) - 1} more" if len(save.nonfinite) > 1 else
+                f"rank {life.rank} saved a value that is not finite at step {base + save.n}: {key}"
+            )  # fmt: skip
+        if trained:
+            one, place, names = min(trained, key=lambda found: (found[0].incarnation, found[0].true(found[1])))
+            codes.append("nonfinite-accepted")
+            step = one.true(place) - 1
+            parts.append(
+                f"after step {step} the {' and the '.join(names)} of rank {one.rank} held values not finite"
+            )
+        if codes:
+            return failed(self.name, "; ".join(parts), *codes, saves=len(saved))
+        return passed(self.name, "no value that is not finite came into the parameters or into a checkpoint")
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name}
+
+
+def stays_finite() -> Check:
+    """No parameter and no optimizer state became infinite or not a number, and no checkpoint holds such a value, except
+    where the uninterrupted run has them too (an attention mask, a best loss before the first evaluation).
+
+    Fails with `poisoned-checkpoint`, `nonfinite-accepted`.
+    """
+    return StaysFinite()

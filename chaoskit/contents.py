@@ -1,0 +1,213 @@
+"""What checkpoints held: what was given to each save, what came back from each load, and whether it is the same.
+
+Told by the calls themselves, key by key, so that it does not matter where files are renamed to. Only what can be
+compared is: fingerprints taken in memory say nothing about those taken on an accelerator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from chaoskit.history import History, Incarnation
+from chaoskit.life import Life, Load, Save
+from chaoskit.reference import Reference
+from chaoskit.timeline import Timeline
+
+#: Marks the fingerprint of a tensor that lay on an accelerator.
+DEVICE = "~"
+#: What differs from one run to the next without anything being wrong.
+CLOCKS = re.compile(r"time|date|elapsed|duration|second|clock|host|uuid|path|dir", re.IGNORECASE)
+#: A load is taken for one of a checkpoint when this share of what came back had been saved there.
+ALIKE = 0.5
+
+
+@dataclass(frozen=True)
+class Altered:
+    """Keys of one load that did not come back as they had been saved at `position`; `of` is how many came back.
+    `position_read` is the position at which all of them had been saved, where it was another one."""
+
+    incarnation: int
+    rank: int
+    position: int
+    keys: tuple[str, ...]
+    of: int
+    position_read: int | None = None
+
+    def __str__(self) -> str:
+        if self.position_read is not None:
+            return f"rank {self.rank} read what had been saved at step {self.position_read}, not {self.position}"
+        return (
+            f"rank {self.rank}: {show_keys(self.keys, self.of)} did not come back from the checkpoint of step "
+            f"{self.position} as saved"
+        )
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """Keys of one save, at `position`, that differ from the reference's save there although the live state does not.
+
+    `live` says that they are copies of live state, so that the save wrote down what the run did not hold; else they
+    hold something that no component shows: an average, a counter.
+    """
+
+    incarnation: int
+    rank: int
+    position: int
+    keys: tuple[str, ...]
+    live: bool
+    values: tuple[str, str] = ("", "")
+
+    def __str__(self) -> str:
+        keys = show_keys(self.keys)
+        if self.live:
+            return f"rank {self.rank}: the save of step {self.position} does not hold what the run held: {keys}"
+        got, wanted = (value.removeprefix("=") for value in self.values)
+        pair = f" ({got} against {wanted})" if self.values[0].startswith("=") else ""
+        return f"rank {self.rank}: {keys} in the checkpoint of step {self.position} is not what it should be{pair}"
+
+
+def show_keys(keys: tuple[str, ...], of: int | None = None) -> str:
+    """'model.head.weight', or '12 of 36 values (first model.embed.weight)'."""
+    if len(keys) == 1 and of is None:
+        return keys[0]
+    if len(keys) <= 2:
+        return ", ".join(keys)
+    return f"{len(keys)}{f' of {of}' if of is not None else ''} values (first {keys[0]})"
+
+
+def altered(history: History, timeline: Timeline) -> Iterator[Altered]:
+    """What did not come back, in lives that went on from it."""
+    for index, start in timeline.starts.items():
+        if index == 0:
+            continue
+        inc = history.incarnations[index]
+        saved = _saved_before(history, timeline, inc)
+        for rank, life in inc.ranks.items():
+            own = start.ranks.get(rank)
+            if own is not None:
+                off = start.base is not None and bool(own.off(start.base))
+                yield from _altered(life, index, rank, start.base, saved, off=off)
+
+
+def _saved_before(history: History, timeline: Timeline, inc: Incarnation) -> dict[int, dict[str, set[str]]]:
+    """By position and key, what any rank had given to a save there."""
+    saved: dict[int, dict[str, set[str]]] = {}
+    for earlier in history.incarnations[: inc.index]:
+        base = timeline.base(earlier.index)
+        for life in earlier.ranks.values() if base is not None else ():
+            for save in life.saves:
+                held = saved.setdefault((base or 0) + save.n, {})
+                for key, value in save.content.items():
+                    held.setdefault(key, set()).add(value)
+    return saved
+
+
+def _altered(
+    life: Life, index: int, rank: int, base: int | None, saved: Mapping[int, Mapping[str, set[str]]], *, off: bool
+) -> Iterator[Altered]:
+    # A file that was read, refused and read elsewhere does no harm: what came last counts.
+    last: dict[frozenset[str], Load] = {}
+    for load in life.loads:
+        if load.ok and load.content and load.n == 0:
+            last[frozenset(load.content)] = load
+    for load in last.values():
+        shares = {position: _share(load.content, held) for position, held in saved.items()}
+        best = max(shares, key=lambda position: (shares[position], position == base, position), default=None)
+        if best is None or shares[best] < ALIKE:
+            continue
+        due = saved.get(base, {}) if base is not None and base != best and off else {}
+        if base is not None and due and shares[best] == 1.0 and set(load.content) <= set(due):
+            # Whole, and of another step than the rest. (Where the rank's state is right, it was another file.)
+            yield Altered(index, rank, base, tuple(load.content), len(load.content), best)
+            continue
+        position = base if base is not None and shares.get(base, 0.0) >= ALIKE else best
+        known = [key for key in load.content if key in saved[position]]
+        keys = tuple(key for key in known if not _came_back(load.content[key], saved[position][key]))
+        if keys:
+            yield Altered(index, rank, position, keys, len(known))
+
+
+def _share(content: Mapping[str, str], held: Mapping[str, set[str]]) -> float:
+    return sum(key in held and _came_back(value, held[key]) for key, value in content.items()) / len(content)
+
+
+def _came_back(value: str, saved: set[str]) -> bool:
+    alike = {one for one in saved if one.startswith(DEVICE) == value.startswith(DEVICE)}
+    return not alike or value in alike
+
+
+def unlike(
+    timeline: Timeline, reference: Reference, first: Mapping[tuple[int, int, str], int]
+) -> Iterator[Unlike]:
+    """What saves hold beside the reference's saves, as long as the rank had not parted from the reference in anything
+    else; `first` is where it did (see `checks.comparison`)."""
+    for inc in timeline.history.incarnations:
+        base = timeline.base(inc.index)
+        for rank, life in inc.ranks.items() if base is not None else ():
+            parted = min((at for (own, r, _), at in first.items() if (own, r) == (inc.index, rank)), default=None)
+            for n in sorted({save.n for save in life.saves}):
+                position = (base or 0) + n
+                if parted is None or parted > position + 1:
+                    yield from _unlike(inc.index, rank, life, n, position, reference)
+
+
+def _unlike(index: int, rank: int, life: Life, n: int, position: int, reference: Reference) -> Iterator[Unlike]:
+    controls = [control.incarnations[0].ranks.get(rank) for control in reference.controls]
+    own = _written(life, n)
+    wanted, *others = [_written(control, position) if control is not None else {} for control in controls]
+    moving = _moving(controls[0]) if controls[0] is not None else frozenset()
+    live = _live(controls[0], reference) if controls[0] is not None else frozenset()
+    found: dict[bool, list[tuple[int, str]]] = {}
+    for key, value in wanted.items():
+        agreed = all(other.get(key) == value for other in others) and not CLOCKS.search(key[1])
+        comparable = key in own and own[key].startswith(DEVICE) == value.startswith(DEVICE)
+        if agreed and comparable and key[1] in moving and own[key] != value:
+            found.setdefault(key[1] in live, []).append(key)
+    for is_live, keys in found.items():
+        values = own[keys[0]], wanted[keys[0]]
+        yield Unlike(index, rank, position, tuple(name for _, name in keys), is_live, values)
+
+
+def _written(life: Life, n: int) -> dict[tuple[int, str], str]:
+    """What was given to the saves after step `n` that succeeded, by their order and key."""
+    made = [save for save in life.saves if save.n == n and save.ok and save.content]
+    return {(number, key): value for number, save in enumerate(made) for key, value in save.content.items()}
+
+
+def _moving(life: Life) -> frozenset[str]:
+    """The keys whose values change from save to save: only of these can it be told that they were put back."""
+    seen: dict[str, set[str]] = {}
+    for save in life.saves:
+        for key, value in save.content.items():
+            seen.setdefault(key, set()).add(value)
+    return frozenset(key for key, values in seen.items() if len(values) > 1)
+
+
+def _live(life: Life, reference: Reference) -> frozenset[str]:
+    """The keys under which saves hold tensors of the live state, as far as single tensors are known there."""
+    found: set[str] = set()
+    for save in life.saves:
+        known = reference.tensors(life.rank, save.n + 1)
+        live = {value for named in known.values() for value in named.values()}
+        found.update(key for key, value in save.content.items() if value in live)
+    return frozenset(found)
+
+
+def poisoned(history: History, reference: Reference | None) -> Iterator[tuple[Incarnation, Life, Save, str]]:
+    """Saves that hold a value that is not finite at a key where the reference never does."""
+    usual = {
+        key
+        for control in (reference.controls if reference is not None else ())
+        for life in control.incarnations[0].ranks.values()
+        for save in life.saves
+        for key in save.nonfinite
+    }
+    for inc in history.incarnations:
+        for life in inc.ranks.values():
+            for save in life.saves:
+                for key in save.nonfinite:
+                    if key not in usual:
+                        yield inc, life, save, key
+                        break

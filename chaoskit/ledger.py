@@ -1,0 +1,202 @@
+"""`Ledger`: what a run consumed on its effective timeline beside what the reference consumed, sample by sample.
+
+Both are multisets over all ranks, so that duplicates in the data and samples that return in every epoch confuse nothing:
+a sample was replayed if it was consumed more often than in the reference, skipped if less often. Where none is one too
+many or too few, the order is compared. Where single samples could not be told apart, whole batches are counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from chaoskit.reference import Reference
+from chaoskit.steps import Steps, first_apart
+from chaoskit.timeline import Timeline
+
+#: What one rank consumed in one step.
+Units = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a unit was consumed, or was due: true step and rank. `again` is the first step at which the reference
+    consumes it, None where it never does."""
+
+    step: int
+    rank: int
+    again: int | None = None
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Counts of `unit` ('sample' or 'batch'), with the first place of each kind.
+
+    `strange` are the replayed ones that the reference never consumes. `reordered` counts steps. `tail` names the kind
+    that is but a consequence of the other at the end of the training: what consumes a hundred samples again in a fixed
+    number of steps never comes to the last hundred. `epochs` are the numbers (from 1) of the epochs in which samples
+    are wrong, as far as the reference tells where epochs begin.
+    """
+
+    unit: Literal["sample", "batch"]
+    replayed: int = 0
+    skipped: int = 0
+    strange: int = 0
+    reordered: int = 0
+    tail: Literal["", "replayed", "skipped"] = ""
+    first_replayed: Place | None = None
+    first_skipped: Place | None = None
+    first_reordered: Place | None = None
+    epochs: tuple[int, ...] = ()
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of what is wrong; none where nothing is."""
+        replayed = self.replayed and self.tail != "replayed"
+        if replayed and self.strange == self.replayed:
+            return ("data-reordered",)
+        skipped = self.skipped and self.tail != "skipped"
+        found = {"data-replayed": replayed, "data-skipped": skipped, "data-reordered": self.reordered}
+        return tuple(code for code, count in found.items() if count)
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, with counts and first places; empty where nothing is."""
+        parts = []
+        if self.replayed and (place := self.first_replayed) is not None:
+            whose = f"that of step {place.again}" if place.again is not None else "none that the reference has"
+            where = f"first at step {place.step}, rank {place.rank}: {whose}"
+            parts.append(f"{self._many(self.replayed)} consumed too often ({where}){self._why('replayed')}")
+        if self.skipped and (place := self.first_skipped) is not None:
+            where = f"first: due at step {place.step}, rank {place.rank}"
+            parts.append(f"{self._many(self.skipped)} missed ({where}){self._why('skipped')}")
+        if self.reordered and (place := self.first_reordered) is not None:
+            where = f"first at step {place.step}, rank {place.rank}"
+            parts.append(f"the same {self.unit}s in another order in {self.reordered} steps ({where})")
+        epochs = f" in epoch {', '.join(map(str, self.epochs))}" if self.epochs else ""
+        return ", ".join(parts) + epochs
+
+    def _many(self, count: int) -> str:
+        return f"{count} {self.unit}{'' if count == 1 else 's'}"
+
+    def _why(self, kind: str) -> str:
+        return ", by the end of the training only" if self.tail == kind else ""
+
+    def to_json(self) -> dict[str, object]:
+        """For the evidence."""
+        places = {name: getattr(self, name) for name in ("first_replayed", "first_skipped", "first_reordered")}
+        told = {name: vars(place) for name, place in places.items() if place is not None}
+        counts = {name: getattr(self, name) for name in ("unit", "replayed", "skipped", "strange", "reordered")}
+        return {**counts, "tail": self.tail, "epochs": list(self.epochs), **told}
+
+
+def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
+    """The ledger of a run; None where the reference consumed nothing that was seen."""
+    expected = dict(reference.traces())
+    seen = [*expected.values(), *(one.steps for one in timeline.segments)]
+    unit: Literal["sample", "batch"] = "sample" if all(all(steps.samples) for steps in seen) else "batch"
+    if unit == "batch" and not all("batch" in steps.columns for steps in expected.values()):
+        return None
+    got, due = _apart(timeline, reference, unit)
+    extra, lacking = _surplus(got, due), _surplus(due, got)
+    if not extra and not lacking:
+        places = sorted(got)
+        first = Place(*places[0]) if places else None
+        steps = len({step for step, _ in places})
+        return Ledger(unit, reordered=steps, first_reordered=first, epochs=_epochs(reference, places))
+    tail: Literal["", "replayed", "skipped"] = ""
+    if extra and _ends_with(due, lacking, reference.steps):
+        tail = "skipped"
+    elif lacking and _ends_with(got, extra, timeline.highest()):
+        tail = "replayed"
+    known = _first_steps(expected, unit, set(extra))
+    replayed = next((Place(*at, known.get(one)) for at in sorted(got) for one in got[at] if one in extra), None)
+    skipped = next((Place(*at) for at in sorted(due) for one in due[at] if one in lacking), None)
+    return Ledger(
+        unit,
+        replayed=extra.total(),
+        skipped=lacking.total(),
+        strange=sum(count for one, count in extra.items() if one not in known),
+        tail=tail,
+        first_replayed=replayed,
+        first_skipped=skipped,
+        epochs=_epochs(reference, [*got, *due]),
+    )
+
+
+Consumed = dict[tuple[int, int], Units]
+
+
+def _apart(timeline: Timeline, reference: Reference, unit: str) -> tuple[Consumed, Consumed]:
+    """What was consumed and what was due, by (true step, rank), where the two differ."""
+    got: Consumed = {}
+    due: Consumed = {}
+    for rank, steps in reference.traces():
+        want = _column(steps, unit)
+        for one, start, end in timeline.effective:
+            if one.rank != rank:
+                continue
+            own, at = _column(one.steps, unit), one.true(start) - 1
+            stop = max(start, min(end, start + len(want) - at))
+            for place in first_apart(own[start:stop], want[at : at + stop - start], limit=stop - start):
+                got[at + place + 1, rank] = _units(own[start + place], unit)
+                due[at + place + 1, rank] = _units(want[at + place], unit)
+            got.update({(one.true(place), rank): _units(own[place], unit) for place in range(stop, end)})
+        # What a job that was cut off did not come to was not skipped.
+        last = len(steps) if timeline.history.end == "finished" else timeline.highest(rank)
+        for step in timeline.missing(rank, min(last, len(steps))):
+            due[step, rank] = _units(want[step - 1], unit)
+    return got, due
+
+
+def _column(steps: Steps, unit: str) -> Sequence[str | None]:
+    if unit == "sample":
+        return steps.samples
+    return steps.columns.get("batch") or [None] * len(steps)
+
+
+def _units(value: str | None, unit: str) -> Units:
+    return tuple((value or "").split()) if unit == "sample" else ((value,) if value else ())
+
+
+def _surplus(one: Consumed, other: Consumed) -> Counter[str]:
+    """What the one holds more often than the other."""
+    return Counter(u for units in one.values() for u in units) - Counter(
+        u for units in other.values() for u in units
+    )
+
+
+def _first_steps(expected: Mapping[int, Steps], unit: str, wanted: set[str]) -> dict[str, int]:
+    """The first step at which the reference consumes each of the wanted units, where it does."""
+    found: dict[str, int] = {}
+    for steps in expected.values():
+        for number, value in enumerate(_column(steps, unit), start=1):
+            for one in wanted.intersection(_units(value, unit)):
+                found[one] = min(number, found.get(one, number))
+    return found
+
+
+def _ends_with(consumed: Consumed, units: Counter[str], last_step: int) -> bool:
+    """Whether the last steps of the training, as few as hold that many units, hold them all; and not all is off."""
+    last: Counter[str] = Counter()
+    steps = sorted({step for step, _ in consumed})
+    if not units or not steps or steps[-1] != last_step:
+        return False
+    while steps and last.total() < units.total():
+        step = steps.pop()
+        for (at, _), own in consumed.items():
+            if at == step:
+                last.update(own)
+    return bool(steps) and not units - last
+
+
+def _epochs(reference: Reference, places: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(sorted({number for step, _ in places for number in _epoch_of(reference, step)}))
+
+
+def _epoch_of(reference: Reference, step: int) -> Iterator[int]:
+    number = sum(start < step for start in reference.epochs)
+    if number and len(reference.epochs) > 1:
+        yield number

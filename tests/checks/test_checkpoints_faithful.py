@@ -1,0 +1,133 @@
+"""`checkpoints_faithful`: what was saved, what came back, and what no component shows."""
+
+import pytest
+
+from chaoskit import checks
+from chaoskit.reference import Reference
+from chaoskit.verdict import Outcome
+from tests.history_writer import Writer
+
+check = checks.checkpoints_faithful()
+
+
+def content(rank, position, **other):
+    told = {
+        "model.a": f"a@{position}",
+        "model.b": f"b@{position}",
+        "progress.tokens": f"={position * 512}",
+        "ema.a": f"ema.a@{position}",
+        "seed": "=7",
+        "saved_time": f"={position}.5",
+    }
+    return told | other
+
+
+def live(rank, position):
+    return {"a": f"a@{position}", "b": f"b@{position}"}
+
+
+def control(**options):
+    run = Writer(content=content, **options).launch().live(ends=True)
+    for position in (0, 20, 40):
+        run.tensors(position + 1, "model", lambda rank, at=position: live(rank, at))
+    return run.exit(0).end().history()
+
+
+REFERENCE = Reference.of([control(), control()])
+
+
+def resumed(*, saved=content, came_back=None, off=None, until=25, base=20):
+    """A kill, a resume that reads what `came_back` says, and a second life that saves what `saved` says."""
+    run = Writer(content=content).launch().live(until=until).fault().died()
+    run.content = saved
+    run.launch().live(base=base, off=off, ends=True)
+    if came_back is not None:
+        run.load(f"step-{base}.pt", content=came_back)
+    return run.exit(0).end().case(REFERENCE)
+
+
+def test_a_faithful_run_passes():
+    verdict = check(resumed(came_back=lambda rank: content(rank, 20)))
+    assert verdict.outcome is Outcome.PASS
+    assert "loads gave back is what had been saved" in verdict.sentence
+
+
+def test_a_value_that_did_not_come_back():
+    verdict = check(resumed(came_back=lambda rank: content(rank, 20, **{"model.b": "flipped"})))
+    assert verdict.codes == ("corrupt-accepted",)
+    assert "rank 0: model.b did not come back from the checkpoint of step 20 as saved" in verdict.sentence
+
+
+def test_a_shard_of_another_step():
+    def came_back(rank):
+        return content(rank, 20 if rank else 40)
+
+    verdict = check(resumed(until=45, base=40, came_back=came_back, off={(1, "model"): 20}))
+    assert verdict.codes == ("corrupt-accepted",)
+    assert "rank 1 read what had been saved at step 20, not 40" in verdict.sentence
+    # The same read with the right state: another file, of the best model perhaps.
+    assert check(resumed(until=45, base=40, came_back=came_back)).outcome is Outcome.PASS
+
+
+def test_a_file_that_was_refused_and_replaced_does_no_harm():
+    case = resumed(came_back=lambda rank: content(rank, 20, **{"model.b": "flipped"}))
+    good = Writer(content=content).launch().live(until=25).fault().died()
+    good.launch().live(base=20, ends=True)
+    good.load("bad.pt", content=lambda rank: content(rank, 20, **{"model.b": "flipped"}))
+    good.load("good.pt", content=lambda rank: content(rank, 20))
+    assert check(good.exit(0).end().case(REFERENCE)).outcome is Outcome.PASS
+    assert check(case).outcome is Outcome.FAIL
+
+
+def test_a_file_that_is_no_checkpoint_is_left_alone():
+    verdict = check(resumed(came_back=lambda rank: {"vocabulary": "v", "seed": "=8"}))
+    assert verdict.outcome is Outcome.PASS
+
+
+def test_what_lay_on_an_accelerator_does_not_compare():
+    verdict = check(resumed(came_back=lambda rank: content(rank, 20, **{"model.a": "~5"})))
+    assert verdict.outcome is Outcome.PASS
+
+
+def test_a_counter_that_began_anew():
+    def second(rank, position):
+        return content(rank, position, **{"progress.tokens": f"={(position - 20) * 512}"})
+
+    verdict = check(resumed(saved=second))
+    assert verdict.codes == ("extra-state-not-restored",)
+    assert "progress.tokens in the checkpoint of step 40 is not what it should be (10240 against 20480)" in (
+        verdict.sentence
+    )
+    assert "step 60" not in verdict.sentence
+
+
+def test_an_average_kept_by_hand():
+    verdict = check(resumed(saved=lambda rank, at: content(rank, at, **{"ema.a": f"fresh@{at}"})))
+    assert verdict.codes == ("ema-not-restored",)
+
+
+def test_a_save_that_captured_later_values():
+    verdict = check(resumed(saved=lambda rank, at: content(rank, at, **{"model.a": f"a@{at + 1}"})))
+    assert verdict.codes == ("corrupt-accepted",)
+    assert "the save of step 40 does not hold what the run held: model.a" in verdict.sentence
+
+
+@pytest.mark.parametrize("key", ["saved_time", "seed"])
+def test_clocks_and_constants_say_nothing(key):
+    verdict = check(resumed(saved=lambda rank, at: content(rank, at, **{key: f"=9{at}"})))
+    assert verdict.outcome is Outcome.PASS
+
+
+def test_a_run_that_had_parted_is_for_other_checks():
+    verdict = check(resumed(off={"optimizer": 0}, saved=lambda rank, at: content(rank, at, **{"ema.a": "x"})))
+    assert verdict.outcome is Outcome.PASS
+
+
+def test_saves_that_were_not_seen_into_are_no_pass():
+    run = Writer().launch().live(until=25).fault().died().launch().live(base=20, ends=True).exit(0).end()
+    assert check(run.case()).codes == ("probe-blind",)
+
+
+def test_without_saves_there_is_nothing_wrong():
+    run = Writer().launch().live(saves=False, ends=True).exit(0).end()
+    assert check(run.case()).outcome is Outcome.PASS

@@ -1,0 +1,73 @@
+"""Checkpoints that a fault altered or that retention removed, and what tensors tell of a state that is nowhere."""
+
+from chaoskit import checks
+from chaoskit.verdict import Outcome
+from tests.history_writer import Writer, truth
+
+resumed = checks.resumed_from_last_valid()
+restored = checks.state_restored()
+
+
+def flipped(base, *, off=None):
+    """Killed at 45, then a bit of the checkpoint of step 40 is flipped."""
+    run = Writer().launch().live(until=45).fault()
+    run.died().fault("flip a bit", evidence={"file": "x", "save": {"launch": 0, "restart": 0, "n": 40}})
+    return run.launch().live(base=base, off=off, ends=True).exit(0).end().case()
+
+
+def test_falling_back_past_a_damaged_checkpoint_is_right():
+    verdict = resumed(flipped(20))
+    assert verdict.outcome is Outcome.PASS and "resumed from 20" in verdict.sentence
+
+
+def test_taking_a_damaged_checkpoint_is_wrong():
+    for off in ({"model": "odd"}, {"optimizer": "odd"}):
+        assert resumed(flipped(40, off=off)).codes[0] == "corrupt-accepted"
+
+
+def test_damage_that_did_not_matter_is_none():
+    assert resumed(flipped(40)).outcome is Outcome.PASS
+
+
+def test_going_back_further_than_needed_is_still_wrong():
+    run = Writer(every=10).launch().live(until=45).fault().died()
+    run.fault("flip a bit", evidence={"save": {"launch": 0, "restart": 0, "n": 40}})
+    assert resumed(run.launch().live(base=20, ends=True).exit(0).end().case()).codes == ("stale-checkpoint",)
+
+
+def listed(*files):
+    run = Writer().launch().live(until=45).fault().died()
+    run.say("files", launch=0, files=[[name, 1] for name in files])
+    return run.launch().live(base=20, ends=True).exit(0).end().case()
+
+
+def test_a_checkpoint_that_was_removed_is_lost():
+    verdict = resumed(listed("step-20.pt"))
+    assert verdict.codes == ("checkpoint-lost", "stale-checkpoint")
+    assert "no file of it was left" in verdict.sentence
+
+
+def test_one_that_is_there_was_only_not_taken():
+    assert resumed(listed("step-20.pt", "step-40.pt")).codes == ("stale-checkpoint",)
+    assert resumed(listed()).codes == ("stale-checkpoint",)
+
+
+def test_the_tensor_is_named():
+    run = Writer().control()
+    run.alive = [0, 1]
+    tensors = {"head.weight": "h", "embed.weight": "e", "norm.bias": "n"}
+    run.tensors(21, "model", lambda rank: tensors)
+    case = Writer().launch().live(until=25).fault().died().launch().live(base=20, off={"model": "odd"}, ends=True)
+    case.tensors(1, "model", lambda rank: {**tensors, "head.weight": "other"})
+    from chaoskit.reference import Reference
+
+    case = case.exit(0).end().case(Reference.of([run.history(), run.history()]))
+    verdict = restored(case)
+    assert "model is none that the reference has: 1 of 3 tensors differs, head.weight" in verdict.sentence
+
+
+def test_the_stream_of_another_rank_is_told():
+    run = Writer().launch().live(until=25).fault().died()
+    run.launch().live(base=20, ends=True, patch={(1, 21, "rng.torch"): truth("rng.torch", 0, 20)}).exit(0).end()
+    verdict = restored(run.case())
+    assert "rank 1: RNG not restored (torch CPU stream is that of rank 0 of step 20)" in verdict.sentence

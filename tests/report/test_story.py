@@ -1,0 +1,58 @@
+"""The story of a run: in order, complete, and without a traceback whatever the record lacks."""
+
+import pytest
+
+from chaoskit import checks
+from chaoskit.checks import Case, judge
+from chaoskit.report.story import story
+from tests.history_writer import Writer, killed
+
+CLAIMS = (checks.completed(), checks.resumed_from_last_valid(), checks.state_restored())
+
+
+def told(case):
+    return [moment.text for moment in story(case, judge(case, CLAIMS))]
+
+
+def test_a_resume_that_lost_something():
+    case = killed(off={(1, "rng.torch"): 0}).case()
+    lines = told(case)
+    text = "\n".join(lines)
+    order = [
+        "the job is launched",
+        "a checkpoint at step 20",
+        "fault: kill rank 1, seen to take effect",
+        "the launch has ended with code 1",
+        "relaunch 1",
+        "life 1: 2 of 2 ranks come up",
+        "life 1 takes its first step, from step 20; due was 20 (step 25 had been reached)",
+        "  rank 1: model, buffers, optimizer, LR, scaler, EMA, RNG python, data from step 20; RNG torch",
+        "the job came to its end",
+        "first divergence: life 1, step 21, rank 0: loss (loss ",
+        "fail state_restored (rng-not-restored): rank 1: RNG not restored",
+    ]
+    places = [text.index(line) for line in order]
+    assert places == sorted(places)
+    assert all(str(moment) for moment in story(case))
+
+
+def test_a_run_without_a_fault():
+    lines = told(Writer().launch().live(ends=True).exit(0).end().case())
+    assert any(line.startswith("no divergence: 120 executed steps are equal") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        lambda: Case(Writer().history()),
+        lambda: Case(killed().history()),
+        lambda: Writer().launch().live(until=25).fault(seen=False).died().launch().died().end("gave-up").case(),
+        lambda: Writer().launch().live(until=30, torn=True).fault().case(),
+        lambda: killed(off={"model": "odd", "batch": None, "ema": 0}).case(),
+        lambda: (
+            Writer().launch().live(until=25).fault().died().launch().live(base=20, only=[0]).exit(0).end().case()
+        ),
+    ],
+)
+def test_no_record_is_too_thin(case):
+    assert told(case())
