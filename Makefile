@@ -4,10 +4,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-SOAK   ?= 10
+SOAK   ?= 2
 WORKERS ?= 2
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test lint bench gallery soak clean
 .DEFAULT_GOAL := demo
 
 # One rank of the tiny GPT is killed in the middle of its second epoch; then every claim about its return is checked.
@@ -26,13 +26,19 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/probe.py
 	$(BIN)/python benchmarks/launch.py
+	$(BIN)/python benchmarks/align.py
 
-# The battery again and again, DDP and FSDP2: the good trainer must never fail.
+# chaoskit's own exam: every broken trainer against the experiments that must catch it. Writes docs/gallery.md and
+# build/gallery.json.
+gallery: $(READY)
+	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS)
+
+# The whole battery again and again, DDP and FSDP2, fp32 and AMP: the good trainer must never fail.
 soak: $(READY)
-	for round in $$(seq $(SOAK)); do for parallel in ddp fsdp; do \
-	    echo "== round $$round of $(SOAK), $$parallel"; \
+	for round in $$(seq $(SOAK)); do for job in "--parallel ddp" "--parallel fsdp" "--amp" "--amp --parallel fsdp"; do \
+	    echo "== round $$round of $(SOAK): $$job"; \
 	    $(BIN)/chaoskit run -n $(WORKERS) -- $(BIN)/torchrun --nproc-per-node 2 \
-	        -m tinymodels.train --parallel $$parallel --out {out} || exit 1; \
+	        -m tinymodels.train $$job --out {out} || exit 1; \
 	done; done
 
 clean:

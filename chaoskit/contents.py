@@ -1,7 +1,6 @@
 """What checkpoints held: what was given to each save, what came back from each load, and whether it is the same.
 
-Told by the calls themselves, key by key, so that it does not matter where files are renamed to. Only what can be
-compared is: fingerprints taken in memory say nothing about those taken on an accelerator.
+Told by the calls themselves, key by key, so that it does not matter where files are renamed to.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from chaoskit.life import Life, Load, Save
 from chaoskit.reference import Reference
 from chaoskit.timeline import Timeline
 
-#: Marks the fingerprint of a tensor that lay on an accelerator.
-DEVICE = "~"
 #: What differs from one run to the next without anything being wrong.
 CLOCKS = re.compile(r"time|date|elapsed|duration|second|clock|host|uuid|path|dir", re.IGNORECASE)
 #: A load is taken for one of a checkpoint when this share of what came back had been saved there.
@@ -124,18 +121,13 @@ def _altered(
             continue
         position = base if base is not None and shares.get(base, 0.0) >= ALIKE else best
         known = [key for key in load.content if key in saved[position]]
-        keys = tuple(key for key in known if not _came_back(load.content[key], saved[position][key]))
+        keys = tuple(key for key in known if load.content[key] not in saved[position][key])
         if keys:
             yield Altered(index, rank, position, keys, len(known))
 
 
 def _share(content: Mapping[str, str], held: Mapping[str, set[str]]) -> float:
-    return sum(key in held and _came_back(value, held[key]) for key, value in content.items()) / len(content)
-
-
-def _came_back(value: str, saved: set[str]) -> bool:
-    alike = {one for one in saved if one.startswith(DEVICE) == value.startswith(DEVICE)}
-    return not alike or value in alike
+    return sum(value in held.get(key, ()) for key, value in content.items()) / len(content)
 
 
 def unlike(
@@ -162,8 +154,7 @@ def _unlike(index: int, rank: int, life: Life, n: int, position: int, reference:
     found: dict[bool, list[tuple[int, str]]] = {}
     for key, value in wanted.items():
         agreed = all(other.get(key) == value for other in others) and not CLOCKS.search(key[1])
-        comparable = key in own and own[key].startswith(DEVICE) == value.startswith(DEVICE)
-        if agreed and comparable and key[1] in moving and own[key] != value:
+        if agreed and key[1] in moving and own.get(key, value) != value:
             found.setdefault(key[1] in live, []).append(key)
     for is_live, keys in found.items():
         values = own[keys[0]], wanted[keys[0]]

@@ -2,7 +2,7 @@
 
 Bytes in memory go through xxh3 (128 bit) where they lie, without a copy. Tensors on an accelerator are reduced there,
 by a position-aware multilinear hash, and only 8 bytes per chunk travel back, later: a component that holds such tensors
-is complete only when `settle` has been given them, so that the step is never stalled.
+is complete only when `settled` has been given them, so that the step is never stalled.
 
 Nothing here imports torch: a tensor is known by its attributes, in processes that have imported torch themselves.
 """
@@ -76,20 +76,20 @@ class Fingerprint:
 
     def tensor(self, tensor: Any) -> None:
         """Feed a torch tensor; of a sharded one (DTensor) the part that this rank holds."""
-        local = tensor if type(tensor) in _plain else _local(tensor)
-        if not local.is_cpu:
-            self.text(_header(local))
-            if not local.is_meta:  # which has a shape and no content
-                self.reductions.extend(reduce_on_device(local))
-            return
-        if local.dim() == 0 and not local.is_complex():
-            self.number(local.item())
-            return
+        local = local_part(tensor)
         if local.is_sparse:
             local = local.coalesce()
             self.text(_header(local))
             self.tensor(local.indices())
             self.tensor(local.values())
+            return
+        if not local.is_cpu:
+            self.text(_header(local))
+            if not local.is_meta and local.numel():  # else it has a shape and no content
+                self._on_device(local)
+            return
+        if local.dim() == 0 and not local.is_complex():
+            self.number(local.item())
             return
         if local.is_conj() or local.is_neg():
             local = local.resolve_conj().resolve_neg()
@@ -100,16 +100,25 @@ class Fingerprint:
             self._bytes(local, size)
 
     def _bytes(self, tensor: Any, size: int) -> None:
-        address = tensor.data_ptr()
-        if address:
+        if address := tensor.data_ptr():
             self._hasher.update(memory(address, size))
-        elif hasattr(tensor, "__tensor_flatten__"):
-            # A wrapper around other tensors, with no memory of its own.
-            names, _ = tensor.__tensor_flatten__()
-            for name in names:
-                self.tensor(getattr(tensor, name))
         else:
-            raise ValueError(f"a tensor of {size} bytes has no memory to read ({type(tensor).__name__})")
+            self._inside(tensor)
+
+    def _on_device(self, tensor: Any) -> None:
+        # What has no memory must not be given to a kernel.
+        if tensor.data_ptr():
+            self.reductions.extend(reduce_on_device(tensor))
+        else:
+            self._inside(tensor)
+
+    def _inside(self, tensor: Any) -> None:
+        """Feed what a wrapper around other tensors, with no memory of its own, holds."""
+        if not hasattr(tensor, "__tensor_flatten__"):
+            raise ValueError(f"a tensor of {tensor.nbytes} bytes has no memory to read ({type(tensor).__name__})")
+        names, _ = tensor.__tensor_flatten__()
+        for name in names:
+            self.tensor(getattr(tensor, name))
 
     def value(self, value: Any, *, skip: Callable[[Any], bool] | None = None) -> None:
         """Feed anything: tensors, arrays, numbers, strings and containers of them, mappings by sorted key.
@@ -148,6 +157,10 @@ class Fingerprint:
         """The fingerprint of everything fed that did not lie on an accelerator."""
         return self._hasher.hexdigest()
 
+    def settled(self, numbers: Sequence[int]) -> str:
+        """The fingerprint of everything, once the device has delivered the numbers of `reductions`."""
+        return settle(self.hexdigest(), numbers)
+
 
 def is_tensor(value: Any) -> bool:
     """Whether `value` is a torch tensor, told without importing torch."""
@@ -178,8 +191,10 @@ def settle(digest: str, reductions: Sequence[int]) -> str:
 _plain: set[type] = set()
 
 
-def _local(tensor: Any) -> Any:
-    """The tensor itself, or the local part of a sharded one; remembers the types that have no parts."""
+def local_part(tensor: Any) -> Any:
+    """The tensor itself, or of a sharded one (DTensor) the part that this rank holds."""
+    if type(tensor) in _plain:
+        return tensor
     if hasattr(type(tensor), "_local_tensor"):
         return tensor._local_tensor
     _plain.add(type(tensor))
@@ -219,7 +234,7 @@ _weights: dict[Any, Any] = {}
 
 
 def reduce_on_device(tensor: Any) -> list[Any]:
-    """The multilinear hash of a tensor's bits, a 0-dimensional int64 tensor per chunk, on the tensor's device.
+    """The multilinear hash of a tensor's bits, an int64 vector of one element per chunk, on the tensor's device.
 
     For 32-bit words x_i and fixed pseudo-random 64-bit weights w_i it is the sum of w_i x_i modulo 2**64: two different
     chunks collide with probability at most 2**-33 over the choice of weights (Dietzfelbinger 1996; Lemire and Kaser,
@@ -230,12 +245,40 @@ def reduce_on_device(tensor: Any) -> list[Any]:
     flat = tensor.detach().contiguous().reshape(-1)
     if flat.numel() == 0:
         return []
-    if flat.dtype == torch.bool or flat.numel() * flat.element_size() % 4:
-        words = flat.view(torch.uint8)
-    else:
-        words = flat.view(torch.int32)
+    words = _words(flat)
     weights = _device_weights(flat.device, min(words.numel(), CHUNK))
-    return [(chunk * weights[: chunk.numel()]).sum(dtype=torch.int64) for chunk in words.split(CHUNK)]
+    return [(chunk * weights[: chunk.numel()]).sum(0, True, dtype=torch.int64) for chunk in words.split(CHUNK)]
+
+
+def reduce_rows_on_device(tensor: Any) -> Any:
+    """The same of each row, that is along the first dimension: an int64 vector of as many elements as rows."""
+    import torch  # already imported: the tensor exists
+
+    rows = len(tensor)
+    numbers = torch.zeros(rows, dtype=torch.int64, device=tensor.device)
+    if tensor.numel() == 0:
+        return numbers
+    words = _words(tensor.detach().contiguous().reshape(rows, -1))
+    weights = _device_weights(tensor.device, min(words.shape[1], CHUNK))
+    for chunk in words.split(max(1, CHUNK // rows), dim=1):
+        # An odd factor between the chunks, for which the weights are the same.
+        numbers = numbers * _ODD + (chunk * weights[: chunk.shape[1]]).sum(1, dtype=torch.int64)
+    return numbers
+
+
+def _words(tensor: Any) -> Any:
+    """A contiguous tensor's last dimension in words of 4 bytes, or of 1 where it has no whole number of them."""
+    import torch  # already imported: the tensor exists
+
+    size = tensor.element_size()
+    if tensor.dtype == torch.bool or tensor.shape[-1] * size % 4:
+        return tensor.view(torch.uint8)
+    if tensor.storage_offset() * size % 4:
+        tensor = tensor.clone()  # it begins in the middle of a word
+    return tensor.view(torch.int32)
+
+
+_ODD = -7046029254386353131
 
 
 def _device_weights(device: Any, count: int) -> Any:
@@ -245,7 +288,7 @@ def _device_weights(device: Any, count: int) -> Any:
     if have is None or have.numel() < count:
         size = 1 << max(10, (count - 1).bit_length())
         # splitmix64 of the index, in wrapping int64 arithmetic; no random number is drawn.
-        x = torch.arange(1, size + 1, dtype=torch.int64, device=device) * -7046029254386353131
+        x = torch.arange(1, size + 1, dtype=torch.int64, device=device) * _ODD
         x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
         x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
         have = _weights[device] = (x ^ ((x >> 31) & 0x1FFFFFFFF)) | 1

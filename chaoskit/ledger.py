@@ -1,8 +1,8 @@
 """`Ledger`: what a run consumed on its effective timeline beside what the reference consumed, sample by sample.
 
-Both are multisets over all ranks, so that duplicates in the data and samples that return in every epoch confuse nothing:
-a sample was replayed if it was consumed more often than in the reference, skipped if less often. Where none is one too
-many or too few, the order is compared. Where single samples could not be told apart, whole batches are counted.
+Both are multisets over all ranks, so that duplicates in the data and samples that return in every epoch confuse
+nothing: a sample was replayed if it was consumed more often than in the reference, skipped if less often. Where none is
+one too many or too few, the order is compared. Where samples could not be told apart, whole batches are counted.
 """
 
 from __future__ import annotations

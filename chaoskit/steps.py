@@ -119,6 +119,14 @@ class Steps(Sequence[Step]):
         )
 
 
+def values(losses: str) -> tuple[float, ...] | None:
+    """The losses of a step as numbers; None where one of them is no scalar."""
+    try:
+        return tuple(map(float.fromhex, losses.split()))
+    except (ValueError, OverflowError):
+        return None
+
+
 def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:
     """The first places at which two columns of equal length differ, at most `limit` of them."""
     found: list[int] = []

@@ -21,9 +21,9 @@ def job(request):
 
 
 @pytest.fixture
-def claims():
+def claims(request, job):
     """Whatever is done to it, the job ends with its last step, as if nothing had been."""
-    return (
+    made = [
         checks.completed(),
         checks.resumed_from_last_valid(),
         checks.state_restored(),
@@ -32,4 +32,7 @@ def claims():
         checks.matches_reference(),
         checks.stays_finite(),
         checks.no_orphans(),
-    )
+    ]
+    if job.log_regex or request.config.getoption("--chaos-log-regex"):
+        made.append(checks.log_right())
+    return made

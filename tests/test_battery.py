@@ -27,20 +27,21 @@ def battery(store, root, expression, *flags):
     return result.returncode, json.loads((root / "out.json").read_text()), said
 
 
-#: In two parts, so that two workers share them. The three that are left out (`control`, `all_ranks`, `frozen`) are run
-#: by `make soak`, as is everything with FSDP2; what they do is tested on smaller trainers in test_runner.py.
-HALVES = {
-    "ddp, first half": ("one_rank or launcher or middle_of_save or exits", 4),
-    "ddp, second half": ("right_after or first_collective or twice or resume", 4),
+#: In parts, so that workers share them. Those that are left out, and all of them with FSDP2 and AMP, are run by
+#: `make soak`; what they do is tested on smaller trainers in test_runner.py.
+PARTS = {
+    "ranks": "one_rank_mid_epoch or launcher or middle_of_save or exits",
+    "checkpoints": "twice or resume or between_writes or hidden",
+    "bad luck": "flipped or write_error or sigterm or not_a_number",
 }
 
 
-@pytest.mark.parametrize(("expression", "count"), HALVES.values(), ids=HALVES)
-def test_the_battery_passes(shared_store, tmp_path, expression, count):
+@pytest.mark.parametrize("expression", PARTS.values(), ids=PARTS)
+def test_the_battery_passes(shared_store, tmp_path, expression):
     code, report, said = battery(shared_store, tmp_path, expression)
     assert code == 0 and report["verdict"] == "pass", said
     experiments = report["experiments"]
-    assert len(experiments) == count and {each["verdict"] for each in experiments} == {"pass"}
+    assert len(experiments) == 4 and {each["verdict"] for each in experiments} == {"pass"}
     assert "<testcase" in (tmp_path / "junit.xml").read_text()
     names = ("test_one_rank_mid_epoch", "test_launcher")
     killed = [each for each in experiments if each["name"] in names]

@@ -137,6 +137,31 @@ def test_wrappers_without_memory_are_read_through_and_what_cannot_be_read_is_an_
         of_value(hollow)
 
 
+def test_on_a_device_too_nothing_is_read_that_has_no_memory(monkeypatch):
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    monkeypatch.setattr(torch.Tensor, "is_cpu", False, raising=False)
+
+    def settled(tensor):
+        made = Fingerprint()
+        made.tensor(tensor)
+        return made.settled([int(number) for number in made.reductions])
+
+    one, two = (TwoTensor(torch.ones(3), torch.full((3,), value)) for value in (1.0, 2.0))
+    assert settled(one) != settled(two)
+    assert settled(torch.eye(3).to_sparse()) != settled(torch.ones(3, 3).to_sparse())
+    hollow = torch.ones(4)
+    hollow.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match="no memory"):
+        settled(hollow)
+
+
+def test_the_reduction_does_not_depend_on_where_in_memory_a_tensor_begins():
+    whole = torch.arange(9, dtype=torch.uint8)
+    assert reduced(whole[1:]) == reduced(whole[1:].clone())
+    assert reduced(torch.ones(9, dtype=torch.bfloat16)[1:]) == reduced(torch.ones(8, dtype=torch.bfloat16))
+
+
 def test_conjugates_differ_and_meta_tensors_have_a_shape_only():
     tensor = torch.tensor([1 + 2j, 3 - 1j])
     assert of_value(tensor) != of_value(tensor.conj()) == of_value(tensor.conj().resolve_conj())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chaoskit.reference import Reference
-from chaoskit.steps import LOSS, Steps, first_apart
+from chaoskit.steps import LOSS, Steps, first_apart, values
 from chaoskit.timeline import Execution, Segment, Timeline
 
 #: How many differing steps of one segment are kept: one departure makes all that follows differ.
@@ -86,7 +86,7 @@ class _Seen:
         """The columns of a segment beside those of the reference."""
         expected = self.expected.get(one.rank, Steps())
         stop = max(one.start, min(one.end, one.start + len(expected) - one.first + 1))
-        values: dict[int, dict[str, tuple[str, str]]] = {}
+        apart: dict[int, dict[str, tuple[str, str]]] = {}
         for name in self.measured(one.rank, one.steps):
             own, other = one.steps.column(name), expected.column(name)
             if own is None:
@@ -98,11 +98,11 @@ class _Seen:
                 pair = own[one.start + place], other[at + place]
                 # What a step lacks altogether is `absent`, unless the reference lacks it too.
                 if pair[0] and pair[1] is not None:
-                    values.setdefault(one.start + place, {})[name] = (pair[0], pair[1])
+                    apart.setdefault(one.start + place, {})[name] = (pair[0], pair[1])
                     self.first.setdefault((one.incarnation, one.rank, name), one.true(one.start + place))
         if stop < one.end:
-            values[stop] = {"steps": ("taken", "not taken")}
-        self.differences += [Difference(one.execution(place), found) for place, found in values.items()]
+            apart[stop] = {"steps": ("taken", "not taken")}
+        self.differences += [Difference(one.execution(place), found) for place, found in apart.items()]
 
     def require(self, one: Segment, start: int, end: int) -> None:
         """What was kept has to be whole; the last record of a rank that was killed may be cut short."""
@@ -123,5 +123,5 @@ class _Seen:
 
 
 def finite(losses: str) -> bool:
-    """Whether each of the losses, as `differing` joins them, is a finite number."""
-    return all(math.isfinite(float.fromhex(loss)) for loss in losses.split())
+    """Whether none of the losses is infinite or not a number; of one that is no scalar nothing is known."""
+    return all(map(math.isfinite, values(losses) or ()))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from chaoskit.alignment import show_positions
 from chaoskit.checks.check import Case
 from chaoskit.spread import POWER, Spread, SpreadTest
-from chaoskit.steps import Steps
+from chaoskit.steps import Steps, values
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,13 @@ class Tested:
         return (
             f"the losses of steps {self.first} to {self.last}, in {len(self.result.windows)} windows, against the "
             f"spread of {self.result.controls} controls (Student's t, two-sided, false alarms at most "
-            f"{self.result.alpha:g}): farthest off in steps {at}, by {worst.shift:+.2%} (t = {worst.t:.2f}, limit "
-            f"{worst.critical:.2f}); a shift of {sharpest.power_shift:.2%} in steps {caught} would have been caught "
-            f"with probability {POWER:g}"
+            f"{self.result.alpha:g}): farthest off in steps {at}, by {self._much(worst.shift)} (t = {worst.t:.2f}, "
+            f"limit {worst.critical:.2f}); a shift of {self._much(sharpest.power_shift)} in steps {caught} would have "
+            f"been caught with probability {POWER:g} or more"
         )
+
+    def _much(self, shift: float) -> str:
+        return f"{shift:+.2%}" if self.result.relative else f"{shift:+.3g}"
 
     def _steps(self, first: int, last: int) -> str:
         return show_positions(range(self.first + first - 1, self.first + last))
@@ -65,8 +68,9 @@ def _means(ranks: dict[int, Steps], places: range) -> list[float]:
     """The mean over ranks and backward passes of each step's loss; cut at the first step without one."""
     found = []
     for place in places:
-        texts = [text for steps in ranks.values() if place < len(steps) for text in steps.losses[place].split()]
-        if not texts or any(text.startswith("tensor:") for text in texts):
+        losses = [values(steps.losses[place]) for steps in ranks.values() if place < len(steps)]
+        numbers = [number for each in losses for number in each or ()]
+        if not numbers or None in losses:
             break
-        found.append(sum(map(float.fromhex, texts)) / len(texts))
+        found.append(sum(numbers) / len(numbers))
     return found

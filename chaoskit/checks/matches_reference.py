@@ -13,6 +13,7 @@ from chaoskit.checks.completed import blind_spots, completed, missing_steps
 from chaoskit.checks.diagnosis import Diagnosis, diagnose, tell
 from chaoskit.checks.equivalence import tested
 from chaoskit.errors import UsageError
+from chaoskit.steps import values
 from chaoskit.timeline import Execution
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
@@ -166,10 +167,11 @@ def _state_codes(case: Case) -> tuple[str, ...]:
 
 def _gap(losses: tuple[str, ...], wanted: tuple[str, ...]) -> float | None:
     """The largest relative difference; None where the numbers of losses differ or one is not a number."""
-    if len(losses) != len(wanted):
-        return None
+    own, other = values(" ".join(losses)), values(" ".join(wanted))
+    if own is None or other is None or len(own) != len(other):
+        return None if losses != wanted else 0.0
     worst = 0.0
-    for a, b in zip(map(float.fromhex, losses), map(float.fromhex, wanted), strict=True):
+    for a, b in zip(own, other, strict=True):
         if a != b:
             both = math.isfinite(a) and math.isfinite(b)
             worst = max(worst, abs(a - b) / max(abs(a), abs(b))) if both else math.inf

@@ -3,45 +3,56 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from chaoskit.fingerprint import Fingerprint
+from chaoskit.fingerprint import Fingerprint, is_tensor
 
 #: Per root module: its parameters, and where its buffers are held (a buffer may be replaced at any time).
 _parameters: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
-_holders: weakref.WeakKeyDictionary[Any, list[tuple[Any, str]]] = weakref.WeakKeyDictionary()
+_holders: weakref.WeakKeyDictionary[Any, list[tuple[Any, str, str]]] = weakref.WeakKeyDictionary()
 
 
-def model(optimizers: Sequence[Any], roots: Sequence[Any]) -> Fingerprint | None:
+def parameters(optimizers: Sequence[Any], roots: Sequence[Any]) -> list[Any]:
     """Everything that the optimizers train, in their order, then what else the modules hold (frozen parameters)."""
-    fingerprint = Fingerprint()
-    seen: set[int] = set()
     tensors = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
     for root in roots:
         if root not in _parameters:
             _parameters[root] = list(root.parameters())
         tensors += _parameters[root]
-    for tensor in tensors:
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            fingerprint.tensor(tensor)
-    return fingerprint if seen else None
+    return list({id(tensor): tensor for tensor in tensors}.values())
 
 
-def buffers(roots: Sequence[Any]) -> Fingerprint | None:
-    """The buffers of the modules (running statistics and their like), in the modules' own order."""
+def model(tensors: Sequence[Any]) -> Fingerprint | None:
+    """The parameters."""
     fingerprint = Fingerprint()
-    found = False
+    for tensor in tensors:
+        fingerprint.tensor(tensor)
+    return fingerprint if tensors else None
+
+
+def held_buffers(roots: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """The buffers of the modules and their names in them, in the modules' own order."""
     for root in roots:
         if root not in _holders:
-            _holders[root] = [(weakref.ref(module), name) for module in root.modules() for name in module._buffers]
-        for holder, name in _holders[root]:
+            _holders[root] = [
+                (weakref.ref(module), name, f"{prefix}.{name}" if prefix else name)
+                for prefix, module in root.named_modules()
+                for name in module._buffers
+            ]
+        for holder, name, full in _holders[root]:
             module = holder()
             buffer = module._buffers.get(name) if module is not None else None
             if buffer is not None:
-                found = True
-                fingerprint.tensor(buffer)
+                yield full, buffer
+
+
+def buffers(roots: Sequence[Any]) -> Fingerprint | None:
+    """The buffers of the modules: running statistics and their like."""
+    fingerprint, found = Fingerprint(), False
+    for _, buffer in held_buffers(roots):
+        found = True
+        fingerprint.tensor(buffer)
     return fingerprint if found else None
 
 
@@ -71,6 +82,30 @@ def learning_rates(optimizers: Iterable[Any]) -> str | None:
             if not rates or rates[-1] != rate:
                 rates.append(rate)
     return " ".join(rates) or None
+
+
+def options(optimizers: Sequence[Any]) -> Fingerprint | None:
+    """What the parameter groups say besides parameters and learning rate: decay, betas and whatever a schedule adds."""
+    if not optimizers:
+        return None
+    fingerprint = Fingerprint()
+    for each in optimizers:
+        for group in each.param_groups:
+            plain = []
+            for key in sorted(group):
+                value = group[key]
+                if key in _NO_OPTIONS:
+                    continue
+                if isinstance(value, (int, float)):
+                    plain.append(f"{key}:{float(value).hex()}")
+                elif isinstance(value, (tuple, list)) or is_tensor(value):
+                    fingerprint.text(f"{key}:")
+                    fingerprint.value(value)
+            fingerprint.text(";".join(plain))
+    return fingerprint
+
+
+_NO_OPTIONS = ("params", "param_names", "lr")
 
 
 def scaler(scalers: Sequence[Any]) -> Fingerprint | None:

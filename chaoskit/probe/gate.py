@@ -13,10 +13,15 @@ from typing import Any
 
 
 class Gate:
-    """A connection to the harness. If the harness is gone, the rank goes on alone and stops no more."""
+    """A connection to the harness. If the harness is gone, the rank goes on alone and stops no more.
+
+    `open`: the rank stops here. `poison`: it was ordered to make the output of its next training forward NaN, and has
+    not told yet that it did.
+    """
 
     def __init__(self, run: Path, *, rank: int, launch: int, restart: int) -> None:
         self.open = False
+        self.poison = False
         self._lock = threading.Lock()
         self._waiting: int | None = None
         directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
@@ -50,21 +55,34 @@ class Gate:
                 order = self._receive()
             finally:
                 self._waiting = None
-            if order.get("do") == "exit":
-                os._exit(int(order["code"]))
-            if order.get("do") == "raise":
-                self._send({"raised": order["type"]})
-                return _exception(order["type"], order["message"])
-            if not order.get("gate"):
+            raised = None
+            match order.get("do"):
+                case "exit":
+                    os._exit(int(order["code"]))
+                case "raise":
+                    self._send({"raised": order["type"]})
+                    raised = _exception(order["type"], order["message"])
+                case "nan":
+                    self.poison = True
+            self.open = bool(order.get("gate"))
+            if not (self.open or self.poison):
                 self._close()
-            return None
+            return raised
+
+    def poisoned(self) -> None:
+        """Tell that NaN has been injected. It may be the last thing to be told, where no more stops are wanted."""
+        self.poison = False
+        self._send({"raised": "NaN"})
+        if not self.open:
+            self._close()
 
     def _send(self, message: Mapping[str, Any]) -> bool:
         try:
             self._socket.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         except OSError:
             self._close()
-        return self.open
+            return False
+        return True
 
     def _receive(self) -> dict[str, Any]:
         try:

@@ -8,8 +8,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.fingerprint import is_tensor
+from chaoskit.probe.poison import poison
 
 if TYPE_CHECKING:
+    from chaoskit.probe.gate import Gate
     from chaoskit.probe.observer import Observer
     from chaoskit.probe.session import Session
 
@@ -53,11 +55,25 @@ class _Hooks:
             self.depth += 1
             try:
                 self.session.guard("forward", self.observer.forward, module, args, kwargs)
-                return original(module, *args, **kwargs)
+                result = original(module, *args, **kwargs)
             finally:
                 self.depth -= 1
+            gate = self.session.gate
+            if gate is not None and gate.poison:
+                poisoned = self.session.guard("nan", self._poison, gate, result)
+                return result if poisoned is None else poisoned
+            return result
 
         module_class.__call__ = call
+
+    def _poison(self, gate: Gate, result: Any) -> Any:
+        """The result as NaN, and the news of it; where it holds no such numbers, the next one is waited for."""
+        poisoned, count = poison(result)
+        if count:
+            self.observer.not_a_number = True
+            self.session.write("nan", n=self.observer.steps)
+            gate.poisoned()
+        return poisoned
 
     def backward(self) -> None:
         """Every backward pass, by `Tensor.backward`, `torch.autograd.backward` or `torch.autograd.grad`."""

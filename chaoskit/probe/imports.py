@@ -79,7 +79,7 @@ def _torch(session: Session, module: ModuleType) -> None:
 
 
 def _distributed_checkpoint(session: Session, module: ModuleType) -> None:
-    from chaoskit.probe.saves import hook_distributed_checkpoint
+    from chaoskit.probe.dcp import hook_distributed_checkpoint
 
     hook_distributed_checkpoint(session, module)
 

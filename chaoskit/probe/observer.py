@@ -5,30 +5,42 @@ step and follows as a `late` event.
 
 from __future__ import annotations
 
-import struct
+import math
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.fingerprint import Fingerprint, is_tensor, settle
+from chaoskit.fingerprint import Fingerprint, is_tensor
 from chaoskit.probe import components
+from chaoskit.probe.contents import leaves
+from chaoskit.probe.late import Late, exact
+from chaoskit.probe.nonfinite import Nonfinite
+from chaoskit.probe.samples import Samples
 from chaoskit.probe.sources import sources
 from chaoskit.probe.streams import streams
+from chaoskit.probe.tensors import Named, tensors, told_tensors
 
 if TYPE_CHECKING:
     from chaoskit.probe.session import Session
 
 
 class Observer:
-    """One per rank. `steps` counts the steps recorded in this incarnation."""
+    """One per rank. `steps` counts the steps recorded in this incarnation.
+
+    `by_name` asks for the tensors of the next step one by one; `not_a_number`, whether a number that is none has been
+    seen, asks from then on for what holds such numbers. Both cost a pass over the state.
+    """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self.steps = 0
         self.explicit = False
+        self.by_name = True
+        self.not_a_number = False
         self._losses: list[Any] = []
         self._batches: list[Fingerprint] = []
+        self._samples = Samples()
         self._moved = False
         self._optimizers: list[weakref.ref[Any]] = []
         self._scalers: list[weakref.ref[Any]] = []
@@ -38,7 +50,7 @@ class Observer:
         self._begun: set[int] = set()
         self._drawn = 0
         self._new_epoch = False
-        self._late: Late | None = None
+        self._late: list[tuple[str, int, Late]] = []
         self._sources: list[dict[str, Any]] = []
 
     # What the hooks tell.
@@ -54,13 +66,30 @@ class Observer:
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """The outermost forward pass of a module in training mode: its inputs are the batch."""
         self.knows("root", module)
-        fingerprint = Fingerprint()
-        # What carries a gradient was computed by the model (a loss module's input) and is no data.
-        fingerprint.value([args, kwargs], skip=lambda tensor: tensor.requires_grad)
-        self._batches.append(fingerprint)
+        self._batches.append(self._data([args, kwargs]))
         if self._drawn in self._begun:
             self._begun.discard(self._drawn)
             self._new_epoch = True
+
+    def _data(self, value: Any) -> Fingerprint:
+        """The fingerprint of a micro-batch, whose rows are samples."""
+        found: list[Any] = []
+
+        # What carries a gradient was computed by the model (a loss module's input) and is no data.
+        def is_computed(tensor: Any) -> bool:
+            found.append(tensor)
+            return bool(tensor.requires_grad)
+
+        fingerprint = Fingerprint()
+        try:
+            fingerprint.value(value, skip=is_computed)
+            # What else a module is given that goes on from a model's output belongs to samples which are known.
+            if not any(tensor.requires_grad for tensor in found):
+                self._samples.add(found)
+        except Exception:
+            self._samples.fail()
+            raise
+        return fingerprint
 
     def iterating(self, iterator: Any) -> None:
         """A data loader starts an iteration; an epoch, once a training forward follows on what is drawn from it."""
@@ -78,7 +107,7 @@ class Observer:
         """A backward pass begins from `loss` (None where it does not begin from one)."""
         self._moved = True
         if loss is not None:
-            self._losses.append(_scalar(self._unscaled.pop(id(loss), loss)))
+            self._losses.append(exact(self._unscaled.pop(id(loss), loss)))
 
     @property
     def moved(self) -> bool:
@@ -90,43 +119,48 @@ class Observer:
         self.knows("optimizer", optimizer)
         if self.explicit or not self._moved or not self.session.open():
             return None
-        return self._record(self._state())
+        return self._record(self._state(), {})
 
     def forget(self) -> None:
         """What was seen since the last step belongs to none."""
-        self._losses, self._batches, self._moved = [], [], False
+        self._losses, self._batches, self._samples, self._moved = [], [], Samples(), False
 
     def told(self, *, loss: Any, batch: Any, model: Any, optimizer: Any) -> BaseException | None:
         """The same, from a loop that says so itself (`chaoskit.probe.step`)."""
         if not self.session.open():
             return None
         self.explicit = True
-        self._losses = [_scalar(loss)] if loss is not None else []
+        self._losses = [exact(loss)] if loss is not None else []
         state = self._state()
+        by_name: dict[str, Named] = {}
         for name, thing in (("batch", batch), ("model", model), ("optimizer", optimizer)):
             if thing is not None:
+                value = thing.state_dict() if hasattr(thing, "state_dict") else thing
                 state[name] = fingerprint = Fingerprint()
-                fingerprint.value(thing.state_dict() if hasattr(thing, "state_dict") else thing)
-        return self._record(state)
+                fingerprint.value(value)
+                if name == "batch":
+                    self._samples = Samples()
+                    self._samples.add([leaf for _, leaf in leaves(value) if is_tensor(leaf)])
+                elif self.by_name:
+                    by_name[name] = told_tensors(leaves(value))
+        return self._record(state, by_name)
 
     # What is made of it.
 
     def _state(self) -> dict[str, Any]:
         """Every component: a string, or a Fingerprint that may still have parts on a device."""
         torch = sys.modules["torch"]
-        optimizers = [found for ref in self._optimizers if (found := ref()) is not None]
-        roots = [found for ref in self._roots if (found := ref()) is not None]
-        scalers = [found for ref in self._scalers if (found := ref()) is not None]
-        averages = [found for ref in self._averages if (found := ref()) is not None]
+        optimizers, roots = _living(self._optimizers), _living(self._roots)
         # One by one: what cannot be read of one component must not cost the others.
         guard = self.session.guard
         state: dict[str, Any] = {
-            "model": guard("model", components.model, optimizers, roots),
+            "model": guard("model", lambda: components.model(components.parameters(optimizers, roots))),
             "buffers": guard("buffers", components.buffers, roots),
             "optimizer": guard("optimizer", components.optimizer, optimizers),
             "lr": guard("lr", components.learning_rates, optimizers),
-            "scaler": guard("scaler", components.scaler, scalers),
-            "ema": guard("ema", components.averages, averages),
+            "options": guard("options", components.options, optimizers),
+            "scaler": guard("scaler", components.scaler, _living(self._scalers)),
+            "ema": guard("ema", components.averages, _living(self._averages)),
             "batch": guard("batch", self._batch),
             **(guard("rng", streams, torch) or {}),
         }
@@ -143,27 +177,60 @@ class Observer:
             whole.reductions.extend(part.reductions)
         return whole
 
-    def _record(self, state: dict[str, Any]) -> BaseException | None:
+    def _fields(self, state: dict[str, Any]) -> dict[str, Any]:
+        """What a step's record holds."""
+        fields: dict[str, Any] = {"losses": self._losses, "state": state}
+        if self._samples.told:
+            fields["samples"] = self._samples
+        self._look_at([loss for loss in self._losses if isinstance(loss, str)])
+        if self.not_a_number and (found := self.session.guard("nonfinite", self._nonfinite)) is not None:
+            fields["nonfinite"] = found
+        return fields
+
+    def _nonfinite(self) -> Nonfinite:
+        optimizers = _living(self._optimizers)
+        kept = (leaf for each in optimizers for state in each.state.values() for _, leaf in leaves(state))
+        parameters = components.parameters(optimizers, _living(self._roots))
+        return Nonfinite({"model": parameters, "optimizer": filter(is_tensor, kept)})
+
+    def _look_at(self, losses: Iterable[str]) -> None:
+        if not self.not_a_number:
+            # Of a loss of several numbers there is but a fingerprint.
+            numbers = (float.fromhex(loss) for loss in losses if not loss.startswith("tensor:"))
+            self.not_a_number = not all(map(math.isfinite, numbers))
+
+    def _by_name(self, told: Mapping[str, Named]) -> Late:
+        found = tensors(_living(self._optimizers), _living(self._roots), _living(self._averages))
+        return Late({"tensors": {**found, **told}})
+
+    def _record(self, state: dict[str, Any], told: Mapping[str, Named]) -> BaseException | None:
         """Stop at the gate with this step, then write it down. A rank that is killed at the gate has not taken it."""
         self.settle()
         if self._new_epoch:
             self._new_epoch = False
             self.session.write("epoch", n=self.steps)
-        late = Late(self.steps + 1, self._losses, state)
+        n = self.steps + 1
+        late = Late(self._fields(state))
+        by_name = self.session.guard("tensors", self._by_name, told) if self.by_name else None
         gate = self.session.gate
         if gate is not None and gate.open:
-            late.wait()
-            data = late.early | late.settled()
-            order = gate.arrive("step", self.steps, record={"n": late.n, **data})
+            data = late.settled()
+            order = gate.arrive("step", self.steps, record={"n": n, **data})
             if order is not None:
                 return order
-            self.session.write("step", n=late.n, **data)
+            self.session.write("step", n=n, **data)
+            self._look_at(data["losses"])
         elif late.waiting:
-            self.session.write("step", n=late.n, **late.early)
-            self._late = late
+            self.session.write("step", n=n, **late.early)
+            self._late.append(("late", n, late))
         else:
-            self.session.write("step", n=late.n, **(late.early | late.settled()))
-        self.steps += 1
+            self.session.write("step", n=n, **late.settled())
+        if by_name is not None:
+            self._late.append(("tensors", n, by_name))
+            if not by_name.waiting:
+                self.settle()
+        self.by_name = False
+        self.steps = n
         self.forget()
         if self.steps == 1:
             self._say_sources()
@@ -171,9 +238,11 @@ class Observer:
 
     def settle(self) -> None:
         """Write what the device has computed since the last step."""
-        if self._late is not None:
-            late, self._late = self._late, None
-            self.session.write("late", n=late.n, **late.settled())
+        owed, self._late = self._late, []
+        for kind, n, late in owed:
+            data = late.settled()
+            self.session.write(kind, n=n, **data)
+            self._look_at(data.get("losses", ()))
 
     def _say_sources(self) -> None:
         found = sources()
@@ -189,79 +258,5 @@ class Observer:
             self.session.write("blind", component="step", reason="no optimizer step was seen")
 
 
-class Late:
-    """A step whose numbers may still be on their way from the device. `early` is what is known at once."""
-
-    def __init__(self, n: int, losses: list[Any], state: dict[str, Any]) -> None:
-        self.n = n
-        self._losses = losses
-        self._state = {
-            name: (value, "", 0) if isinstance(value, str) else ("", value.hexdigest(), len(value.reductions))
-            for name, value in state.items()
-        }
-        numbers = [r for value in state.values() if not isinstance(value, str) for r in value.reductions]
-        device_losses = [loss for loss in losses if is_tensor(loss)]
-        self.waiting = bool(numbers or device_losses)
-        self._ready: Any = None
-        if self.waiting:
-            self._fetch(numbers, device_losses)
-        self.early: dict[str, Any] = {
-            "losses": [loss for loss in losses if isinstance(loss, str)] if not device_losses else [],
-            "state": {
-                name: text or settle(digest, ())
-                for name, (text, digest, count) in self._state.items()
-                if not count
-            },
-        }
-
-    def _fetch(self, numbers: list[Any], losses: list[Any]) -> None:
-        """Start one copy of everything to page-locked memory, behind the work that is already queued."""
-        torch = sys.modules["torch"]
-        device = (numbers or losses)[0].device
-        bits = [loss.to(device=device, dtype=torch.float64).view(torch.int64) for loss in losses]
-        vector = torch.stack([number.to(device) for number in numbers] + bits)
-        if device.type == "cuda":
-            self._numbers = torch.empty(len(vector), dtype=torch.int64, device="cpu", pin_memory=True)
-            self._numbers.copy_(vector, non_blocking=True)
-            self._ready = torch.cuda.Event()
-            self._ready.record()
-        else:
-            self._numbers = vector.cpu()
-
-    def wait(self) -> None:
-        """Until the device has delivered."""
-        if self._ready is not None:
-            self._ready.synchronize()
-
-    def settled(self) -> dict[str, Any]:
-        """The fields that were missing in `early`: state and losses."""
-        if not self.waiting:
-            return {}
-        self.wait()
-        numbers = self._numbers.tolist()
-        state = dict(self.early["state"])
-        for name, (_, digest, count) in self._state.items():
-            if count:
-                state[name] = settle(digest, numbers[:count])
-                del numbers[:count]
-        losses = [loss if isinstance(loss, str) else _hex(numbers.pop(0)) for loss in self._losses]
-        return {"losses": losses, "state": state}
-
-
-def _hex(bits: int) -> str:
-    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
-    return value.hex()
-
-
-def _scalar(loss: Any) -> Any:
-    """A loss as exact text, or as a tensor of its own where reading it would stall the device."""
-    if not is_tensor(loss):
-        return float(loss).hex()
-    loss = getattr(loss, "_local_tensor", loss).detach()
-    if loss.numel() != 1:
-        fingerprint = Fingerprint()
-        fingerprint.tensor(loss)
-        return f"tensor:{fingerprint.hexdigest()}"
-    if loss.device.type == "cpu":
-        return float(loss.item()).hex()
-    return loss.reshape(()).clone()
+def _living(references: Iterable[weakref.ref[Any]]) -> list[Any]:
+    return [found for reference in references if (found := reference()) is not None]

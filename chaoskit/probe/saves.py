@@ -1,4 +1,4 @@
-"""Checkpoint saves and loads: `torch.save` and `load`, torch.distributed.checkpoint, safetensors.
+"""Checkpoint saves and loads: `torch.save` and `load`, safetensors; `dcp.py` has the distributed ones.
 
 Only what goes to or comes from a path under the job's `{out}` counts. In a run whose ranks stop at gates a save to a
 file is written in two halves, so that a fault can strike with bytes on disk and the call not returned.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import io
 import os
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from chaoskit.probe.contents import contents, nonfinite
 
 if TYPE_CHECKING:
     from chaoskit.probe.session import Session
@@ -60,15 +61,26 @@ class Saves:
         """Note the beginning of a save or load; what the device still owes is written down before."""
         if self.session.observer is not None:
             self.session.observer.settle()
+            self.session.observer.by_name = True
         self._ids += 1
         if kind == "save":
             self._calls[self.steps] = self._calls.get(self.steps, 0) + 1
         self.session.write(f"{kind}.begin", id=self._ids, n=self.steps, path=path, api=api, **more)
         return self._ids
 
-    def end(self, kind: str, ident: int, n: int, *, error: BaseException | None = None) -> None:
+    def begin_save(self, path: str, api: str, state: Any, *, full: bool) -> int:
+        """Note the beginning of a save, and what it is given to write."""
+        more: dict[str, Any] = {"full": full}
+        if (content := self.session.guard("content", contents, state)) is not None:
+            more["content"] = content
+        if bad := self.session.guard("nonfinite", nonfinite, state):
+            more["nonfinite"] = bad
+        return self.session.guard("save", self.begin, "save", path, api, **more) or 0
+
+    def end(self, kind: str, ident: int, n: int, *, error: BaseException | None = None, **more: Any) -> None:
         """Note its end."""
-        more = {"error": f"{type(error).__name__}: {error}"[:300]} if error is not None else {}
+        if error is not None:
+            more["error"] = f"{type(error).__name__}: {error}"[:300]
         self.session.write(f"{kind}.end", id=ident, n=n, ok=error is None, **more)
 
     def stop(self, at: str, n: int) -> None:
@@ -82,24 +94,53 @@ class Saves:
         if isinstance(order, BaseException):
             raise order
 
-    def around(self, kind: str, path: str, api: str, action: Callable[[], Any], **more: Any) -> Any:
-        """Run `action`, which is a whole save or load, with everything that belongs around it."""
+    def save(self, path: str, api: str, state: Any, action: Callable[[], Any], *, full: bool) -> Any:
+        """Run `action`, which is a whole save of `state`, with everything that belongs around it."""
         n = self.steps
-        ident = self.session.guard(kind, self.begin, kind, path, api, **more) or 0
+        ident = self.begin_save(path, api, state, full=full)
         self.running.append(path)
         try:
             result = action()
-            if kind == "save":
-                self.stop("save", n)
+            self.stop("save", n)
         except BaseException as error:
-            self.end(kind, ident, n, error=error)
+            self.end("save", ident, n, error=error)
             raise
         finally:
             self.running.remove(path)
-        self.end(kind, ident, n)
-        if kind == "save":
-            self.stop("saved", n)
+        self.end("save", ident, n)
+        self.stop("saved", n)
         return result
+
+    def load(self, path: str, api: str, action: Callable[[Callable[[Any], None]], Any]) -> Any:
+        """Run `action`, which is a whole load and is given a function to show what came back."""
+        n = self.steps
+        ident = self.session.guard("load", self.begin, "load", path, api) or 0
+        came: dict[str, Any] = {}
+
+        def show(state: Any) -> None:
+            if (content := self.session.guard("content", contents, state)) is not None:
+                came["content"] = content
+
+        self.running.append(path)
+        try:
+            result = action(show)
+        except BaseException as error:
+            self.end("load", ident, n, error=error, **came)
+            raise
+        finally:
+            self.running.remove(path)
+        self.end("load", ident, n, **came)
+        return result
+
+    def shown(self, path: str, api: str, action: Callable[[], Any]) -> Any:
+        """A load whose result is what came back."""
+
+        def loaded(show: Callable[[Any], None]) -> Any:
+            result = action()
+            show(result)
+            return result
+
+        return self.load(path, api, loaded)
 
     def in_halves(self, data: bytes | memoryview, file: Any, n: int) -> None:
         """Write `data` to an open file, stopping at the gate with half of it on disk."""
@@ -113,7 +154,7 @@ class Saves:
 
 def hook_torch(session: Session, torch: Any) -> None:
     """Wrap `torch.save` and `torch.load`."""
-    saves = _saves(session)
+    saves = saves_of(session)
     save, load = torch.save, torch.load
 
     @functools.wraps(save)
@@ -140,96 +181,22 @@ def hook_torch(session: Session, torch: Any) -> None:
                 saves.in_halves(buffer.getbuffer(), file, saves.steps)
 
         full = bool(session.guard("save", _full, obj))
-        return saves.around("save", path, "torch.save", action, full=full)
+        return saves.save(path, "torch.save", obj, action, full=full)
 
     @functools.wraps(load)
     def watched_load(f: Any, *args: Any, **kwargs: Any) -> Any:
         path = _path(f)
         if path is None or not saves.watched(path):
             return load(f, *args, **kwargs)
-        return saves.around("load", path, "torch.load", lambda: load(f, *args, **kwargs))
+        return saves.shown(path, "torch.load", lambda: load(f, *args, **kwargs))
 
     for module in (torch, torch.serialization):  # by the latter name they are pickled
         module.save, module.load = watched_save, watched_load
 
 
-def hook_distributed_checkpoint(session: Session, dcp: Any) -> None:
-    """Wrap `save`, `async_save` and `load` of torch.distributed.checkpoint."""
-    saves = _saves(session)
-    save, load, async_save = dcp.save, dcp.load, getattr(dcp, "async_save", None)
-
-    @functools.wraps(save)
-    def watched_save(*args: Any, **kwargs: Any) -> Any:
-        path = _place(args, kwargs, "storage_writer")
-        if path is None or not saves.watched(path):
-            return save(*args, **kwargs)
-        return saves.around("save", path, "dcp.save", lambda: save(*args, **kwargs), full=True)
-
-    @functools.wraps(load)
-    def watched_load(*args: Any, **kwargs: Any) -> Any:
-        path = _place(args, kwargs, "storage_reader")
-        if path is None or not saves.watched(path):
-            return load(*args, **kwargs)
-        return saves.around("load", path, "dcp.load", lambda: load(*args, **kwargs))
-
-    replaced = {"save": watched_save, "load": watched_load}
-    if async_save is not None:
-
-        @functools.wraps(async_save)
-        def watched_async_save(*args: Any, **kwargs: Any) -> Any:
-            path = _place(args, kwargs, "storage_writer")
-            if path is None or not saves.watched(path):
-                return async_save(*args, **kwargs)
-            return _asynchronous(saves, path, lambda: async_save(*args, **kwargs))
-
-        replaced["async_save"] = watched_async_save
-    for name in ("torch.distributed.checkpoint", *_DCP_MODULES):
-        module = sys.modules.get(name)
-        for attribute, function in replaced.items():
-            if module is not None and hasattr(module, attribute):
-                setattr(module, attribute, function)
-
-
-_DCP_MODULES = (
-    "torch.distributed.checkpoint.state_dict_saver",
-    "torch.distributed.checkpoint.state_dict_loader",
-)
-
-
-def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any], storage: str) -> str | None:
-    """The directory of a distributed checkpoint: its `checkpoint_id`, or the path of the writer or reader."""
-    for candidate in (kwargs.get("checkpoint_id"), kwargs.get(storage), *args[1:]):
-        place = getattr(candidate, "path", candidate)
-        if isinstance(place, (str, os.PathLike)):
-            return os.path.abspath(os.fspath(place))
-    return None
-
-
-def _asynchronous(saves: Saves, path: str, action: Callable[[], Any]) -> Any:
-    """An asynchronous save ends when its future does; until then what is saved below it belongs to it."""
-    n = saves.steps
-    ident = saves.session.guard("save", saves.begin, "save", path, "dcp.async_save", full=True) or 0
-    saves.running.append(path)
-    try:
-        future = action()
-    except BaseException as error:
-        saves.running.remove(path)
-        saves.end("save", ident, n, error=error)
-        raise
-
-    def done(finished: Any) -> None:
-        saves.running.remove(path)
-        saves.end("save", ident, n, error=finished.exception())
-        saves.session.guard("saved", saves.stop, "saved", n)
-
-    upload = getattr(future, "upload_completion", future)
-    upload.add_done_callback(done)
-    return future
-
-
 def hook_safetensors(session: Session, safetensors: Any) -> None:
     """Wrap `save_file` and `load_file` of safetensors.torch."""
-    saves = _saves(session)
+    saves = saves_of(session)
     save_file, load_file, save = safetensors.save_file, safetensors.load_file, safetensors.save
 
     @functools.wraps(save_file)
@@ -244,19 +211,19 @@ def hook_safetensors(session: Session, safetensors: Any) -> None:
             with open(filename, "wb") as file:
                 saves.in_halves(save(tensors, metadata), file, saves.steps)
 
-        return saves.around("save", path, "safetensors", action, full=False)
+        return saves.save(path, "safetensors", tensors, action, full=False)
 
     @functools.wraps(load_file)
     def watched_load(filename: Any, *args: Any, **kwargs: Any) -> Any:
         path = _path(filename)
         if path is None or not saves.watched(path):
             return load_file(filename, *args, **kwargs)
-        return saves.around("load", path, "safetensors", lambda: load_file(filename, *args, **kwargs))
+        return saves.shown(path, "safetensors", lambda: load_file(filename, *args, **kwargs))
 
     safetensors.save_file, safetensors.load_file = watched_save, watched_load
 
 
-def _saves(session: Session) -> Saves:
+def saves_of(session: Session) -> Saves:
     """The one `Saves` of this rank."""
     if session.saves is None:
         session.saves = Saves(session)

@@ -84,11 +84,6 @@ def test_a_file_that_is_no_checkpoint_is_left_alone():
     assert verdict.outcome is Outcome.PASS
 
 
-def test_what_lay_on_an_accelerator_does_not_compare():
-    verdict = check(resumed(came_back=lambda rank: content(rank, 20, **{"model.a": "~5"})))
-    assert verdict.outcome is Outcome.PASS
-
-
 def test_a_counter_that_began_anew():
     def second(rank, position):
         return content(rank, position, **{"progress.tokens": f"={(position - 20) * 512}"})

@@ -3,7 +3,6 @@
 import pytest
 
 from chaoskit.checks import completed
-from chaoskit.checks.completed import innermost
 from chaoskit.events import Gap
 from chaoskit.history import History
 from chaoskit.verdict import Outcome
@@ -54,8 +53,21 @@ def test_a_hang_names_where_each_rank_stands():
     run.say("stack", rank=0, text=stack)
     verdict = completed()(run.end("deadline").case())
     assert verdict.codes == ("hang",)
-    assert "rank 0 in train.py:7 in step" in verdict.sentence
+    assert verdict.sentence.endswith(": rank 0 at train.py:7 in step, rank 1 left no stack")
     assert verdict.evidence["stacks"]["0"].startswith("Current")
+    assert verdict.evidence["waits"] == {"0": {"collective": None, "where": "train.py:7 in step"}}
+
+
+def test_a_hang_in_different_collectives_is_explained():
+    run = struck().launch().live(base=20, until=30).exit(None, cause="deadline")
+    torch = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    for rank, called, own in ((0, "broadcast", "checkpoint.py"), (1, "all_reduce", "train.py")):
+        frames = f'  File "{torch}", line 1 in {called}\n  File "/x/{own}", line 7 in step\n'
+        run.say("stack", rank=rank, text=f"Current thread 0x1 (most recent call first):\n{frames}")
+    verdict = completed()(run.end("deadline").case())
+    said = "rank 0 waits in broadcast (checkpoint.py:7 in step), rank 1 in all_reduce (train.py:7 in step)"
+    assert f": {said}: the ranks are in different collectives" in verdict.sentence
+    assert verdict.evidence["waits"]["1"] == {"collective": "all_reduce", "where": "train.py:7 in step"}
 
 
 def test_a_job_that_never_comes_back_is_a_crash_loop():
@@ -106,21 +118,3 @@ def test_steps_that_the_record_lost_are_no_early_exit():
 def test_without_a_reference_there_is_no_last_step():
     case = killed().case()
     assert completed()(type(case)(case.history, None)).codes == ("reference-failed",)
-
-
-@pytest.mark.parametrize(
-    ("stack", "place"),
-    [
-        ('Traceback:\n  File "/a/b.py", line 1, in f\n  File "/a/c.py", line 2, in g\n', "c.py:2 in g"),
-        (
-            'Thread 0x2 (most recent call first):\n  File "/t.py", line 9 in wait\n'
-            'Current thread 0x1 (most recent call first):\n  File "/m.py", line 3 in inner\n'
-            '  File "/m.py", line 8 in x',
-            "m.py:3 in inner",
-        ),
-        ("stopped (SIGSTOP)", "stopped (SIGSTOP)"),
-        ("", "an unknown place"),
-    ],
-)
-def test_the_innermost_frame_is_found(stack, place):
-    assert innermost(stack) == place

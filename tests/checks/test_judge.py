@@ -74,6 +74,7 @@ def test_a_damaged_record_carries_no_pass():
         checks.completed(),
         checks.controls_agree(),
         checks.faults_took_effect(),
+        checks.log_right(),
         checks.matches_reference(rtol=0.01),
         checks.no_orphans(),
         checks.recovered_within(seconds=3.0, steps=None),

@@ -26,7 +26,7 @@ for _ in range(3):
     printed = [line.split()[1] for line in run.output.splitlines() if line.startswith("LOSS")]
     assert [step.losses for step in steps] == [(loss,) for loss in printed]
     assert set(steps[0].components) == {
-        "model", "buffers", "optimizer", "lr", "batch", "rng.python", "rng.numpy", "rng.torch"
+        "model", "buffers", "optimizer", "options", "lr", "batch", "rng.python", "rng.numpy", "rng.torch"
     }  # fmt: skip
     for name in ("model", "buffers", "optimizer", "batch", "rng.torch"):
         assert len({step.components[name] for step in steps}) == 3, name
@@ -39,18 +39,23 @@ def test_watching_changes_no_number(probed):
         HEAD
         + """
 import numpy
+numpy.random.seed(1)
 model.append(torch.nn.Dropout(0.5))
 for _ in range(5):
     loss = model(torch.randn(5, 4) + random.random() + numpy.random.rand() * 0).square().mean()
     loss.backward(); optimizer.step(); optimizer.zero_grad()
-torch.save(model.state_dict(), os.environ["OUT"] + "/m.pt")
-print("RESULT", loss.item().hex(), random.random(), torch.rand(()).item())
+torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, os.environ["OUT"] + "/m.pt")
+model.load_state_dict(torch.load(os.environ["OUT"] + "/m.pt")["model"])
+for _ in range(2):  # the probe looks for what is not finite
+    (model(torch.randn(5, 4)).sum() * float("nan")).backward(); optimizer.step()
+print("RESULT", loss.item().hex(), random.random(), numpy.random.rand(), torch.rand(()).item())
 """
     )
     with_probe, without = probed(program), probed(program, probe=False)
     result = [line for line in with_probe.output.splitlines() if line.startswith("RESULT")]
     assert result and result == [line for line in without.output.splitlines() if line.startswith("RESULT")]
-    assert len(with_probe.life.steps) == 5 and not without.history.incarnations
+    assert len(with_probe.life.steps) == 7 and not without.history.incarnations
+    assert with_probe.events("step")[-1]["nonfinite"] == ["model", "optimizer"]
 
 
 def test_keyword_inputs_dataclasses_and_nested_ones_are_the_batch(probed):
@@ -253,15 +258,127 @@ for _ in range(2):
     assert len(run.history.incarnations[0].ranks) == 1 and not run.life.errors
 
 
+def test_options_of_parameter_groups_are_a_component(probed):
+    run = probed(
+        """
+import torch
+net = torch.nn.Linear(2, 1)
+opt = torch.optim.AdamW([{"params": [net.weight]}, {"params": [net.bias], "weight_decay": 0}], lr=0.1)
+def step():
+    net(torch.ones(3, 2)).sum().backward(); opt.step()
+step(); step()
+opt.param_groups[1]["weight_decay"] = 0.1; step()
+opt.param_groups[1]["weight_decay"] = 0.0; opt.param_groups[0]["lr"] = 0.2; step()
+opt.param_groups[0]["betas"] = (0.8, 0.999); step()
+opt.param_groups[0]["betas"] = [torch.tensor(0.9), 0.999]; step()
+"""
+    )
+    one, two, three, four, five, six = (step.components["options"] for step in run.life.steps)
+    assert one == two == four and len({one, three, five}) == 3, run.output
+    assert not run.life.errors and six not in (three, five)
+
+
+def test_samples_are_the_rows_of_what_the_model_is_given(probed):
+    run = probed(
+        """
+import torch
+net = torch.nn.Linear(2, 1); criterion = torch.nn.MSELoss(); opt = torch.optim.SGD(net.parameters(), lr=0.1)
+x, y = torch.arange(12.).view(6, 2), torch.arange(6.).view(6, 1)
+def step(*places):
+    for at in places:
+        criterion(net(x[at]), y[at]).backward()
+    opt.step()
+step(slice(0, 4)); step(slice(0, 2), slice(2, 4)); step([3, 2, 5]); step([])
+class Named(torch.nn.Module):
+    def forward(self, *, ids, mask, lengths): return net(ids) * lengths.numel()
+named = Named()
+named(ids=x, mask=torch.ones(6, 1, 1), lengths=torch.ones(6)).sum().backward(); opt.step()
+named(ids=x, mask=torch.ones(1, 6), lengths=torch.ones(6)).sum().backward(); opt.step()
+net(x[:2].requires_grad_()).sum().backward(); opt.step()
+"""
+    )
+    assert run.code == 0, run.output
+    whole, halves, mixed, empty, named, uneven, computed = (step.get("samples") for step in run.events("step"))
+    assert len(set(whole)) == 4 and halves == whole
+    assert mixed[:2] == [whole[3], whole[2]] and mixed[2] not in whole
+    assert empty == [] and len(set(named)) == 6
+    assert uneven is None and computed is None
+    assert not run.life.errors
+
+
+def test_single_tensors_are_written_at_first_and_after_a_save_or_a_load(probed):
+    run = probed(
+        HEAD
+        + """
+average = torch.optim.swa_utils.AveragedModel(model)
+def step():
+    model(torch.randn(5, 4)).sum().backward(); optimizer.step()
+step(); step()
+torch.save(model.state_dict(), os.environ["OUT"] + "/m.pt")
+step(); step()
+torch.load(os.environ["OUT"] + "/m.pt"); torch.load(os.environ["OUT"] + "/m.pt")
+step(); step()
+"""
+    )
+    events = run.events("tensors")
+    assert [event["n"] for event in events] == [1, 3, 5], run.output
+    first, second = (event["tensors"] for event in events[:2])
+    assert set(first) == {"model", "buffers", "ema"} and set(second) == {*first, "optimizer"}
+    assert {"0.weight", "2.bias"} < set(first["model"]) and "0.weight.exp_avg" in second["optimizer"]
+    # What was saved is what the next step began with.
+    (save,) = run.events("save.begin")
+    assert save["content"] == {**second["model"], **save["content"]} and len(second["model"]) == 6
+
+
+def test_what_is_not_finite_is_looked_for_once_a_loss_was_not(probed):
+    run = probed(
+        """
+import torch
+net = torch.nn.Linear(2, 1, bias=False); opt = torch.optim.Adam(net.parameters(), lr=0.1)
+def step(factor):
+    (net(torch.ones(3, 2)).sum() * factor).backward(); opt.step(); opt.zero_grad()
+step(1.0); step(float("nan"))
+with torch.no_grad():
+    net.weight.fill_(1.0)
+step(0.0)
+for state in opt.state.values():
+    state["exp_avg"].zero_(); state["exp_avg_sq"].zero_()
+with torch.no_grad():
+    net.weight.fill_(1.0)
+step(0.0)
+"""
+    )
+    assert [step.get("nonfinite") for step in run.events("step")] == [None, [], ["optimizer"], []], run.output
+
+
+def test_loops_that_speak_for_themselves_have_samples_and_tensors(probed):
+    run = probed(
+        """
+import torch, chaoskit.probe
+w = torch.zeros(3)
+for index in range(2):
+    batch = {"x": torch.arange(4) + index, "y": torch.ones(4, 2)}
+    chaoskit.probe.step(loss=w.sum(), batch=batch, model={"w": w}, optimizer={"state": {0: {"m": w + 1}}})
+"""
+    )
+    one, two = (step["samples"] for step in run.events("step"))
+    assert one[1:] == two[:3] and len(set(one)) == 4, run.output
+    (event,) = run.events("tensors")
+    assert {name: set(found) for name, found in event["tensors"].items()} == {
+        "model": {"w"}, "optimizer": {"state.0.m"}
+    }  # fmt: skip
+
+
+#: Stands in for an accelerator: every tensor is reduced where it lies.
+DEVICE = """
+import torch
+torch.Tensor.is_cpu = property(lambda self: False)
+"""
+
+
 def test_what_a_device_computes_follows_late_and_means_the_same(probed):
     program = (
-        """
-import chaoskit.fingerprint as fp
-def tensor(self, value):
-    self.text(str(value.dtype) + str(tuple(value.shape)))
-    self.reductions.extend(fp.reduce_on_device(value.reshape(-1)))
-fp.Fingerprint.tensor = tensor  # stands in for an accelerator: every tensor is reduced where it lies
-"""
+        DEVICE
         + HEAD
         + """
 for _ in range(3):
@@ -271,10 +388,27 @@ torch.save(model.state_dict(), os.environ["OUT"] + "/m.pt")
     )
     one, two = probed(program), probed(program)
     assert [event["n"] for event in one.events("late")] == [1, 2, 3], one.output
-    assert "model" not in one.events("step")[0]["state"]
+    early, late = one.events("step")[0], one.events("late")[0]
+    assert "model" not in early["state"] and not {"samples", "losses"} & set(early.data)
+    assert len(late["samples"]) == 5 and len(late["losses"]) == 1
+    (tensors,) = one.events("tensors")
+    assert len(tensors["tensors"]["model"]) == 6 and len(set(tensors["tensors"]["model"].values())) >= 4
     first, second = one.life.steps, two.life.steps
     assert [step.components for step in first] == [step.components for step in second]
-    assert len({step.components["model"] for step in first}) == 3 and len(first[0].components) == 8
+    assert len({step.components["model"] for step in first}) == 3 and len(first[0].components) == 9
+    assert [event["samples"] for event in one.events("late")] == [event["samples"] for event in two.events("late")]
     # The last one is written before a save begins, and not only when the process ends.
     kinds = [(e.kind, e.t) for e in one.events("late")[-1:] + one.events("save.begin")]
     assert kinds[0][1] <= kinds[1][1]
+
+
+def test_on_a_device_a_bad_loss_is_known_one_step_later(probed):
+    run = probed(
+        DEVICE
+        + """
+net = torch.nn.Linear(2, 1); opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for factor in (1.0, float("nan"), 1.0, 1.0):
+    (net(torch.ones(3, 2)).sum() * factor).backward(); opt.step(); opt.zero_grad()
+"""
+    )
+    assert [late.get("nonfinite") for late in run.events("late")] == [None, None, ["model"], ["model"]], run.output

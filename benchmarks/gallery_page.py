@@ -1,0 +1,61 @@
+"""`docs/gallery.md`: what came of the exam, for people. Made by `gallery.py` and never by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinymodels.gallery.catalogue import REPOSITORIES
+
+
+def page(found: dict[str, Any]) -> str:
+    """`docs/gallery.md`."""
+    total, caught, named = found["total"], found["caught"], found["named"]
+    clean, alarms = found["clean_runs"], found["false_alarms"]
+    lines = [
+        "# The gallery",
+        "",
+        "Made by `make gallery`; do not edit. Trainers broken on purpose, each by one seam of the good trainer",
+        "([tinymodels/gallery/](../tinymodels/gallery/)), each modelled on a reported bug; what chaoskit says of them.",
+        "",
+        f"**{caught} of {total} caught ({caught / total:.0%}), {named} named ({named / total:.0%}),",
+        f"{alarms} false alarms in {clean} runs of the good trainer** with the same arguments.",
+        "",
+        "*Caught*: each experiment named here failed. *Named*: each with the expected codes, and none besides that the",
+        "trainer's docstring does not admit. ★ marks the most common and most damaging bugs.",
+    ]
+    families: dict[str, list[dict[str, Any]]] = {}
+    for row in found["mutants"]:
+        families.setdefault(row["family"], []).append(row)
+    for family, rows in families.items():
+        lines += [
+            "",
+            f"## {family[0].upper()}{family[1:]}",
+            "",
+            "| trainer | what it does | seen by | evidence |",
+            "|---|---|---|---|",
+        ]
+        lines += [_line(row) for row in rows]
+    short = sorted({report.partition("#")[0] for row in found["mutants"] for report in row["evidence"]})
+    names = "; ".join(f"{one} = {REPOSITORIES[one]}" for one in short if one in REPOSITORIES)
+    return "\n".join(
+        [*lines, "", f"Evidence: o open, c closed, m merged, p not merged, as last seen. {names}.", ""]
+    )
+
+
+def _line(row: dict[str, Any]) -> str:
+    mark = "" if row["named"] else " **(wrongly named)**" if row["caught"] else " **(missed)**"
+    seen = [f"`{name}`: {_answer(answer)}" for name, answer in row["answers"].items()]
+    reasons = [f"`{name}` cannot show it: {why}" for name, why in row["equivalent"].items()]
+    if row.get("missed"):
+        reasons.append(f"why: {row['missed']}")
+    cells = [
+        f"{'★ ' if row['star'] else ''}`{row['slug']}`{mark}",
+        row["title"],
+        "<br>".join([*seen, *reasons]),
+        ", ".join(row["evidence"]),
+    ]
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _answer(answer: dict[str, Any]) -> str:
+    return " ".join(f"`{code}`" for code in answer["codes"]) or answer["verdict"]

@@ -1,0 +1,142 @@
+"""Distributed checkpoints: the saves and loads of torch.distributed.checkpoint, asynchronous ones included."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from chaoskit.probe.saves import Saves, saves_of
+
+if TYPE_CHECKING:
+    from chaoskit.probe.session import Session
+
+
+def hook_distributed_checkpoint(session: Session, dcp: Any) -> None:
+    """Wrap `save`, `async_save` and `load`."""
+    saves = saves_of(session)
+    modules = [module for name in _MODULES if (module := sys.modules.get(name)) is not None]
+    for name, wrapper in (("save", _save), ("async_save", _async_save), ("load", _load)):
+        if (original := getattr(dcp, name, None)) is not None:
+            replaced = wrapper(saves, original)
+            for module in modules:
+                if hasattr(module, name):
+                    setattr(module, name, replaced)
+
+
+_MODULES = (
+    "torch.distributed.checkpoint",
+    "torch.distributed.checkpoint.state_dict_saver",
+    "torch.distributed.checkpoint.state_dict_loader",
+)
+
+
+def _save(saves: Saves, save: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(save)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        path = _place(args, kwargs, "storage_writer")
+        if path is None or not saves.watched(path):
+            return save(*args, **kwargs)
+        state, args, kwargs = _taken_out(args, kwargs)
+        return saves.save(path, "dcp.save", state, lambda: save(*args, **kwargs), full=True)
+
+    return watched
+
+
+def _async_save(saves: Saves, save: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(save)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        path = _place(args, kwargs, "storage_writer")
+        if path is None or not saves.watched(path):
+            return save(*args, **kwargs)
+        state, args, kwargs = _taken_out(args, kwargs)
+        return _asynchronous(saves, path, state, lambda: save(*args, **kwargs))
+
+    return watched
+
+
+def _asynchronous(saves: Saves, path: str, state: Any, action: Callable[[], Any]) -> Any:
+    """An asynchronous save ends when its future does; until then what is saved below it belongs to it."""
+    n = saves.steps
+    ident = saves.begin_save(path, "dcp.async_save", state, full=True)
+    saves.running.append(path)
+    try:
+        future = action()
+    except BaseException as error:
+        saves.running.remove(path)
+        saves.end("save", ident, n, error=error)
+        raise
+
+    def done(finished: Any) -> None:
+        saves.running.remove(path)
+        saves.end("save", ident, n, error=finished.exception())
+        saves.session.guard("saved", saves.stop, "saved", n)
+
+    upload = getattr(future, "upload_completion", future)
+    upload.add_done_callback(done)
+    return future
+
+
+def _load(saves: Saves, load: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(load)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        path = _place(args, kwargs, "storage_reader")
+        if path is None or not saves.watched(path):
+            return load(*args, **kwargs)
+
+        def action(show: Callable[[Any], None]) -> Any:
+            state, taken, named = _taken_out(args, kwargs)
+            result = load(*taken, **named)
+            show(state)
+            _put_back(args[0] if args else kwargs["state_dict"], state)
+            return result
+
+        return saves.load(path, "dcp.load", action)
+
+    return watched
+
+
+def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any], storage: str) -> str | None:
+    """The directory of a distributed checkpoint: its `checkpoint_id`, or the path of the writer or reader."""
+    for candidate in (kwargs.get("checkpoint_id"), kwargs.get(storage), *args[1:]):
+        place = getattr(candidate, "path", candidate)
+        if isinstance(place, (str, os.PathLike)):
+            return os.path.abspath(os.fspath(place))
+    return None
+
+
+def _taken_out(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The state that a call is given, and its arguments with the state of each stateful object in that one's place.
+
+    Torch does the same next. Done here, the objects are asked once, and what is written is what was looked at.
+    """
+    given = args[0] if args else kwargs.get("state_dict")
+    if not isinstance(given, Mapping):
+        return given, args, kwargs
+    state = {
+        key: value.state_dict() if _is_stateful(value) else value
+        for key, value in sorted(given.items(), key=_name)
+    }
+    if args:
+        return state, (state, *args[1:]), kwargs
+    return state, args, {**kwargs, "state_dict": state}
+
+
+def _put_back(given: Any, state: Mapping[str, Any]) -> None:
+    """What was read into `state` becomes what the caller's dictionary holds, as torch does it."""
+    for key, value in state.items():
+        if _is_stateful(given.get(key)):
+            given[key].load_state_dict(value)
+        elif key in given:
+            given[key] = value
+
+
+def _name(item: tuple[Any, Any]) -> str:
+    """In this order on every rank, since the state of a sharded object may take all of them."""
+    return str(item[0])
+
+
+def _is_stateful(value: Any) -> bool:
+    return isinstance(value, sys.modules["torch.distributed.checkpoint.stateful"].Stateful)

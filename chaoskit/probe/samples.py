@@ -1,0 +1,84 @@
+"""`Samples`: what each row of the batches that one step consumes is, so that every sample can be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chaoskit.fingerprint import local_part, memory, new_hasher, of_bytes, reduce_rows_on_device
+
+#: A step of more rows is not taken apart.
+MOST = 512
+
+
+class Samples:
+    """The rows of a step's micro-batches, in the order in which they are consumed; a `Part` of the record.
+
+    A sample is the row along the first dimension of all tensors of its micro-batch together. `told` is False where
+    rows cannot be told in one of the micro-batches, or where there was none.
+    """
+
+    def __init__(self) -> None:
+        self.reductions: list[Any] = []
+        self._rows: list[str] = []
+        #: Per micro-batch, how many rows it has and how many of its tensors are reduced on a device.
+        self._parts: list[tuple[int, int]] = []
+        self._failed = False
+
+    @property
+    def told(self) -> bool:
+        return bool(self._parts) and not self._failed
+
+    def fail(self) -> None:
+        """Rows cannot be told in this step."""
+        self._failed = True
+
+    def add(self, tensors: Sequence[Any]) -> None:
+        """One more micro-batch, of these tensors; single numbers among them (a rate, a time) are of no row."""
+        parts = [part.detach() for tensor in tensors if (part := local_part(tensor)).dim()]
+        counts = {len(part) for part in parts}
+        if len(counts) != 1 or not all(map(_has_rows, parts)):
+            return self.fail()
+        (count,) = counts
+        if self._failed or len(self._rows) + count > MOST:
+            return self.fail()
+        if not count:
+            parts = []
+        elsewhere = [part for part in parts if not part.is_cpu]
+        self._rows += _hash_rows([part for part in parts if part.is_cpu], count)
+        self.reductions += map(reduce_rows_on_device, elsewhere)
+        self._parts.append((count, len(elsewhere)))
+
+    def settled(self, numbers: Sequence[int]) -> list[str]:
+        """16 digits for each sample."""
+        samples: list[str] = []
+        for count, width in self._parts:
+            rows = self._rows[len(samples) : len(samples) + count]
+            if width:
+                columns = [numbers[at : at + count] for at in range(0, width * count, count)]
+                rows = [_digest(f"{row}:{each}") for row, *each in zip(rows, *columns, strict=True)]
+                numbers = numbers[width * count :]
+            samples += rows
+        return samples
+
+
+def _has_rows(tensor: Any) -> bool:
+    """Whether its rows lie somewhere one after the other."""
+    if tensor.is_sparse or tensor.is_nested or tensor.is_meta:
+        return False
+    return not tensor.numel() or bool(tensor.data_ptr())
+
+
+def _hash_rows(tensors: Sequence[Any], count: int) -> list[str]:
+    whole = [tensor.resolve_conj().resolve_neg().contiguous() for tensor in tensors]
+    hashers = [new_hasher() for _ in range(count)]
+    for tensor in whole:
+        size = tensor.nbytes // count
+        view = memory(tensor.data_ptr(), tensor.nbytes) if size else b""
+        for index, hasher in enumerate(hashers):
+            hasher.update(view[index * size : (index + 1) * size])
+    return [hasher.hexdigest()[:16] for hasher in hashers]
+
+
+def _digest(text: str) -> str:
+    return of_bytes(text.encode())[:16]

@@ -1,0 +1,93 @@
+"""The tensors of a rank's training state by name: they say where a component is not what it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from chaoskit.fingerprint import Fingerprint, is_tensor
+from chaoskit.probe import components
+
+#: What wrappers put in front of a module's own name, or amid it: torch.compile, FSDP, activation checkpointing.
+_WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+
+Named = dict[str, Fingerprint]
+
+
+def tensors(optimizers: Sequence[Any], roots: Sequence[Any], averages: Sequence[Any]) -> dict[str, Named]:
+    """Per component the fingerprint of each tensor; a component that the job does not have is left out.
+
+    Parameters have the names that the modules know them by, whatever wraps these; those which only an optimizer
+    knows are `group0.3`. The state that it keeps is `<parameter>.<key>`.
+    """
+    names = _names(optimizers, roots)
+    found = {
+        "model": _fingerprints((names[id(p)], p) for p in components.parameters(optimizers, roots)),
+        "buffers": _fingerprints(components.held_buffers(roots)),
+        "optimizer": _fingerprints(_kept(optimizers, names)),
+        "ema": _fingerprints(
+            entry for average in averages for entry in (*average.named_parameters(), *average.named_buffers())
+        ),
+    }
+    return {component: named for component, named in found.items() if named}
+
+
+def told_tensors(entries: Iterable[tuple[str, Any]]) -> Named:
+    """The tensors among what a job tells of itself."""
+    return _fingerprints((name, value) for name, value in entries if is_tensor(value))
+
+
+def _fingerprints(entries: Iterable[tuple[str, Any]]) -> Named:
+    made: Named = {}
+    for name, value in entries:
+        fingerprint = made[_free(_own(name), made)] = Fingerprint()
+        fingerprint.value(value)
+    return made
+
+
+def _names(optimizers: Sequence[Any], roots: Sequence[Any]) -> dict[int, str]:
+    """Of every parameter, by identity."""
+    names: dict[int, str] = {}
+    taken: set[str] = set()
+    for name, parameter in (*_in_modules(roots), *_in_groups(optimizers)):
+        if id(parameter) not in names:
+            names[id(parameter)] = own = _free(_own(name), taken)
+            taken.add(own)
+    return names
+
+
+def _in_modules(roots: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    for root in roots:
+        yield from root.named_parameters()
+
+
+def _in_groups(optimizers: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    groups = (group for optimizer in optimizers for group in optimizer.param_groups)
+    for number, group in enumerate(groups):
+        for index, parameter in enumerate(group["params"]):
+            yield f"group{number}.{index}", parameter
+
+
+def _kept(optimizers: Sequence[Any], names: dict[int, str]) -> Iterator[tuple[str, Any]]:
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                for key, value in optimizer.state.get(parameter, {}).items():
+                    yield f"{names[id(parameter)]}.{key}", value
+
+
+def _own(name: str) -> str:
+    """Without what wrappers put before it."""
+    for wrapper in _WRAPPERS:
+        name = name.replace(wrapper, "")
+    while name.startswith("module."):
+        name = name.removeprefix("module.")
+    return name
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    """Two modules may call different tensors by one name."""
+    if name not in taken:
+        return name
+    return next(other for number in count(2) if (other := f"{name}~{number}") not in taken)

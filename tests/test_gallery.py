@@ -1,0 +1,39 @@
+"""A part of the exam: some trainers of the gallery, each caught by its first experiment, with the right code.
+
+`make gallery` is the whole of it.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tinymodels.gallery.catalogue import mutants
+
+pytestmark = pytest.mark.slow
+
+EXAM = Path(__file__).resolve().parents[1] / "benchmarks" / "gallery.py"
+#: One of each kind of diagnosis, and quick.
+CHOSEN = (
+    "rng-missing", "sampler-epoch-zero", "optim-not-saved", "ema-hand-rolled-reset", "torn-overwrite",
+    "no-checksum", "silent-scratch", "nan-through-clip",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def exam():
+    """The script, as a module."""
+    spec = importlib.util.spec_from_file_location("exam", EXAM)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("slug", CHOSEN)
+def test_a_broken_trainer_is_caught_and_named(exam, slug):
+    (mutant,) = (one for one in mutants() if one.slug == slug)
+    found = exam.examine([mutant], workers=1, every=mutant.caught_by[:1], controls=False)
+    (row,) = found["mutants"]
+    answer = row["answers"][mutant.caught_by[0]]
+    assert answer["verdict"] == "fail", answer
+    assert set(mutant.codes) <= set(answer["codes"]) <= {*mutant.codes, *mutant.also}, answer

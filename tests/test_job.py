@@ -1,0 +1,60 @@
+"""`Job`: what it refuses, and how it is kept; its log, and the options that tell of it."""
+
+import argparse
+
+import pytest
+
+from chaoskit import Job, options
+from chaoskit.errors import UsageError
+
+REGEX = r"step (?P<step>\d+) .*loss (?P<loss>\S+)"
+
+
+def job(**given):
+    return Job("train.py", ["--out", "{out}"], **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"log_regex": r"step (?P<step>\d+"}, "no regular expression"),
+        ({"log_regex": r"step (\d+)"}, r"lacks the named group \(\?P<step>...\) and \(\?P<loss>...\)"),
+        ({"log_regex": r"step (?P<step>\d+)"}, r"lacks the named group \(\?P<loss>...\)"),
+        ({"log_file": "train.log"}, "log_file needs log_regex"),
+        *(
+            ({"log_regex": REGEX, "log_file": path}, "log_file must be a path below {out}")
+            for path in ("/var/train.log", "../train.log", "{out}/train.log", "")
+        ),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_refused(given, named):
+    with pytest.raises(UsageError, match=named):
+        job(**given)
+
+
+def test_the_log_is_part_of_the_job():
+    plain, printed, kept = job(), job(log_regex=REGEX), job(log_regex=REGEX, log_file="logs/train.log")
+    assert len({one.digest() for one in (plain, printed, kept)}) == 3
+    for one in (plain, printed, kept):
+        assert Job.from_json(one.to_json()).to_json() == one.to_json()
+    older = {key: value for key, value in plain.to_json().items() if not key.startswith("log_")}
+    assert Job.from_json(older).digest() == plain.digest()
+
+
+def parse(*words):
+    parser = argparse.ArgumentParser()
+    options.add_to_parser(parser)
+    return parser.parse_args(words)
+
+
+def test_the_options_reach_pytest():
+    told = options.forward(parse("--log-regex", REGEX, "--log-file", "train.log"))
+    assert told == [f"--chaos-log-regex={REGEX}", "--chaos-log-file=train.log"]
+
+
+def test_options_that_do_not_fit_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        parse("--log-regex", "step")
+    assert "argument --log-regex: log_regex 'step' lacks the named group" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="--log-file needs --log-regex"):
+        options.forward(parse("--log-file", "train.log"))
