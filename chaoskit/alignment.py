@@ -66,14 +66,16 @@ class Alignment:
     def _proven(self) -> frozenset[int]:
         """Where the choice is made. Position 0 is what a fresh start gives; anything else must have been loaded:
         one component away from 0 outweighs any number of components at 0, which were merely not restored."""
-        for name in PROOF:
-            found = self.columns.get(name) or NOWHERE
-            if found and 0 not in found:
-                return found & self.likely or found
-        for name in TRUST:
+        # A model that is nowhere near a checkpoint, beside random numbers that are those of one: the checkpoint was
+        # read, and what it held of the model was not what had been saved.
+        for name in (*PROOF, *TRUST):
             found = self.columns.get(name) or NOWHERE
             if found & self.likely and 0 not in found:
                 return found & self.likely
+        for name in PROOF:
+            found = self.columns.get(name) or NOWHERE
+            if found and 0 not in found:
+                return found
         model = self.columns.get("model")
         return model or NOWHERE.union(*(found for found in self.columns.values() if found))
 

@@ -262,14 +262,15 @@ def _removed(history: History, valid: int, seen: tuple[Checkpoint, ...], until: 
     """Whether the files that lay in the job's directory show it, where the numbers of steps are part of their names."""
     listed = [event for event in history.files if event.t <= until]
     own = [path for one in seen if one.position == valid for path in one.paths]
-    if not valid or not listed or not all(valid in _numbers(path) for path in own):
+    if not valid or not listed or not all(valid in numbers_in(path) for path in own):
         return False
-    left = {number for path, _ in listed[-1]["files"] for number in _numbers(path)}
-    named = {one.position for one in seen if all(one.position in _numbers(path) for path in one.paths)}
+    left = {number for path, _ in listed[-1]["files"] for number in numbers_in(path)}
+    named = {one.position for one in seen if all(one.position in numbers_in(path) for path in one.paths)}
     return valid not in left and bool(left & named)
 
 
-def _numbers(path: str) -> set[int]:
+def numbers_in(path: str) -> set[int]:
+    """The whole numbers in a path: the names of checkpoints often hold their step."""
     return {int(number) for number in re.findall(r"\d+", path)}
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from chaoskit.checkpoints import numbers_in
 from chaoskit.history import History, Incarnation
 from chaoskit.life import Life, Load, Save
 from chaoskit.reference import Reference
@@ -88,21 +89,29 @@ def altered(history: History, timeline: Timeline) -> Iterator[Altered]:
                 yield from _altered(life, index, rank, start.base, saved, off=off)
 
 
-def _saved_before(history: History, timeline: Timeline, inc: Incarnation) -> dict[int, dict[str, set[str]]]:
-    """By position and key, what any rank had given to a save there."""
-    saved: dict[int, dict[str, set[str]]] = {}
+@dataclass
+class _Held:
+    """What all the saves at one position were given: the values by key, and the paths that they went to."""
+
+    values: dict[str, set[str]] = field(default_factory=dict)
+    paths: set[str] = field(default_factory=set)
+
+
+def _saved_before(history: History, timeline: Timeline, inc: Incarnation) -> dict[int, _Held]:
+    saved: dict[int, _Held] = {}
     for earlier in history.incarnations[: inc.index]:
         base = timeline.base(earlier.index)
         for life in earlier.ranks.values() if base is not None else ():
             for save in life.saves:
-                held = saved.setdefault((base or 0) + save.n, {})
+                held = saved.setdefault((base or 0) + save.n, _Held())
+                held.paths.add(save.path)
                 for key, value in save.content.items():
-                    held.setdefault(key, set()).add(value)
+                    held.values.setdefault(key, set()).add(value)
     return saved
 
 
 def _altered(
-    life: Life, index: int, rank: int, base: int | None, saved: Mapping[int, Mapping[str, set[str]]], *, off: bool
+    life: Life, index: int, rank: int, base: int | None, saved: Mapping[int, _Held], *, off: bool
 ) -> Iterator[Altered]:
     # A file that was read, refused and read elsewhere does no harm: what came last counts.
     last: dict[frozenset[str], Load] = {}
@@ -110,24 +119,36 @@ def _altered(
         if load.ok and load.content and load.n == 0:
             last[frozenset(load.content)] = load
     for load in last.values():
-        shares = {position: _share(load.content, held) for position, held in saved.items()}
-        best = max(shares, key=lambda position: (shares[position], position == base, position), default=None)
-        if best is None or shares[best] < ALIKE:
-            continue
-        due = saved.get(base, {}) if base is not None and base != best and off else {}
-        if base is not None and due and shares[best] == 1.0 and set(load.content) <= set(due):
-            # Whole, and of another step than the rest. (Where the rank's state is right, it was another file.)
-            yield Altered(index, rank, base, tuple(load.content), len(load.content), best)
-            continue
-        position = base if base is not None and shares.get(base, 0.0) >= ALIKE else best
-        known = [key for key in load.content if key in saved[position]]
-        keys = tuple(key for key in known if load.content[key] not in saved[position][key])
+        alike = {at: _share(load.content, held) for at, held in saved.items()}
+        whole = [at for at, share in alike.items() if share == 1.0]
+        position = _named(load, saved)
+        if position is None:
+            best = max(alike, key=lambda at: (alike[at], at == base, at), default=None)
+            if best is None or alike[best] < ALIKE:
+                continue
+            position = best if best in whole or base is None or alike.get(base, 0.0) < ALIKE else base
+        known = [key for key in load.content if key in saved[position].values]
+        keys = tuple(key for key in known if load.content[key] not in saved[position].values[key])
+        due = saved[base].values if base is not None and base != position and base in saved and off else {}
         if keys:
-            yield Altered(index, rank, position, keys, len(known))
+            yield Altered(index, rank, position, keys, len(known), whole[-1] if whole else None)
+        elif base is not None and due and set(load.content) <= set(due):
+            # Whole, and of another step than the rest. (Where the rank's state is right, it was another file.)
+            yield Altered(index, rank, base, tuple(load.content), len(load.content), position)
 
 
-def _share(content: Mapping[str, str], held: Mapping[str, set[str]]) -> float:
-    return sum(value in held.get(key, ()) for key, value in content.items()) / len(content)
+def _named(load: Load, saved: Mapping[int, _Held]) -> int | None:
+    """The position of the checkpoint that a load read, where the number in the paths tells it."""
+    numbers = numbers_in(load.path)
+    named = [at for at, held in saved.items() if at in numbers and all(at in numbers_in(p) for p in held.paths)]
+    if len(named) != 1:
+        return None
+    shared = sum(key in saved[named[0]].values for key in load.content)
+    return named[0] if shared > ALIKE * len(load.content) else None
+
+
+def _share(content: Mapping[str, str], held: _Held) -> float:
+    return sum(value in held.values.get(key, ()) for key, value in content.items()) / len(content)
 
 
 def unlike(

@@ -36,13 +36,13 @@ def control(**options):
 REFERENCE = Reference.of([control(), control()])
 
 
-def resumed(*, saved=content, came_back=None, off=None, until=25, base=20):
+def resumed(*, saved=content, came_back=None, off=None, until=25, base=20, path=None):
     """A kill, a resume that reads what `came_back` says, and a second life that saves what `saved` says."""
     run = Writer(content=content).launch().live(until=until).fault().died()
     run.content = saved
     run.launch().live(base=base, off=off, ends=True)
     if came_back is not None:
-        run.load(f"step-{base}.pt", content=came_back)
+        run.load(path or f"step-{base}.pt", content=came_back)
     return run.exit(0).end().case(REFERENCE)
 
 
@@ -66,7 +66,7 @@ def test_a_shard_of_another_step():
     assert verdict.codes == ("corrupt-accepted",)
     assert "rank 1 read what had been saved at step 20, not 40" in verdict.sentence
     # The same read with the right state: another file, of the best model perhaps.
-    assert check(resumed(until=45, base=40, came_back=came_back)).outcome is Outcome.PASS
+    assert check(resumed(until=45, base=40, came_back=came_back, path="best.pt")).outcome is Outcome.PASS
 
 
 def test_a_file_that_was_refused_and_replaced_does_no_harm():
