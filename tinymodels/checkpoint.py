@@ -117,7 +117,11 @@ class Checkpoints:
         self.write_sharded(state, folder)
         if self.world.leads:
             write_tensors(folder / "shared.pt", state.save_shared())
-        write_tensors(folder / f"rank-{self.world.rank:05d}.pt", state.save_local())
+        write_tensors(self.part(folder), state.save_local())
+
+    def part(self, folder: Path) -> Path:
+        """This rank's own file in a checkpoint."""
+        return folder / f"rank-{self.world.rank:05d}.pt"
 
     def write_sharded(self, state: State, folder: Path) -> None:
         """All ranks: write the tensors, or copy them and let a thread write the copy (--save-async)."""
@@ -255,7 +259,7 @@ class Checkpoints:
         sharded = tree_map(blank, state.save_sharded())
         dcp.load(sharded, storage_reader=dcp.FileSystemReader(path / "sharded"))
         shared = read_tensors(path / "shared.pt")
-        local = read_tensors(path / f"rank-{self.world.rank:05d}.pt")
+        local = read_tensors(self.part(path))
         state.restore_sharded(sharded)
         state.restore_shared(shared)
         state.restore_local(local)

@@ -171,6 +171,9 @@ def _torn(case: Case, verb: str) -> tuple[tuple[str, ...], str]:
     if resume.destroyed:
         clause += f"; that save was overwriting the last valid checkpoint, of step {resume.last_valid}"
         return ("torn-checkpoint", "checkpoint-lost"), clause
+    if resume.removed:
+        clause += f"; of the last valid checkpoint, of step {resume.last_valid}, no file was left"
+        return ("torn-checkpoint", "checkpoint-lost") if died_reading else ("checkpoint-lost",), clause
     return ("torn-checkpoint",), clause
 
 

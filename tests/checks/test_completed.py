@@ -86,6 +86,19 @@ def test_lives_that_die_on_an_unfinished_save_are_a_torn_checkpoint():
     assert completed()(run.end("gave-up").case()).codes == ("torn-checkpoint", "crash-loop")
 
 
+def test_a_checkpoint_that_was_removed_before_its_successor_was_written_is_lost():
+    def listed(*, reads):
+        run = inside_save("step-{}")
+        run.say("files", launch=0, files=[["step-40/0", 1]])
+        run.launch().live(base=40, until=40)
+        if reads:
+            run.load("step-40", error="EOFError")
+        return completed()(run.died().end("gave-up").case()).codes
+
+    assert listed(reads=False) == ("checkpoint-lost", "crash-loop")
+    assert listed(reads=True) == ("torn-checkpoint", "checkpoint-lost", "crash-loop")
+
+
 def test_a_hang_on_an_unfinished_save_is_torn_too():
     run = inside_save("step-{}").launch().live(base=40, until=40).exit(None, cause="deadline").end("deadline")
     assert completed()(run.case()).codes == ("torn-checkpoint", "hang")
