@@ -78,9 +78,15 @@ class ResumedFromLastValid:
             verdict = self._acceptable(case, resume, base, facts)
             skipped = _skipped(case, resume, base)
             if verdict.outcome is Outcome.PASS and skipped is not None:
+                if skipped not in {one.position for one in resume.seen} and _was_seen_saving(resume, skipped):
+                    sentence = (
+                        f"resumed from {base}; the uninterrupted run saves at step {skipped} too, which this one went "
+                        f"past without a try: {resume.position - base} steps lost, since the job had ceased to save"
+                    )
+                    return failed(self.name, sentence, "stale-checkpoint", **facts)
                 sentence = (
                     f"resumed from {base}; the uninterrupted run saves at step {skipped} too, which this one had gone "
-                    "past without a completed save: it saves no more, its saves fail, or the probe did not see them"
+                    "past without a completed save: its saves fail, or the probe did not see them"
                 )
                 return inconclusive(self.name, sentence, "probe-blind", **facts)
             return verdict
@@ -181,6 +187,13 @@ def _skipped(case: Case, resume: Resume, base: int) -> int | None:
         whole.add(newest.position)
     due = (save for save in case.reference.saves if base < save < resume.position and save not in whole)
     return max(due, default=None)
+
+
+def _was_seen_saving(resume: Resume, position: int) -> bool:
+    """Whether the life before was seen to save, so that the probe would have seen it save at `position` as well; and
+    no save was still on its way by then, which may be a reason to leave one out."""
+    own = [one for one in resume.seen if one.incarnation == resume.before and one.position < position]
+    return bool(own) and all(one.ended is not None or not one.ok for one in own)
 
 
 def _other_kind(resume: Resume, base: int) -> Checkpoint | None:

@@ -71,3 +71,20 @@ def test_the_stream_of_another_rank_is_told():
     run.launch().live(base=20, ends=True, patch={(1, 21, "rng.torch"): truth("rng.torch", 0, 20)}).exit(0).end()
     verdict = restored(run.case())
     assert "rank 1: RNG not restored (torch CPU stream is that of rank 0 of step 20)" in verdict.sentence
+
+
+def stops_saving(*, again=(), until=45):
+    """Killed after step 45; the saves of steps 20 and 40 are due, of which the job makes those in `again`."""
+    run = Writer(every=20).launch().live(until=until, saves=False, extra={at: f"step-{at}.pt" for at in again})
+    return run.fault().died().launch().live(base=20, ends=True).exit(0).end().case()
+
+
+def test_a_job_that_ceased_to_save_lost_what_came_after():
+    verdict = resumed(stops_saving(again=(20,)))
+    assert verdict.codes == ("stale-checkpoint",)
+    assert "the job had ceased to save" in verdict.sentence
+
+
+def test_where_no_save_was_ever_seen_the_probe_may_be_blind():
+    assert resumed(stops_saving()).outcome is not Outcome.PASS
+    assert "ceased" not in resumed(stops_saving()).sentence
