@@ -82,7 +82,7 @@ class Ledger:
         return f"{count} {self.unit}{'' if count == 1 else 's'}"
 
     def _why(self, kind: str) -> str:
-        return ", by the end of the training only" if self.tail == kind else ""
+        return ", at the end of the training only" if self.tail == kind else ""
 
     def to_json(self) -> dict[str, object]:
         """For the evidence."""
@@ -111,6 +111,8 @@ def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
         tail = "skipped"
     elif lacking and _ends_with(got, extra, timeline.highest()):
         tail = "replayed"
+    elif not lacking and min(step for step, _ in got) > reference.steps:
+        tail = "replayed"  # all was right up to the end, and then the training went on
     known = _first_steps(expected, unit, set(extra))
     replayed = next((Place(*at, known.get(one)) for at in sorted(got) for one in got[at] if one in extra), None)
     skipped = next((Place(*at) for at in sorted(due) for one in due[at] if one in lacking), None)

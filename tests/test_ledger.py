@@ -74,7 +74,14 @@ def test_the_epoch_begun_again_in_a_fixed_number_of_steps():
     found = resumed(lambda rank, position: unique(rank, position - 10), samples=unique).ledger
     assert found.codes == ("data-replayed",)
     assert (found.replayed, found.skipped, found.tail, found.strange) == (20, 20, "skipped", 0)
-    assert "by the end of the training only" in found.sentence
+    assert "at the end of the training only" in found.sentence
+
+
+def test_training_on_past_the_end_replays_nothing():
+    case = resumed(sample, steps=66)
+    assert (case.ledger.codes, case.ledger.replayed, case.ledger.tail) == ((), 24, "replayed")
+    assert "then the training went on" in same_data(case).sentence
+    assert "past the reference's last" in checks.matches_reference()(case).sentence
 
 
 def test_samples_left_out():

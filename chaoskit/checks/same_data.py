@@ -45,6 +45,8 @@ class SameData:
             return Verdict(self.name, end.outcome, sentence, end.codes, evidence)
         steps = case.reference.steps
         sentence = f"every {found.unit} of {steps} steps was consumed as often and in the order as it should be"
+        if found.replayed:
+            sentence += f"; then the training went on: {found.sentence}"
         return passed(self.name, sentence, **evidence)
 
     def to_json(self) -> Mapping[str, Any]:

@@ -26,9 +26,9 @@ _STOP_LIMIT = 60.0
 @dataclass(frozen=True)
 class ColdLauncher:
     """Starts each command in fresh processes. `grace`: how many seconds they may outlive the command before they
-    count as survivors."""
+    count as survivors. A worker of torch's data loader looks every five seconds whether its rank still lives."""
 
-    grace: float = 1.0
+    grace: float = 8.0
 
     def start(
         self,

@@ -1,0 +1,159 @@
+"""The catalogue of the gallery: what each trainer does wrong, read from its docstring and without importing it.
+
+A docstring names the trainer and its mistake, then has one field after the other:
+
+    Wrong:       what it does, why somebody would write it so, what one sees
+    Evidence:    the reports it is modelled on: HF#11504 c (o open, c closed, m merged, p pull request, not merged)
+    Codes:       the diagnosis that is right
+    Also:        codes that may honestly come along
+    Caught by:   experiments that show it
+    Equivalent:  experiments that cannot show it, and why: test_x (reason), test_y test_z (reason)
+    Args:        arguments of the trainer under which it shows
+    Options:     options for whoever runs it
+    Star:        yes, for the most common and the most damaging
+    Family:      which part of the trainer it breaks
+
+Of these Also, Equivalent, Args, Options and Star may be left out.
+"""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+OPTIONAL = ("Also", "Equivalent", "Args", "Options", "Star")
+FIELDS = ("Wrong", "Evidence", "Codes", "Caught by", "Family", *OPTIONAL)
+
+# What the reports are shortened to. Others are written out: owner/name#12 c.
+REPOSITORIES = {
+    "HF": "huggingface/transformers",
+    "ACC": "huggingface/accelerate",
+    "PL": "Lightning-AI/pytorch-lightning",
+    "PT": "pytorch/pytorch",
+    "TT": "pytorch/torchtitan",
+    "MLM": "NVIDIA/Megatron-LM",
+    "AM": "NVIDIA-NeMo/Automodel",
+    "DS": "deepspeedai/DeepSpeed",
+    "ST": "bghira/SimpleTuner",
+    "KF": "KempnerInstitute/KempnerForge",
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken trainer. `module` is what `python -m` wants; `equivalent` maps an experiment to its reason."""
+
+    slug: str
+    module: str
+    title: str
+    wrong: str
+    evidence: tuple[str, ...]
+    codes: tuple[str, ...]
+    also: tuple[str, ...]
+    caught_by: tuple[str, ...]
+    equivalent: dict[str, str]
+    args: tuple[str, ...]
+    options: tuple[str, ...]
+    star: bool
+    family: str
+
+
+def mutants(folder: Path = FOLDER) -> tuple[Mutant, ...]:
+    """Every trainer of the gallery, by name. Raises ValueError, with file and field, for a malformed docstring."""
+    here = {"__init__.py", Path(__file__).name}
+    return tuple(read(path) for path in sorted(folder.glob("*.py")) if path.name not in here)
+
+
+def read(path: Path) -> Mutant:
+    """The trainer in one file."""
+    return _Docstring(path).mutant()
+
+
+class _Docstring:
+    """The docstring of one file, field by field. Whatever is wrong with it is told with the file's name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        text = ast.get_docstring(ast.parse(path.read_text(), str(path)))
+        self.head, _, rest = (text or "").partition("\n\n")
+        self.fields: dict[str, str] = {}
+        name = ""
+        for line in rest.splitlines():
+            if found := re.match(r"([A-Z][a-z]+(?: [a-z]+)?): +(.*)", line):
+                name, line = found.groups()
+                if name not in FIELDS:
+                    raise self.error(name, f"there is no such field; there are {', '.join(FIELDS)}")
+                if name in self.fields:
+                    raise self.error(name, "it is there twice")
+            self.fields[name] = f"{self.fields.get(name, '')} {line.strip()}".strip()
+        if self.fields.pop("", ""):
+            raise self.error("Wrong", "it must be the first field")
+        for name in FIELDS:
+            if not self.fields.get(name) and (name in self.fields or name not in OPTIONAL):
+                raise self.error(name, "it is missing or empty")
+
+    def mutant(self) -> Mutant:
+        slug, title = self.heading()
+        return Mutant(
+            slug=slug,
+            module=f"tinymodels.gallery.{self.path.stem}",
+            title=title,
+            wrong=self.fields["Wrong"],
+            evidence=tuple(self.reports()),
+            codes=self.words("Codes", r"[a-z]+(-[a-z]+)*"),
+            also=self.words("Also", r"[a-z]+(-[a-z]+)*"),
+            caught_by=self.words("Caught by", r"test_\w+"),
+            equivalent=dict(self.reasons()),
+            args=self.arguments("Args"),
+            options=self.arguments("Options"),
+            star=self.star(),
+            family=self.fields["Family"],
+        )
+
+    def heading(self) -> tuple[str, str]:
+        found = re.fullmatch(r"([a-z0-9-]+): (\S.*\.)", " ".join(self.head.split()))
+        if not found:
+            raise self.error("slug", "the docstring must begin with 'slug: one sentence.'")
+        slug, title = found.groups()
+        if slug.replace("-", "_") != self.path.stem:
+            raise self.error("slug", f"{slug} does not belong to this file")
+        return slug, title
+
+    def reports(self) -> Iterator[str]:
+        for report in self.fields["Evidence"].split(", "):
+            found = re.fullmatch(r"(\w+|[\w.-]+/[\w.-]+)#\d+ [ocmp]", report)
+            if not found or ("/" not in found[1] and found[1] not in REPOSITORIES):
+                raise self.error("Evidence", f"{report!r} is not a report such as 'HF#11504 c'")
+            yield report
+
+    def words(self, name: str, pattern: str) -> tuple[str, ...]:
+        words = self.fields.get(name, "").split()
+        for word in words:
+            if not re.fullmatch(pattern, word):
+                raise self.error(name, f"{word!r} is none")
+        return tuple(words)
+
+    def reasons(self) -> Iterator[tuple[str, str]]:
+        text = self.fields.get("Equivalent", "")
+        part = r"((?:test_\w+ )+)\(([^()]+)\)"
+        if text and not re.fullmatch(rf"{part}(, {part})*", text):
+            raise self.error("Equivalent", "it must read 'test_x (reason), test_y test_z (reason)'")
+        for experiments, reason in re.findall(part, text):
+            yield from ((experiment, reason) for experiment in experiments.split())
+
+    def arguments(self, name: str) -> tuple[str, ...]:
+        try:
+            return tuple(shlex.split(self.fields.get(name, "")))
+        except ValueError as problem:
+            raise self.error(name, str(problem)) from None
+
+    def star(self) -> bool:
+        if self.fields.get("Star", "yes") != "yes":
+            raise self.error("Star", "it is 'yes' or left out")
+        return "Star" in self.fields
+
+    def error(self, name: str, problem: str) -> ValueError:
+        return ValueError(f"{self.path}: {name}: {problem}")

@@ -1,0 +1,29 @@
+"""nan-rotates-good: a loss that is not a number ends the run after some patience, and meanwhile checkpoints are made.
+
+Wrong: one bad loss may be an accident of the log, so it takes twelve in a row. By then a checkpoint of bad weights has
+    been published and has pushed the last good one out. The job stops as it should, and resumes from bad weights.
+Evidence: kyutai-labs/pocket-tts#262 m
+Codes: nonfinite-accepted poisoned-checkpoint
+Also: model-not-restored crash-loop
+Caught by: test_not_a_number
+Args: --keep 1
+Star: yes
+Family: not-a-number
+"""
+
+import math
+
+from tinymodels.train import Trainer, main
+
+
+class Forbearing(Trainer):
+    in_a_row = 0
+
+    def guard(self, loss, norm):
+        self.in_a_row = 0 if math.isfinite(loss) else self.in_a_row + 1
+        if self.in_a_row == 12:
+            super().guard(loss, norm)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(trainer=Forbearing))

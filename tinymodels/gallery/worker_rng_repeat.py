@@ -1,0 +1,39 @@
+"""worker-rng-repeat: augmentation draws from streams of the loader's workers, which no checkpoint holds.
+
+Wrong: augmentation moves into the workers, where there is time for it. A worker is seeded whenever the loader is
+    iterated over: after a resume in the middle of an epoch it throws the dice of the epoch's beginning again.
+Evidence: fangchangma/sparse-to-dense.pytorch#19 o, pytorch/ignite#929 c, PL#20412 o
+Codes: data-reordered
+Caught by: test_one_rank_mid_epoch test_resume
+Equivalent: test_epoch_boundary (the checkpoint is at the end of an epoch, where workers begin anew in any case)
+Args: --workers 1 --noise 0.3
+Family: random numbers
+"""
+
+import numpy
+import torch
+
+from tinymodels.data import Data, Tokens
+from tinymodels.train import main
+
+
+class NoisyTokens(Tokens):
+    noise: float
+
+    def __getitems__(self, indices):
+        rows = super().__getitems__(indices)
+        hit = torch.from_numpy(numpy.random.random(rows.shape) < self.noise)
+        return torch.where(hit, torch.from_numpy(numpy.random.randint(self.vocabulary, size=rows.shape)), rows)
+
+
+class InWorkers(Data):
+    def __init__(self, tokens, config, world):
+        super().__init__(NoisyTokens(tokens.rows, tokens.vocabulary), config, world)
+        self.tokens.noise = config.noise
+
+    def corrupt(self, rows):
+        return rows
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(data=InWorkers))
