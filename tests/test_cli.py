@@ -350,7 +350,7 @@ def test_a_run_that_cannot_be_read(stored, capsys, command, content, said):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["analyze", "replay"])
+@pytest.mark.parametrize("command", ["analyze", "explain", "replay"])
 def test_a_run_that_does_not_exist(stored, capsys, command):
     assert cli.main([command, "nosuch"]) == ExitCode.USAGE
     assert "nosuch names no stored run: they are in" in capsys.readouterr().err

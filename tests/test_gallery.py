@@ -4,6 +4,7 @@
 """
 
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ CHOSEN = (
 def exam():
     """The script, as a module."""
     spec = importlib.util.spec_from_file_location("exam", EXAM)
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules["exam"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

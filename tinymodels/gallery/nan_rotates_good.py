@@ -1,12 +1,12 @@
-"""nan-rotates-good: a loss that is not a number ends the run after some patience, and meanwhile checkpoints are made.
+"""nan-rotates-good: a loss that is not a number ends the run after some patience, and checkpoints go on meanwhile.
 
-Wrong: one bad loss may be an accident of the log, so it takes twelve in a row. By then a checkpoint of bad weights has
+Wrong: one bad loss may be an accident of the log, so it takes eight in a row. By then a checkpoint of bad weights has
     been published and has pushed the last good one out. The job stops as it should, and resumes from bad weights.
 Evidence: kyutai-labs/pocket-tts#262 m
-Codes: nonfinite-accepted poisoned-checkpoint
-Also: model-not-restored crash-loop
+Codes: nonfinite-accepted poisoned-checkpoint crash-loop
+Also: model-not-restored
 Caught by: test_not_a_number
-Args: --keep 1
+Args: --save-every 5 --keep 1
 Star: yes
 Family: not-a-number
 """
@@ -21,7 +21,7 @@ class Forbearing(Trainer):
 
     def guard(self, loss, norm):
         self.in_a_row = 0 if math.isfinite(loss) else self.in_a_row + 1
-        if self.in_a_row == 12:
+        if self.in_a_row == 8:
             super().guard(loss, norm)
 
 

@@ -4,7 +4,8 @@ Wrong: disks are local to their nodes, so every rank looks after itself, and wit
     newest counts. Nobody asks the others. After a crash between two of these saves they resume from different steps.
 Evidence: KF#49 c, HF#28270 c
 Codes: ranks-diverged
-Also: model-not-restored crash-loop hang loss-diverged data-replayed data-skipped exited-early
+Also: crash-loop hang model-not-restored optimizer-not-restored lr-schedule-off ema-not-restored rng-not-restored
+    data-replayed data-skipped corrupt-accepted
 Caught by: test_right_after_save
 Args: --timeout 20
 Family: elasticity and restarts
