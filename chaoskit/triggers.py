@@ -144,9 +144,12 @@ class BetweenWrites:
         return BetweenWrites(self.n, position, calls < 2)
 
     def fires(self, moment: Moment, *, watched: Sequence[int], plan: Plan) -> bool:
-        if self.position is None or moment.position != self.position or moment.call != 1:
+        if self.position is None or moment.position != self.position:
             return False
         if moment.kind != ("save" if self.single else "saved"):
+            return False
+        # An asynchronous write is begun first and returns last: then it is a later one that returns first.
+        if moment.call > 1 and moment.call >= plan.save_calls(moment.rank, self.position):
             return False
         savers = plan.savers(self.position)
         savers = [rank for rank in savers if rank in watched] or savers

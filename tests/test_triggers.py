@@ -98,6 +98,14 @@ def test_between_writes_is_after_the_first_of_a_rank_with_more_to_come():
     assert not BetweenWrites(4).resolve(plan).fires(Moment("saved", 0, 40), watched=[0], plan=plan)
 
 
+def test_between_writes_where_the_first_of_them_is_asynchronous():
+    """Begun first, it returns last."""
+    three = Plan(calls={0: 3})
+    trigger = BetweenWrites(1).resolve(three)
+    assert trigger.fires(Moment("saved", 0, 20, call=2), watched=[0], plan=three)
+    assert not trigger.fires(Moment("saved", 0, 20, call=3), watched=[0], plan=three)
+
+
 def test_between_the_writes_of_several_ranks():
     each = Plan(calls={0: 1, 1: 1})
     trigger = BetweenWrites(1).resolve(each)

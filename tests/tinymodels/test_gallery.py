@@ -77,6 +77,7 @@ def test_a_docstring_is_read(written):
         options=("--timeout", "60"),
         star=True,
         family="hope",
+        missed="",
     )
 
 

@@ -7,13 +7,14 @@ A docstring names the trainer and its mistake, then has one field after the othe
     Codes:       the diagnosis that is right
     Also:        codes that may honestly come along
     Caught by:   experiments that show it
+    Missed:      why it is not caught, or not rightly named, where that is known
     Equivalent:  experiments that cannot show it, and why: test_x (reason), test_y test_z (reason)
     Args:        arguments of the trainer under which it shows
     Options:     options for whoever runs it
     Star:        yes, for the most common and the most damaging
     Family:      which part of the trainer it breaks
 
-Of these Also, Equivalent, Args, Options and Star may be left out.
+Of these Also, Missed, Equivalent, Args, Options and Star may be left out.
 """
 
 import ast
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-OPTIONAL = ("Also", "Equivalent", "Args", "Options", "Star")
+OPTIONAL = ("Also", "Missed", "Equivalent", "Args", "Options", "Star")
 FIELDS = ("Wrong", "Evidence", "Codes", "Caught by", "Family", *OPTIONAL)
 
 # What the reports are shortened to. Others are written out: owner/name#12 c.
@@ -59,6 +60,7 @@ class Mutant:
     options: tuple[str, ...]
     star: bool
     family: str
+    missed: str
 
 
 def mutants(folder: Path = FOLDER) -> tuple[Mutant, ...]:
@@ -111,6 +113,7 @@ class _Docstring:
             options=self.arguments("Options"),
             star=self.star(),
             family=self.fields["Family"],
+            missed=self.fields.get("Missed", ""),
         )
 
     def heading(self) -> tuple[str, str]:
