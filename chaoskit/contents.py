@@ -15,8 +15,13 @@ from chaoskit.life import Life, Load, Save
 from chaoskit.reference import Reference
 from chaoskit.timeline import Timeline
 
-#: What differs from one run to the next without anything being wrong.
-CLOCKS = re.compile(r"time|date|elapsed|duration|second|clock|host|uuid|path|dir", re.IGNORECASE)
+#: What differs from one run to the next, or after a relaunch, without anything being wrong.
+CLOCKS = re.compile(
+    r"time(?!step)|(?<!up)date|elapsed|duration|second|clock|host|uuid|path|dir|mem|speed|throughput|pid|restart|attempt|launch|resum",
+    re.IGNORECASE,
+)
+#: Tensors and whole numbers must be put back. A mean loss since the last log line need not.
+TELLING = re.compile(r"[0-9a-f]{32}|=-?\d+")
 #: A load is taken for one of a checkpoint when this share of what came back had been saved there.
 ALIKE = 0.5
 
@@ -175,7 +180,8 @@ def _unlike(index: int, rank: int, life: Life, n: int, position: int, reference:
     found: dict[bool, list[tuple[int, str]]] = {}
     for key, value in wanted.items():
         agreed = all(other.get(key) == value for other in others) and not CLOCKS.search(key[1])
-        if agreed and key[1] in moving and own.get(key, value) != value:
+        telling = TELLING.fullmatch(value) and TELLING.fullmatch(own.get(key, value))
+        if agreed and telling and key[1] in moving and own.get(key, value) != value:
             found.setdefault(key[1] in live, []).append(key)
     for is_live, keys in found.items():
         values = own[keys[0]], wanted[keys[0]]

@@ -53,7 +53,8 @@ class CheckpointsFaithful:
 
 def _code(one: Unlike) -> str:
     averages = any(word in key.lower() for key in one.keys for word in AVERAGES)
-    return "ema-not-restored" if averages else "extra-state-not-restored"
+    number = one.values[0].startswith("=")
+    return "ema-not-restored" if averages and not number else "extra-state-not-restored"
 
 
 def _first_of_each(unlike: list[Unlike]) -> list[Unlike]:

@@ -10,20 +10,25 @@ from tests.history_writer import Writer
 check = checks.checkpoints_faithful()
 
 
+def digest(text):
+    return text.encode().hex().rjust(32, "0")
+
+
 def content(rank, position, **other):
     told = {
-        "model.a": f"a@{position}",
-        "model.b": f"b@{position}",
+        "model.a": digest(f"a@{position}"),
+        "model.b": digest(f"b@{position}"),
         "progress.tokens": f"={position * 512}",
-        "ema.a": f"ema.a@{position}",
+        "ema.a": digest(f"ema.a@{position}"),
         "seed": "=7",
-        "saved_time": f"={position}.5",
+        "saved_time": f"={position}",
+        "mean_loss": f"={float(position).hex()}",
     }
     return told | other
 
 
 def live(rank, position):
-    return {"a": f"a@{position}", "b": f"b@{position}"}
+    return {"a": digest(f"a@{position}"), "b": digest(f"b@{position}")}
 
 
 def control(**options):
@@ -97,18 +102,18 @@ def test_a_counter_that_began_anew():
 
 
 def test_an_average_kept_by_hand():
-    verdict = check(resumed(saved=lambda rank, at: content(rank, at, **{"ema.a": f"fresh@{at}"})))
+    verdict = check(resumed(saved=lambda rank, at: content(rank, at, **{"ema.a": digest(f"fresh@{at}")})))
     assert verdict.codes == ("ema-not-restored",)
 
 
 def test_a_save_that_captured_later_values():
-    verdict = check(resumed(saved=lambda rank, at: content(rank, at, **{"model.a": f"a@{at + 1}"})))
+    verdict = check(resumed(saved=lambda rank, at: content(rank, at, **{"model.a": digest(f"a@{at + 1}")})))
     assert verdict.codes == ("corrupt-accepted",)
     assert "the save of step 40 does not hold what the run held: model.a" in verdict.sentence
 
 
-@pytest.mark.parametrize("key", ["saved_time", "seed"])
-def test_clocks_and_constants_say_nothing(key):
+@pytest.mark.parametrize("key", ["saved_time", "seed", "mean_loss"])
+def test_clocks_and_constants_and_means_say_nothing(key):
     verdict = check(resumed(saved=lambda rank, at: content(rank, at, **{key: f"=9{at}"})))
     assert verdict.outcome is Outcome.PASS
 
