@@ -9,7 +9,8 @@ from functools import cached_property
 from chaoskit.errors import ReferenceFailed, UsageError
 from chaoskit.history import History, Incarnation
 from chaoskit.life import Life, Tensors
-from chaoskit.steps import LOSS, Step, Steps, first_apart
+from chaoskit.parting import Parting, apart_at, part
+from chaoskit.steps import Step, Steps
 
 #: Streams that are seeded from the system where the job does not seed them.
 UNSEEDED = frozenset({"rng.python", "rng.numpy"})
@@ -22,22 +23,6 @@ ENDS = {
     "deadline": "it made no end before its deadline",
     "interrupted": "it was interrupted",
 }
-
-
-@dataclass(frozen=True)
-class Parting:
-    """The first place at which two controls differ: step (from 1), rank, and each component (or `loss`) that
-    differs there with both its values."""
-
-    step: int
-    rank: int
-    values: Mapping[str, tuple[str, str]]
-    sentence: str
-
-    @property
-    def components(self) -> tuple[str, ...]:
-        """What differs, in the order of the tables."""
-        return tuple(self.values)
 
 
 @dataclass(frozen=True)
@@ -172,7 +157,7 @@ class Reference:
     @cached_property
     def parting(self) -> Parting | None:
         """Where the controls first differ, idle streams aside; None where they agree to the bit."""
-        partings = (_part(self.controls[0], other, self.idle) for other in self.controls[1:])
+        partings = (part(self.controls[0], other, self.idle) for other in self.controls[1:])
         return min((p for p in partings if p is not None), key=lambda p: (p.step, p.rank), default=None)
 
     @property
@@ -219,76 +204,6 @@ class Reference:
         """The same of every control."""
         for control in self.controls:
             yield ((rank, life.steps) for rank, life in control.incarnations[0].ranks.items())
-
-
-def apart_at(one: Steps, other: Steps) -> Iterator[tuple[str, int | None]]:
-    """Every component of two lives, `loss` and `steps` (how many), with the first place at which they differ."""
-    shorter = min(len(one), len(other))
-    yield "steps", None if len(one) == len(other) else shorter
-    for name in dict.fromkeys([*one.columns, *other.columns, LOSS]):
-        a, b = (one.column(name) or [], other.column(name) or [])
-        if len(a) != len(b) and not (a and b):
-            # One of them never has it.
-            yield name, next((i for i, value in enumerate(a or b) if value), None)
-            continue
-        found = first_apart(a[:shorter], b[:shorter])
-        yield name, found[0] if found else None
-
-
-def differing(one: Step, other: Step | None) -> dict[str, tuple[str, str]]:
-    """What differs between two records of a step: each component, and `loss`, with both values."""
-    if other is None:
-        return {"steps": ("taken", "not taken")}
-    names = [*one.components, *(name for name in other.components if name not in one.components)]
-    found = {name: (one.components.get(name, "absent"), other.components.get(name, "absent")) for name in names}
-    if one.losses != other.losses:
-        found["loss"] = (" ".join(one.losses), " ".join(other.losses))
-    return {name: values for name, values in found.items() if values[0] != values[1]}
-
-
-def _find(control: History, rank: int, number: int) -> Step | None:
-    life = control.incarnations[0].ranks.get(rank)
-    return life.steps[number - 1] if life is not None and number <= len(life.steps) else None
-
-
-def _part(one: History, other: History, idle: frozenset[str]) -> Parting | None:
-    found: list[tuple[int, int]] = []
-    for rank in sorted({*one.ranks, *other.ranks}):
-        lives = [run.incarnations[0].ranks.get(rank) for run in (one, other)]
-        first, second = (life.steps if life is not None else Steps() for life in lives)
-        places = [at for name, at in apart_at(first, second) if at is not None and name not in idle]
-        found += [(min(places) + 1, rank)] if places else []
-    if not found:
-        return None
-    number, rank = min(found)
-    first_step, second_step = _find(one, rank, number), _find(other, rank, number)
-    if first_step is None:
-        values = {"steps": ("not taken", "taken")}
-    else:
-        values = {name: v for name, v in differing(first_step, second_step).items() if name not in idle}
-    alike = sorted(set(first_step.components) - set(values)) if first_step is not None else []
-    return Parting(number, rank, values, _explain(number, rank, set(values), alike))
-
-
-def _explain(number: int, rank: int, apart: set[str], alike: list[str]) -> str:
-    """One sentence; the guess at the cause is marked as one."""
-    sentence = f"the controls part at step {number}, rank {rank}, in {', '.join(sorted(apart))}"
-    if alike:
-        sentence += f"; {', '.join(alike)} agree"
-    inputs = {name for name in apart if name == "batch" or name.startswith("rng.")}
-    if apart == {"steps"}:
-        return f"{sentence}: one of them took more steps"
-    if number == 1 and "model" in apart and not inputs:
-        return f"{sentence}: the model is probably built before the seed is set"
-    if number == 1 and inputs:
-        cause = "the order of the data is" if inputs == {"batch"} else "the random numbers are"
-        return f"{sentence}: {cause} probably not seeded"
-    if not inputs:
-        return (
-            f"{sentence}: the same inputs gave another result, so an operation is probably not deterministic "
-            "(torch.use_deterministic_algorithms(True) names it)"
-        )
-    return sentence
 
 
 def _require_ordinal(name: str, n: int) -> None:

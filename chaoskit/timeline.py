@@ -7,14 +7,16 @@ An incarnation's own count begins at its own start. The timeline finds by alignm
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from chaoskit.alignment import Alignment, Index
 from chaoskit.history import FaultRecord, History, Incarnation
-from chaoskit.reference import Parting, Reference
-from chaoskit.steps import LOSS, Step, Steps, first_apart
+from chaoskit.parting import Parting
+from chaoskit.reference import Reference
+from chaoskit.segment import Execution, Segment, without
+from chaoskit.steps import LOSS, Steps, first_apart
 
 #: How many steps of an incarnation are looked at to tell positions apart that its first step does not.
 LOOKAHEAD = 50
@@ -51,42 +53,6 @@ class Start:
     def exact(self) -> bool:
         """Whether every component of every rank that can be compared is at the base."""
         return self.trusted and not any(own.off(self.base or 0) for own in self.ranks.values())
-
-
-@dataclass(frozen=True)
-class Execution:
-    """True step `step` of `rank`, as incarnation `incarnation` executed it."""
-
-    rank: int
-    step: int
-    incarnation: int
-    record: Step
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Executed steps of one rank that follow one another: the places from `start` to `end` (exclusive) of `steps`, of
-    which the first is true step `first`."""
-
-    rank: int
-    incarnation: int
-    steps: Steps
-    start: int
-    end: int
-    first: int
-
-    @property
-    def last(self) -> int:
-        """The true number of the last step."""
-        return self.first + self.end - self.start - 1
-
-    def true(self, place: int) -> int:
-        """The true number of the step at a place."""
-        return self.first + place - self.start
-
-    def execution(self, place: int) -> Execution:
-        """The step at a place."""
-        return Execution(self.rank, self.true(place), self.incarnation, self.steps[place])
 
 
 class Timeline:
@@ -242,7 +208,7 @@ class Timeline:
         kept = {}
         for number, one in reversed(list(enumerate(self.segments))):
             covered = later.setdefault(one.rank, [])
-            kept[number] = tuple(_without((one.first, one.last + 1), covered))
+            kept[number] = tuple(without((one.first, one.last + 1), covered))
             covered.append((one.first, one.last + 1))
         return kept
 
@@ -263,7 +229,7 @@ class Timeline:
     def missing(self, rank: int, last: int) -> list[int]:
         """The true steps from 1 to `last` that the rank was never seen to take."""
         taken = [(one.first, one.last + 1) for one in self.segments if one.rank == rank]
-        return [step for first, end in _without((1, last + 1), taken) for step in range(first, end)]
+        return [step for first, end in without((1, last + 1), taken) for step in range(first, end)]
 
     @property
     def executed(self) -> int:
@@ -302,11 +268,3 @@ def departures(steps: Steps, expected: Steps, count: int) -> Iterator[tuple[int,
                 if pair[0] and pair[1]:
                     yield at + place + 1, name, (pair[0], pair[1])
                     break
-
-
-def _without(whole: tuple[int, int], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The parts of a half-open range that none of the others covers, ascending."""
-    parts = [whole]
-    for first, end in others:
-        parts = [part for a, b in parts for part in ((a, min(b, first)), (max(a, end), b)) if part[0] < part[1]]
-    return parts

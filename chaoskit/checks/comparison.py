@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chaoskit.reference import Reference
+from chaoskit.segment import Execution, Segment
 from chaoskit.steps import LOSS, Steps, first_apart, values
-from chaoskit.timeline import Execution, Segment, Timeline
+from chaoskit.timeline import Timeline
 
 #: How many differing steps of one segment are kept: one departure makes all that follows differ.
 KEPT = 100

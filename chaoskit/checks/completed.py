@@ -11,7 +11,7 @@ from chaoskit.checks.check import Case, Check, unmeasured
 from chaoskit.checks.stacks import explain, waits_in
 from chaoskit.history import lives
 from chaoskit.life import Load
-from chaoskit.timeline import Execution
+from chaoskit.segment import Execution
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 

@@ -13,8 +13,8 @@ from chaoskit.checks.completed import blind_spots, completed, missing_steps
 from chaoskit.checks.diagnosis import Diagnosis, diagnose, tell
 from chaoskit.checks.equivalence import tested
 from chaoskit.errors import UsageError
+from chaoskit.segment import Execution
 from chaoskit.steps import values
-from chaoskit.timeline import Execution
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 

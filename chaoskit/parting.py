@@ -1,0 +1,96 @@
+"""`Parting`: the first place at which two uninterrupted runs differ, and what that suggests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from chaoskit.history import History
+from chaoskit.steps import LOSS, Step, Steps, first_apart
+
+
+@dataclass(frozen=True)
+class Parting:
+    """The first place at which two controls differ: step (from 1), rank, and each component (or `loss`) that
+    differs there with both its values."""
+
+    step: int
+    rank: int
+    values: Mapping[str, tuple[str, str]]
+    sentence: str
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """What differs, in the order of the tables."""
+        return tuple(self.values)
+
+
+def _find(control: History, rank: int, number: int) -> Step | None:
+    life = control.incarnations[0].ranks.get(rank)
+    return life.steps[number - 1] if life is not None and number <= len(life.steps) else None
+
+
+def part(one: History, other: History, idle: frozenset[str]) -> Parting | None:
+    """Where two uninterrupted runs first differ, idle streams aside; None where they agree to the bit."""
+    found: list[tuple[int, int]] = []
+    for rank in sorted({*one.ranks, *other.ranks}):
+        lives = [run.incarnations[0].ranks.get(rank) for run in (one, other)]
+        first, second = (life.steps if life is not None else Steps() for life in lives)
+        places = [at for name, at in apart_at(first, second) if at is not None and name not in idle]
+        found += [(min(places) + 1, rank)] if places else []
+    if not found:
+        return None
+    number, rank = min(found)
+    first_step, second_step = _find(one, rank, number), _find(other, rank, number)
+    if first_step is None:
+        values = {"steps": ("not taken", "taken")}
+    else:
+        values = {name: v for name, v in differing(first_step, second_step).items() if name not in idle}
+    alike = sorted(set(first_step.components) - set(values)) if first_step is not None else []
+    return Parting(number, rank, values, _explain(number, rank, set(values), alike))
+
+
+def _explain(number: int, rank: int, apart: set[str], alike: list[str]) -> str:
+    """One sentence; the guess at the cause is marked as one."""
+    sentence = f"the controls part at step {number}, rank {rank}, in {', '.join(sorted(apart))}"
+    if alike:
+        sentence += f"; {', '.join(alike)} agree"
+    inputs = {name for name in apart if name == "batch" or name.startswith("rng.")}
+    if apart == {"steps"}:
+        return f"{sentence}: one of them took more steps"
+    if number == 1 and "model" in apart and not inputs:
+        return f"{sentence}: the model is probably built before the seed is set"
+    if number == 1 and inputs:
+        cause = "the order of the data is" if inputs == {"batch"} else "the random numbers are"
+        return f"{sentence}: {cause} probably not seeded"
+    if not inputs:
+        return (
+            f"{sentence}: the same inputs gave another result, so an operation is probably not deterministic "
+            "(torch.use_deterministic_algorithms(True) names it)"
+        )
+    return sentence
+
+
+def apart_at(one: Steps, other: Steps) -> Iterator[tuple[str, int | None]]:
+    """Every component of two lives, `loss` and `steps` (how many), with the first place at which they differ."""
+    shorter = min(len(one), len(other))
+    yield "steps", None if len(one) == len(other) else shorter
+    for name in dict.fromkeys([*one.columns, *other.columns, LOSS]):
+        a, b = (one.column(name) or [], other.column(name) or [])
+        if len(a) != len(b) and not (a and b):
+            # One of them never has it.
+            yield name, next((i for i, value in enumerate(a or b) if value), None)
+            continue
+        found = first_apart(a[:shorter], b[:shorter])
+        yield name, found[0] if found else None
+
+
+def differing(one: Step, other: Step | None) -> dict[str, tuple[str, str]]:
+    """What differs between two records of a step: each component, and `loss`, with both values."""
+    if other is None:
+        return {"steps": ("taken", "not taken")}
+    names = [*one.components, *(name for name in other.components if name not in one.components)]
+    found = {name: (one.components.get(name, "absent"), other.components.get(name, "absent")) for name in names}
+    if one.losses != other.losses:
+        found["loss"] = (" ".join(one.losses), " ".join(other.losses))
+    return {name: values for name, values in found.items() if values[0] != values[1]}
