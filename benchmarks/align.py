@@ -1,6 +1,7 @@
 """What alignment costs: a synthetic run of 256 ranks and 5,000 steps, killed half-way, beside its reference.
 
-Each size is measured in a process of its own: from the record in memory to the verdicts on the state and on every step.
+Each size is measured in a process of its own, the best of three: from the record in memory to the verdicts on the
+state, on the data and on every step.
 The slopes are exponents of a power law (1.0: twice the ranks, twice the time), by least squares over the sizes.
 """
 
@@ -76,13 +77,17 @@ def killed(ranks: int, steps: int) -> History:
 
 def measure(ranks: int, steps: int) -> dict[str, float]:
     """Seconds from the record to the verdicts, and the peak of the whole process in GiB."""
-    reference, run = Reference((control(ranks, steps), control(ranks, steps))), killed(ranks, steps)
-    begun = time.perf_counter()
-    case = Case(run, reference)
-    verdicts = [check(case) for check in (checks.state_restored(), checks.matches_reference())]
-    seconds = time.perf_counter() - begun
-    assert all(verdict.outcome == "pass" for verdict in verdicts), verdicts
-    return {"seconds": seconds, "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
+    controls, run = (control(ranks, steps), control(ranks, steps)), killed(ranks, steps)
+    fastest = math.inf
+    for _ in range(3):
+        begun = time.perf_counter()
+        case = Case(run, Reference(controls))
+        verdicts = [
+            check(case) for check in (checks.state_restored(), checks.same_data(), checks.matches_reference())
+        ]
+        fastest = min(fastest, time.perf_counter() - begun)
+        assert all(verdict.outcome == "pass" for verdict in verdicts), verdicts
+    return {"seconds": fastest, "gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
 
 
 def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
@@ -104,8 +109,7 @@ def main() -> None:
     found = {}
     for size in sizes:
         words = [sys.executable, __file__, "--one", *map(str, size)]
-        told = [json.loads(subprocess.run(words, check=True, capture_output=True).stdout) for _ in range(3)]
-        found[size] = min(told, key=lambda one: one["seconds"])
+        found[size] = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
     by_ranks, by_steps = [sizes[i] for i in (2, 1, 0)], [sizes[i] for i in (4, 3, 0)]
     figures = [
         Figure(f"{RANKS} ranks x {STEPS} steps", found[sizes[0]]["seconds"], "s", "<= 20"),
