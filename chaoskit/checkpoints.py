@@ -1,8 +1,9 @@
 """Checkpoints as the probe saw them being written, and which of them a resume may take.
 
 "The last valid checkpoint" is the newest whose save had *settled* before the fault: it had ended on every rank
-that saves, and every rank had gone on to its next step. A save that had begun and not settled may or may not have
-become a checkpoint (a rename or a pointer may still have been due): taking it and not taking it are both right.
+that saves, and every rank had gone on to its next step (for an asynchronous one, to the step after that). A save that
+had begun and not settled may or may not have become a checkpoint (a rename or a pointer may still have been due):
+taking it and not taking it are both right.
 """
 
 from __future__ import annotations
@@ -101,6 +102,9 @@ def _settled(inc: Incarnation, n: int, ended: float) -> float | None:
     times = []
     for life in inc.ranks.values():
         place = max(life.steps.past(n), life.steps.before(ended))
+        # Steps were taken while it was written: whoever looks once a step whether it is done, and then publishes it,
+        # has had the time to once the step after next is due.
+        place += place > life.steps.past(n)
         next_step = life.steps.times[place] if place < len(life.steps) else None
         gone = life.end if life.end is not None and life.end >= ended else None
         own = next_step if next_step is not None else gone

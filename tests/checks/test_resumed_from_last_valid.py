@@ -2,7 +2,7 @@
 
 from chaoskit.checks import resumed_from_last_valid
 from chaoskit.verdict import Outcome
-from tests.history_writer import NAMES, Writer, killed
+from tests.history_writer import NAMES, Writer, killed, loss, truth
 
 check = resumed_from_last_valid()
 
@@ -169,3 +169,26 @@ def test_an_elastic_restart_is_a_resume_too():
 
 def test_stories_told_short():
     assert check(killed().case()).outcome is Outcome.PASS
+
+
+def asynchronous(*, steps_after_end, base):
+    """A save after step 30 is still being written in step 31, and ends before step 32."""
+    run = Writer(every=20).launch().live(until=30)
+    for rank in run.alive:
+        call = {"id": 90 + rank, "n": 30, "path": f"step-30.pt/{rank}", "api": "dcp.async_save"}
+        run.say("save.begin", f"rank-{rank}-1", **call)
+    for step in range(31, 32 + steps_after_end):
+        for rank in run.alive:
+            state = {name: truth(name, rank, step - 1) for name in run.names}
+            run.say("step", f"rank-{rank}-1", n=step, losses=[loss(rank, step)], state=state)
+        if step == 31:
+            for rank in run.alive:
+                run.say("save.end", f"rank-{rank}-1", id=90 + rank, n=30, ok=True)
+    return run.fault().died().launch().live(base=base, ends=True).exit(0).end().case()
+
+
+def test_an_asynchronous_save_is_published_a_step_after_it_has_ended():
+    for base in (20, 30):
+        assert check(asynchronous(steps_after_end=1, base=base)).outcome is Outcome.PASS
+    assert check(asynchronous(steps_after_end=2, base=30)).outcome is Outcome.PASS
+    assert check(asynchronous(steps_after_end=2, base=20)).codes == ("stale-checkpoint",)
