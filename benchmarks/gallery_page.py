@@ -23,6 +23,13 @@ def page(found: dict[str, Any]) -> str:
         "*Caught*: each experiment named here failed. *Named*: each with the expected codes, and none besides that the",
         "trainer's docstring does not admit. ★ marks the most common and most damaging bugs.",
     ]
+    for alarm in found["alarms"]:
+        args, codes = " ".join(alarm["args"]) or "no arguments", " ".join(alarm["codes"])
+        said = " ".join(alarm["sentences"][:1])
+        lines += [
+            "",
+            f"False alarm: `{alarm['experiment']}` with `{args}`: {alarm['verdict']} (`{codes}`): {said}.",
+        ]
     families: dict[str, list[dict[str, Any]]] = {}
     for row in found["mutants"]:
         families.setdefault(row["family"], []).append(row)

@@ -181,9 +181,10 @@ def _skipped(case: Case, resume: Resume, base: int) -> int | None:
     if case.reference is None or not case.reference.saves_by_step:
         return None
     whole = {one.position for one in resume.seen if one.complete}
-    # An asynchronous save may have been on its way; but only the last one, since each has to end before the next.
+    # An asynchronous save may have been on its way, and failed for want of its peers; but only the last one, since each
+    # has to end before the next.
     newest = resume.seen[-1] if resume.seen else None
-    if newest is not None and newest.ok and (newest.ended is None or newest.ended > resume.struck):
+    if newest is not None and (newest.ended is None or newest.ended > resume.struck):
         whole.add(newest.position)
     due = (save for save in case.reference.saves if base < save < resume.position and save not in whole)
     return max(due, default=None)

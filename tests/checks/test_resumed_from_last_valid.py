@@ -171,9 +171,15 @@ def test_stories_told_short():
     assert check(killed().case()).outcome is Outcome.PASS
 
 
-def asynchronous(*, steps_after_end, base):
-    """A save after step 30 is still being written in step 31, and ends before step 32."""
-    run = Writer(every=20).launch().live(until=30)
+def test_an_asynchronous_save_that_fails_as_its_peers_die_was_on_its_way():
+    """On one rank it never ends, on the other with an error, after the fault."""
+    verdict = check(asynchronous(steps_after_end=0, base=20, ends=False))
+    assert verdict.outcome is Outcome.PASS
+
+
+def asynchronous(*, steps_after_end, base, ends=True):
+    """A save after step 30 is still being written in step 31, and ends before step 32, or fails after the fault."""
+    run = Writer(every=10).launch().live(until=30, saves=False, extra={10: "step-10.pt", 20: "step-20.pt"})
     for rank in run.alive:
         call = {"id": 90 + rank, "n": 30, "path": f"step-30.pt/{rank}", "api": "dcp.async_save"}
         run.say("save.begin", f"rank-{rank}-1", **call)
@@ -181,10 +187,13 @@ def asynchronous(*, steps_after_end, base):
         for rank in run.alive:
             state = {name: truth(name, rank, step - 1) for name in run.names}
             run.say("step", f"rank-{rank}-1", n=step, losses=[loss(rank, step)], state=state)
-        if step == 31:
+        if step == 31 and ends:
             for rank in run.alive:
                 run.say("save.end", f"rank-{rank}-1", id=90 + rank, n=30, ok=True)
-    return run.fault().died().launch().live(base=base, ends=True).exit(0).end().case()
+    run.fault()
+    if not ends:
+        run.say("save.end", "rank-0-1", id=90, n=30, ok=False, error="RuntimeError: Connection closed by peer")
+    return run.died().launch().live(base=base, ends=True).exit(0).end().case()
 
 
 def test_an_asynchronous_save_is_published_a_step_after_it_has_ended():
