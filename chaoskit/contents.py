@@ -161,31 +161,36 @@ def unlike(
 ) -> Iterator[Unlike]:
     """What saves hold beside the reference's saves, as long as the rank had not parted from the reference in anything
     else; `first` is where it did (see `checks.comparison`)."""
+    parted: dict[tuple[int, int], int] = {}
+    for (index, rank, _), at in first.items():
+        parted[index, rank] = min(at, parted.get((index, rank), at))
     for inc in timeline.history.incarnations:
         base = timeline.base(inc.index)
         for rank, life in inc.ranks.items() if base is not None else ():
-            parted = min((at for (own, r, _), at in first.items() if (own, r) == (inc.index, rank)), default=None)
+            controls = [control.incarnations[0].ranks.get(rank) for control in reference.controls]
+            known = [control for control in controls if control is not None]
+            if len(known) < len(controls):
+                continue
+            moving, live = _moving(known[0]), _live(known[0], reference)
             for n in sorted({save.n for save in life.saves}):
                 position = (base or 0) + n
-                if parted is None or parted > position + 1:
-                    yield from _unlike(inc.index, rank, life, n, position, reference)
+                if parted.get((inc.index, rank), position + 2) <= position + 1:
+                    continue
+                own, (wanted, *others) = _written(life, n), [_written(control, position) for control in known]
+                found: dict[bool, list[tuple[int, str]]] = {}
+                for key, value in wanted.items():
+                    agreed = all(other.get(key) == value for other in others)
+                    if agreed and key[1] in moving and _differ(key[1], own.get(key, value), value):
+                        found.setdefault(key[1] in live, []).append(key)
+                for is_live, keys in found.items():
+                    values = own[keys[0]], wanted[keys[0]]
+                    yield Unlike(inc.index, rank, position, tuple(name for _, name in keys), is_live, values)
 
 
-def _unlike(index: int, rank: int, life: Life, n: int, position: int, reference: Reference) -> Iterator[Unlike]:
-    controls = [control.incarnations[0].ranks.get(rank) for control in reference.controls]
-    own = _written(life, n)
-    wanted, *others = [_written(control, position) if control is not None else {} for control in controls]
-    moving = _moving(controls[0]) if controls[0] is not None else frozenset()
-    live = _live(controls[0], reference) if controls[0] is not None else frozenset()
-    found: dict[bool, list[tuple[int, str]]] = {}
-    for key, value in wanted.items():
-        agreed = all(other.get(key) == value for other in others) and not CLOCKS.search(key[1])
-        telling = TELLING.fullmatch(value) and TELLING.fullmatch(own.get(key, value))
-        if agreed and telling and key[1] in moving and own.get(key, value) != value:
-            found.setdefault(key[1] in live, []).append(key)
-    for is_live, keys in found.items():
-        values = own[keys[0]], wanted[keys[0]]
-        yield Unlike(index, rank, position, tuple(name for _, name in keys), is_live, values)
+def _differ(name: str, own: str, wanted: str) -> bool:
+    """Whether two values of a key differ in a way that means something."""
+    telling = TELLING.fullmatch(own) and TELLING.fullmatch(wanted) and not CLOCKS.search(name)
+    return bool(telling) and own != wanted
 
 
 def _written(life: Life, n: int) -> dict[tuple[int, str], str]:

@@ -7,8 +7,9 @@ one too many or too few, the order is compared. Where samples could not be told 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -135,20 +136,20 @@ def _apart(timeline: Timeline, reference: Reference, unit: str) -> tuple[Consume
     """What was consumed and what was due, by (true step, rank), where the two differ."""
     got: Consumed = {}
     due: Consumed = {}
-    for rank, steps in reference.traces():
-        want = _column(steps, unit)
-        for one, start, end in timeline.effective:
-            if one.rank != rank:
-                continue
-            own, at = _column(one.steps, unit), one.true(start) - 1
-            stop = max(start, min(end, start + len(want) - at))
-            for place in first_apart(own[start:stop], want[at : at + stop - start], limit=stop - start):
-                got[at + place + 1, rank] = _units(own[start + place], unit)
-                due[at + place + 1, rank] = _units(want[at + place], unit)
-            got.update({(one.true(place), rank): _units(own[place], unit) for place in range(stop, end)})
+    wanted = {rank: _column(steps, unit) for rank, steps in reference.traces()}
+    for one, start, end in timeline.effective:
+        if one.rank not in wanted:
+            continue
+        own, want, at = _column(one.steps, unit), wanted[one.rank], one.true(start) - 1
+        stop = max(start, min(end, start + len(want) - at))
+        for place in first_apart(own[start:stop], want[at : at + stop - start], limit=stop - start):
+            got[at + place + 1, one.rank] = _units(own[start + place], unit)
+            due[at + place + 1, one.rank] = _units(want[at + place], unit)
+        got.update({(one.true(place), one.rank): _units(own[place], unit) for place in range(stop, end)})
+    for rank, want in wanted.items():
         # What a job that was cut off did not come to was not skipped.
-        last = len(steps) if timeline.history.end == "finished" else timeline.highest(rank)
-        for step in timeline.missing(rank, min(last, len(steps))):
+        last = len(want) if timeline.history.end == "finished" else timeline.highest(rank)
+        for step in timeline.missing(rank, min(last, len(want))):
             due[step, rank] = _units(want[step - 1], unit)
     return got, due
 
@@ -182,23 +183,21 @@ def _first_steps(expected: Mapping[int, Steps], unit: str, wanted: set[str]) -> 
 
 def _ends_with(consumed: Consumed, units: Counter[str], last_step: int) -> bool:
     """Whether the last steps of the training, as few as hold that many units, hold them all; and not all is off."""
-    last: Counter[str] = Counter()
-    steps = sorted({step for step, _ in consumed})
+    by_step: dict[int, Counter[str]] = {}
+    for (step, _), own in consumed.items():
+        by_step.setdefault(step, Counter()).update(own)
+    steps = sorted(by_step)
     if not units or not steps or steps[-1] != last_step:
         return False
+    last: Counter[str] = Counter()
     while steps and last.total() < units.total():
-        step = steps.pop()
-        for (at, _), own in consumed.items():
-            if at == step:
-                last.update(own)
+        last.update(by_step[steps.pop()])
     return bool(steps) and not units - last
 
 
 def _epochs(reference: Reference, places: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    return tuple(sorted({number for step, _ in places for number in _epoch_of(reference, step)}))
-
-
-def _epoch_of(reference: Reference, step: int) -> Iterator[int]:
-    number = sum(start < step for start in reference.epochs)
-    if number and len(reference.epochs) > 1:
-        yield number
+    """The epochs, from 1, in which these steps lie; none where the reference has but one."""
+    starts = reference.epochs
+    if len(starts) < 2:
+        return ()
+    return tuple(sorted({number for step, _ in places if (number := bisect_left(starts, step))}))

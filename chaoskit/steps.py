@@ -72,6 +72,10 @@ class Steps(Sequence[Step]):
             return self.losses if any(self.losses) else None
         return self.columns.get(name)
 
+    def places(self, name: str, fingerprint: str) -> tuple[int, ...]:
+        """The places at which a component had this fingerprint."""
+        return tuple(place for place, value in enumerate(self.columns.get(name, ())) if value == fingerprint)
+
     def until(self, t: float) -> int:
         """How many steps were about to be taken by time `t`, inclusive."""
         return bisect_right(self.times, t)

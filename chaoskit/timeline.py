@@ -201,6 +201,14 @@ class Timeline:
         )
 
     @cached_property
+    def _by_rank(self) -> dict[int, list[Segment]]:
+        """The segments of each rank, in their order."""
+        found: dict[int, list[Segment]] = {}
+        for one in self.segments:
+            found.setdefault(one.rank, []).append(one)
+        return found
+
+    @cached_property
     def _kept(self) -> dict[int, tuple[tuple[int, int], ...]]:
         """For every segment, by its place among them, the true steps from and to (exclusive) of which it is the last
         execution."""
@@ -221,14 +229,14 @@ class Timeline:
 
     def kept(self, rank: int, step: int) -> Execution | None:
         """The last execution of a true step; None where the rank never took it."""
-        for one in reversed(self.segments):
-            if one.rank == rank and one.first <= step <= one.last:
+        for one in reversed(self._by_rank.get(rank, [])):
+            if one.first <= step <= one.last:
                 return one.execution(one.start + step - one.first)
         return None
 
     def missing(self, rank: int, last: int) -> list[int]:
         """The true steps from 1 to `last` that the rank was never seen to take."""
-        taken = [(one.first, one.last + 1) for one in self.segments if one.rank == rank]
+        taken = [(one.first, one.last + 1) for one in self._by_rank.get(rank, [])]
         return [step for first, end in without((1, last + 1), taken) for step in range(first, end)]
 
     @property
@@ -243,7 +251,8 @@ class Timeline:
 
     def highest(self, rank: int | None = None) -> int:
         """The highest true step that the rank, or any rank, executed; 0 for none."""
-        return max((one.last for one in self.segments if rank is None or one.rank == rank), default=0)
+        segments = self.segments if rank is None else self._by_rank.get(rank, [])
+        return max((one.last for one in segments), default=0)
 
     @property
     def unplaced(self) -> tuple[int, ...]:

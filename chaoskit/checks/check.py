@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from chaoskit.checkpoints import Resume, resumes
+from chaoskit.checks.comparison import Comparison, compare
 from chaoskit.history import History, lives
 from chaoskit.ledger import Ledger, ledger
 from chaoskit.recovery import Recovery, recoveries
@@ -37,6 +38,11 @@ class Case:
     def recoveries(self) -> tuple[Recovery, ...]:
         """The measures of every observed fault."""
         return recoveries(self.history, self.timeline)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """Every executed step beside the reference's; empty without a reference."""
+        return compare(self.timeline, self.reference) if self.reference is not None else Comparison()
 
     @cached_property
     def ledger(self) -> Ledger | None:

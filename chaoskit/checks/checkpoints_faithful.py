@@ -8,7 +8,6 @@ from typing import Any
 
 from chaoskit import contents
 from chaoskit.checks.check import Case, Check, unmeasured
-from chaoskit.checks.comparison import compare
 from chaoskit.contents import Unlike
 from chaoskit.history import lives
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
@@ -34,8 +33,7 @@ class CheckpointsFaithful:
         if not any(save.content for save in saves):
             return inconclusive(self.name, "what the saves were given was not seen", "probe-blind")
         altered = list(contents.altered(case.history, case.timeline))
-        first = compare(case.timeline, case.reference).first
-        unlike = list(contents.unlike(case.timeline, case.reference, first))
+        unlike = list(contents.unlike(case.timeline, case.reference, case.comparison.first))
         if altered or unlike:
             codes = ["corrupt-accepted"] if altered or any(one.live for one in unlike) else []
             codes += [_code(one) for one in unlike if not one.live]

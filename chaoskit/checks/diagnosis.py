@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from chaoskit.checkpoints import Resume
 from chaoskit.checks.check import Case
-from chaoskit.checks.comparison import Comparison, compare
+from chaoskit.checks.comparison import Comparison
 from chaoskit.checks.finding import WORDS, Finding
 from chaoskit.life import COMPONENTS, Life
 from chaoskit.timeline import Start
@@ -71,7 +71,7 @@ class Diagnosis:
 def diagnose(case: Case) -> Diagnosis:
     """What was lost in the run. The case must have a reference and steps."""
     assert case.reference is not None
-    comparison = compare(case.timeline, case.reference)
+    comparison = case.comparison
     findings: list[Finding] = []
     scratch: list[Resume] = []
     unseen: list[str] = []
@@ -128,9 +128,7 @@ def _look_closer(case: Case, finding: Finding, life: Life) -> Finding:
     assert case.reference is not None
     value = life.steps.columns[finding.component][0]
     for rank, steps in case.reference.traces():
-        if rank != finding.rank and value is not None and value in (steps.column(finding.component) or ()):
-            column = steps.columns[finding.component]
-            places = tuple(place for place, one in enumerate(column) if one == value)
+        if rank != finding.rank and value is not None and (places := steps.places(finding.component, value)):
             return replace(finding, found=places, whose=rank)
     own = life.tensors.get(life.steps.numbers[0], {}).get(finding.component, {})
     wanted = case.reference.tensors(finding.rank, finding.step).get(finding.component, {})
@@ -195,8 +193,7 @@ def _places(case: Case, *, one_rank: int, step: int, incarnation: int) -> tuple[
     ran = next(one for one in case.timeline.segments if (one.rank, one.incarnation) == (one_rank, incarnation))
     batch = ran.steps[ran.start + step - ran.first].components["batch"]
     assert case.reference is not None
-    column = dict(case.reference.traces())[one_rank].columns["batch"]
-    return tuple(place for place, value in enumerate(column) if value == batch)
+    return dict(case.reference.traces())[one_rank].places("batch", batch)
 
 
 def tell(case: Case, findings: Sequence[Finding], scratch: Sequence[Resume] = ()) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaoskit.alignment import show_positions
@@ -69,5 +68,4 @@ class Finding:
     def to_json(self) -> dict[str, object]:
         """For the evidence."""
         found = list(self.found) if self.found is not None else None
-        lists: dict[str, Sequence[str]] = {"more": list(self.more), "tensors": list(self.tensors)}
-        return {**vars(self), "found": found, **lists}
+        return {**vars(self), "found": found, "more": list(self.more), "tensors": list(self.tensors)}

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 from chaoskit.checks.check import Case, Check, unmeasured
-from chaoskit.checks.comparison import compare
 from chaoskit.history import History, LogLine
 from chaoskit.steps import LOSS
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
@@ -187,7 +186,7 @@ class _Audit:
     def _departures(self) -> list[tuple[int, int]]:
         """From which true step on the losses of a launch are not the reference's: all that follows may rest on it.
         Where no loss was seen, the rest of the state has to do; a state that matches nothing departs at once."""
-        seen = compare(self.case.timeline, self.reference)
+        seen = self.case.comparison
         found = [(index, 0) for index in self.case.timeline.unplaced]
         found += [(at[0], step) for at, step in seen.first.items() if at[2] == LOSS or LOSS not in seen.names]
         past = (one.execution for one in seen.differences if "steps" in one.values)

@@ -70,9 +70,9 @@ class MatchesReference:
         differences = told.comparison.differences
         codes = [code for code in told.codes if code != "restarted-from-scratch"]
         parts = [tell(case, told.findings)] if told.findings else []
-        if apart := _ranks_apart(case, told.comparison):
+        if (apart := _ranks_apart(case, told.comparison)) is not None:
             codes.append("ranks-diverged")
-            parts.append(f"at step {apart[0].step} the ranks' models differ, which are equal in the reference")
+            parts.append(f"at step {apart.step} the ranks' models differ, which are equal in the reference")
         if bad := _nonfinite(told.comparison):
             codes.append("nonfinite-accepted")
             one = bad.execution
@@ -205,10 +205,9 @@ def _nonfinite(comparison: Comparison) -> Difference | None:
     return None
 
 
-def _ranks_apart(case: Case, comparison: Comparison) -> list[Execution]:
-    """Executions in which the ranks' models differ although the reference's are equal at that step."""
+def _ranks_apart(case: Case, comparison: Comparison) -> Execution | None:
+    """The first execution in which the ranks' models differ although the reference's are equal at that step."""
     assert case.reference is not None
-    apart = []
     for difference in comparison.differences:
         one = difference.execution
         steps = [case.reference.step(rank, one.step) for rank in range(case.reference.world_size)]
@@ -220,8 +219,8 @@ def _ranks_apart(case: Case, comparison: Comparison) -> list[Execution]:
             and "model" in other.steps.columns
         }  # fmt: skip
         if len(equal) == 1 and len(models - {None}) > 1:
-            apart.append(one)
-    return apart
+            return one
+    return None
 
 
 def matches_reference(*, rtol: float | None = None, alpha: float = 0.01, shift: float = 0.25) -> Check:

@@ -36,11 +36,8 @@ class StaysFinite:
             inc, life, save, key = saved[0]
             base = case.timeline.base(inc.index) or 0
             codes.append("poisoned-checkpoint")
-            parts.append(
-                f"rank {life.rank} saved a value that is not finite at step {base + save.n}: {key}, and "
-                f"{len(save.nonfinite) - 1} more" if len(save.nonfinite) > 1 else
-                f"rank {life.rank} saved a value that is not finite at step {base + save.n}: {key}"
-            )  # fmt: skip
+            more = f", and {len(save.nonfinite) - 1} more" if len(save.nonfinite) > 1 else ""
+            parts.append(f"rank {life.rank} saved a value that is not finite at step {base + save.n}: {key}{more}")
         if trained:
             one, place, names = min(trained, key=lambda found: (found[0].incarnation, found[0].true(found[1])))
             codes.append("nonfinite-accepted")

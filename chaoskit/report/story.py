@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from chaoskit.alignment import Alignment, show_positions
 from chaoskit.checkpoints import Resume, checkpoints
 from chaoskit.checks.check import Case
-from chaoskit.checks.comparison import Difference, compare
+from chaoskit.checks.comparison import Difference
 from chaoskit.checks.diagnosis import show_ranks
 from chaoskit.checks.finding import STREAMS, WORDS
 from chaoskit.history import Incarnation
@@ -132,7 +132,7 @@ def _parting(case: Case) -> Iterator[str]:
         return
     if case.reference.parting is not None:
         yield f"the job is not deterministic: {case.reference.parting.sentence}"
-    seen = compare(case.timeline, case.reference)
+    seen = case.comparison
     if seen.differences:
         yield f"first divergence: {_first(case, seen.differences[0])}"
     elif seen.names:
