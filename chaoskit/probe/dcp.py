@@ -18,9 +18,13 @@ def hook_distributed_checkpoint(session: Session, dcp: Any) -> None:
     """Wrap `save`, `async_save` and `load`."""
     saves = saves_of(session)
     modules = [module for name in _MODULES if (module := sys.modules.get(name)) is not None]
-    for name, wrapper in (("save", _save), ("async_save", _async_save), ("load", _load)):
+    for name, storage, around in (
+        ("save", "storage_writer", _save),
+        ("async_save", "storage_writer", _async_save),
+        ("load", "storage_reader", _load),
+    ):
         if (original := getattr(dcp, name, None)) is not None:
-            replaced = wrapper(saves, original)
+            replaced = _watched(saves, original, storage, around)
             for module in modules:
                 if hasattr(module, name):
                     setattr(module, name, replaced)
@@ -33,37 +37,34 @@ _MODULES = (
 )
 
 
-def _save(saves: Saves, save: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(save)
+def _watched(saves: Saves, original: Callable[..., Any], storage: str, around: Callable[..., Any]) -> Any:
+    """The original, with `around` around those of its calls that belong to the record."""
+
+    @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        path = _place(args, kwargs, "storage_writer")
+        path = _place(args, kwargs, storage)
         if path is None or not saves.watched(path):
-            return save(*args, **kwargs)
-        state, args, kwargs = _taken_out(args, kwargs)
-        return saves.save(path, "dcp.save", state, lambda: save(*args, **kwargs), full=True)
+            return original(*args, **kwargs)
+        return around(saves, path, original, args, kwargs)
 
     return watched
 
 
-def _async_save(saves: Saves, save: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(save)
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        path = _place(args, kwargs, "storage_writer")
-        if path is None or not saves.watched(path):
-            return save(*args, **kwargs)
-        state, args, kwargs = _taken_out(args, kwargs)
-        return _asynchronous(saves, path, state, lambda: save(*args, **kwargs))
-
-    return watched
+def _save(saves: Saves, path: str, save: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    state, args, kwargs = _taken_out(args, kwargs)
+    return saves.save(path, "dcp.save", state, lambda: save(*args, **kwargs), full=True)
 
 
-def _asynchronous(saves: Saves, path: str, state: Any, action: Callable[[], Any]) -> Any:
-    """An asynchronous save ends when its future does; until then what is saved below it belongs to it."""
+def _async_save(
+    saves: Saves, path: str, save: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """It ends when its future does; until then what is saved below it belongs to it."""
+    state, args, kwargs = _taken_out(args, kwargs)
     n = saves.steps
     ident = saves.begin_save(path, "dcp.async_save", state, full=True)
     saves.running.append(path)
     try:
-        future = action()
+        future = save(*args, **kwargs)
     except BaseException as error:
         saves.running.remove(path)
         saves.end("save", ident, n, error=error)
@@ -79,23 +80,15 @@ def _asynchronous(saves: Saves, path: str, state: Any, action: Callable[[], Any]
     return future
 
 
-def _load(saves: Saves, load: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(load)
-    def watched(*args: Any, **kwargs: Any) -> Any:
-        path = _place(args, kwargs, "storage_reader")
-        if path is None or not saves.watched(path):
-            return load(*args, **kwargs)
+def _load(saves: Saves, path: str, load: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def action(show: Callable[[Any], None]) -> Any:
+        state, taken, named = _taken_out(args, kwargs)
+        result = load(*taken, **named)
+        show(state)
+        _put_back(args[0] if args else kwargs["state_dict"], state)
+        return result
 
-        def action(show: Callable[[Any], None]) -> Any:
-            state, taken, named = _taken_out(args, kwargs)
-            result = load(*taken, **named)
-            show(state)
-            _put_back(args[0] if args else kwargs["state_dict"], state)
-            return result
-
-        return saves.load(path, "dcp.load", action)
-
-    return watched
+    return saves.load(path, "dcp.load", action)
 
 
 def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any], storage: str) -> str | None:
