@@ -196,11 +196,6 @@ class Index:
                     whole = start == 0 and end == len(column)
                     self._put(rank, name, base + steps.numbers[start] - 1, column if whole else column[start:end])
 
-    def add(self, rank: int, position: int, components: Mapping[str, str]) -> None:
-        """Learn that `rank` had `components` at `position`."""
-        for name, fingerprint in components.items():
-            self._put(rank, name, position, [fingerprint])
-
     def align(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> Alignment:
         """Where `step` of `rank` is; `likely` are positions at which a checkpoint is known to have been written.
 

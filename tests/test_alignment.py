@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.alignment import Index, show_positions
-from chaoskit.steps import Step
+from chaoskit.steps import Step, Steps
 from chaoskit.timeline import Timeline
 from tests.history_writer import NAMES, Writer, killed, truth
 
@@ -15,12 +15,19 @@ def at(position, n=1, rank=0, names=NAMES, **other):
     return Step(n, 0.0, (), {name: value for name, value in components.items() if value is not None})
 
 
+def add(index, rank, position, components):
+    """Let the index learn one step."""
+    steps = Steps()
+    steps.append(Step(1, 0.0, (), components))
+    index.learn(rank, position, steps)
+
+
 def index(positions=60, names=NAMES, **constant):
     made = Index()
     for rank in (0, 1):
         for position in range(positions):
             components = {name: truth(name, rank, position) for name in names} | constant
-            made.add(rank, position, components)
+            add(made, rank, position, components)
     return made
 
 
@@ -48,7 +55,7 @@ def test_what_the_reference_does_not_have_says_nothing():
 
 def test_a_component_that_is_known_elsewhere_only_is_not_off():
     made = index(names=[n for n in NAMES if n != "ema"])
-    made.add(0, 59, {"ema": "late"})
+    add(made, 0, 59, {"ema": "late"})
     assert made.align(at(40), 0).exact
 
 
@@ -57,7 +64,7 @@ def test_a_frozen_warm_up_is_told_by_the_others():
     made = Index()
     for position in range(10):
         model = "start" if position < 4 else f"m{position}"
-        made.add(0, position, {"model": model, "lr": f"l{position}", "optimizer": f"o{position}"})
+        add(made, 0, position, {"model": model, "lr": f"l{position}", "optimizer": f"o{position}"})
     found = made.align(Step(1, 0.0, (), {"model": "start", "lr": "l2", "optimizer": "o2"}), 0)
     assert (found.position, found.exact) == (2, True)
     found = made.align(Step(1, 0.0, (), {"model": "start", "lr": "l2", "optimizer": "o0"}), 0, likely=[2])
@@ -67,7 +74,7 @@ def test_a_frozen_warm_up_is_told_by_the_others():
 def test_nothing_is_said_where_nothing_tells_positions_apart():
     made = Index()
     for position in range(10):
-        made.add(0, position, {"model": "same", "lr": "same"})
+        add(made, 0, position, {"model": "same", "lr": "same"})
     step = Step(1, 0.0, (), {"model": "same", "lr": "same"})
     assert made.align(step, 0).position == 0
     assert made.align(step, 0, likely=[4]).candidates == (0, 4)
@@ -103,7 +110,7 @@ def test_streams_share_a_column():
     found = index().align(at(40, **{"rng.python": truth("rng.python", 0, 3)}), 0)
     assert found.row()["rng"] == "40"
     made = index()
-    made.add(0, 7, {"rng.numpy": "seven"})
+    add(made, 0, 7, {"rng.numpy": "seven"})
     assert made.align(at(40, **{"rng.numpy": "seven"}), 0).row()["rng"] == "mixed"
 
 
@@ -130,7 +137,7 @@ def test_every_candidate_is_a_true_match_of_what_it_claims(states, data):
     """Whatever collides: a step of the reference is exact, and its candidates are what cannot be told apart."""
     made = Index()
     for position, (model, lr, batch) in enumerate(states):
-        made.add(0, position, {"model": str(model), "lr": str(lr), "batch": str(batch)})
+        add(made, 0, position, {"model": str(model), "lr": str(lr), "batch": str(batch)})
     position = data.draw(st.integers(0, len(states) - 1))
     model, lr, batch = states[position]
     found = made.align(Step(1, 0.0, (), {"model": str(model), "lr": str(lr), "batch": str(batch)}), 0)
