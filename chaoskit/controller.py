@@ -145,7 +145,8 @@ class Controller:
         self.struck_launcher = False
         command = self.job.words(out=self.out, relaunch=relaunch)
         self.writer.write("launch.start", launch=self.launch, command=command)
-        self.env.launch(self.launch, command)
+        how = self.env.launch(self.launch, command)
+        self.writer.write("launch.how", launch=self.launch, how=how)
 
     def _end_launch(self, *, code: int | None, cause: str, survivors: Sequence[Mapping[str, Any]]) -> None:
         self.writer.write(

@@ -75,6 +75,14 @@ class UsageError(ChaoskitError):
     exit_code = ExitCode.USAGE
 
 
+class CannotWarm(UsageError):
+    """A command that only fresh processes can stand for, although warm launches were demanded; says why."""
+
+
+class ParentLost(CannotWarm):
+    """A warm parent died, or does not answer."""
+
+
 class StoreError(ChaoskitError):
     """A stored run that cannot be read or written: truncated, of another version, not ours, disk full."""
 

@@ -62,7 +62,8 @@ class FaultRecord:
 @dataclass(frozen=True)
 class LaunchRecord:
     """One start of the command. `code` is its exit code, negative for a signal; `cause` is what ended it:
-    `itself`, `fault` (we killed the launcher), `deadline` or `interrupted`. None while it had not ended."""
+    `itself`, `fault` (we killed the launcher), `deadline` or `interrupted`. None while it had not ended. `how`
+    is `warm`, `cold`, or `cold: ` and why it was not warm."""
 
     index: int
     begun: float
@@ -70,6 +71,7 @@ class LaunchRecord:
     code: int | None = None
     cause: str | None = None
     survivors: tuple[Mapping[str, Any], ...] = ()
+    how: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
             record["evidence"] = {**record["evidence"], **event.get("evidence", {})}
         elif event.kind == "launch.start":
             launches[int(event["launch"])] = {"begun": event.t}
+        elif event.kind == "launch.how":
+            launches.setdefault(int(event["launch"]), {"begun": event.t})["how"] = str(event["how"])
         elif event.kind == "launch.end":
             launches.setdefault(int(event["launch"]), {"begun": event.t}).update(
                 ended=event.t,

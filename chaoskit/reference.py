@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from chaoskit.errors import ReferenceFailed, UsageError
 from chaoskit.history import History, Incarnation
@@ -28,16 +29,23 @@ ENDS = {
 @dataclass(frozen=True)
 class Reference:
     """The controls and what they say. `path` and `digest` tell where they are kept and of which job they are;
-    `seconds` is how long the longest took. Make it by `Reference.of`."""
+    `seconds` is how long the longest took, `mode` how the job is to be launched, in JSON. Make it by `Reference.of`."""
 
     controls: tuple[History, ...]
     path: str = ""
     digest: str = ""
     seconds: float = 0.0
+    mode: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, controls: Sequence[History], *, path: str = "", digest: str = "", seconds: float = 0.0
+        cls,
+        controls: Sequence[History],
+        *,
+        path: str = "",
+        digest: str = "",
+        seconds: float = 0.0,
+        mode: Mapping[str, Any] | None = None,
     ) -> Reference:
         """The reference that two or more uninterrupted runs give.
 
@@ -48,7 +56,7 @@ class Reference:
             raise UsageError(f"Reference: controls must be at least two runs, not {len(controls)}")
         for number, control in enumerate(controls, start=1):
             _require_whole(control, f"control {number} of {len(controls)}")
-        return cls(tuple(controls), path, digest, seconds)
+        return cls(tuple(controls), path, digest, seconds, mode or {})
 
     @property
     def _lives(self) -> Mapping[int, Life]:

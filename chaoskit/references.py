@@ -23,17 +23,11 @@ from chaoskit.errors import ReferenceFailed
 from chaoskit.events import read_events
 from chaoskit.history import History
 from chaoskit.job import Job
+from chaoskit.launch.surroundings import IDLE
 from chaoskit.probe.sources import identify
 from chaoskit.reference import Reference
 from chaoskit.store import FORMAT, Store
 
-#: Environment variables that no training depends on and that change from call to call, by their beginnings. All
-#: others count: a reference too many costs seconds, a wrong one costs a false alarm.
-IDLE = (
-    "BUILD_", "CHAOSKIT_", "CI_", "COLUMNS", "DBUS_", "GITHUB_", "GPG_", "HIST", "JENKINS_", "LC_", "LESS", "LINES",
-    "LS_COLORS", "MAIL", "MAKE", "MFLAGS", "OLDPWD", "PAGER", "PROMPT", "PS1", "PWD", "PYTEST_", "RUNNER_", "SHLVL",
-    "SSH_", "SUDO_", "TERM", "TMUX", "VSCODE_", "WINDOW", "XDG_", "_",
-)  # fmt: skip
 #: What makes fingerprints: another probe makes others.
 _OWN = Path(__file__).parent
 PROBE = sorted([_OWN / "fingerprint.py", *(_OWN / "probe").glob("*.py")])
@@ -41,13 +35,14 @@ PROBE = sorted([_OWN / "fingerprint.py", *(_OWN / "probe").glob("*.py")])
 CONTROLS = 2
 
 
-def digest(job: Job) -> str:
-    """Names the reference of a job on this machine, as it is set up now."""
+def digest(job: Job, *, launch: str) -> str:
+    """Names the reference of a job on this machine, as it is set up now, and launched as is wished."""
     path = job.env.get("PATH", os.environ.get("PATH", os.defpath))
     program = shutil.which(job.words()[0], path=path) or job.words()[0]
     environment = {**os.environ, **job.env}
     traits = {
         "job": job.digest(),
+        "launch": launch,
         "program": [os.path.realpath(program), identify(os.path.realpath(program))],
         "python": sys.version,
         "chaoskit": [identify(str(path)) for path in PROBE],
@@ -78,35 +73,44 @@ def load(store: Store, name: str) -> Reference | None:
         return None
     if kept.get("format") != FORMAT or any(_changed(f) for f in kept.get("files", ())):
         return None
-    return _read(directory, name, seconds=float(kept["seconds"]), count=int(kept.get("controls", CONTROLS)))
+    count = int(kept.get("controls", CONTROLS))
+    return _read(directory, name, seconds=float(kept["seconds"]), count=count, mode=kept.get("mode", {}))
 
 
 def _changed(file: Mapping[str, Any]) -> bool:
     return identify(file["path"], whole="hash" in file) != file
 
 
-def _read(directory: Path, name: str, *, seconds: float = 0.0, count: int = CONTROLS) -> Reference | None:
+def _read(
+    directory: Path,
+    name: str,
+    *,
+    seconds: float = 0.0,
+    count: int = CONTROLS,
+    mode: Mapping[str, Any] | None = None,
+) -> Reference | None:
     """The reference whose controls lie in a directory, or None where they are not (or no longer) whole."""
     controls = [History.read(directory / f"control-{number}") for number in range(count)]
     try:
-        return Reference.of(controls, path=str(directory), digest=name, seconds=seconds)
+        return Reference.of(controls, path=str(directory), digest=name, seconds=seconds, mode=mode)
     except ReferenceFailed:
         return None
 
 
-def keep(store: Store, name: str, *, seconds: float, controls: int = CONTROLS) -> Reference:
-    """Read the controls that have just been run, and keep them as the reference `name`.
+def keep(
+    store: Store, name: str, *, seconds: float, mode: Mapping[str, Any], controls: int = CONTROLS
+) -> Reference:
+    """Read the controls that have just been run, and keep them as the reference `name`, to be launched like `mode`.
 
     Raises ReferenceFailed where they are none: the job crashed, hung, or never stepped an optimizer.
     """
     directory = store.references / name
     runs = [directory / f"control-{number}" for number in range(controls)]
-    reference = Reference.of(
-        [History.read(run) for run in runs], path=str(directory), digest=name, seconds=seconds
-    )
+    histories = [History.read(run) for run in runs]
+    reference = Reference.of(histories, path=str(directory), digest=name, seconds=seconds, mode=mode)
     content = {
         "format": FORMAT, "digest": name, "seconds": seconds, "controls": controls, "made": time.time(),
-        "files": _files(runs),
+        "files": _files(runs), "mode": dict(mode),
     }  # fmt: skip
     draft = directory / f".reference.json.{os.getpid()}"
     with store.writing():
@@ -115,6 +119,18 @@ def keep(store: Store, name: str, *, seconds: float, controls: int = CONTROLS) -
     for run in runs:
         shutil.rmtree(run / "out", ignore_errors=True)
     return reference
+
+
+def alike(store: Store, name: str, *numbers: int) -> bool:
+    """Whether these controls agree to the bit."""
+    return Reference.of([History.read(store.references / name / f"control-{n}") for n in numbers]).deterministic
+
+
+def replace_control(store: Store, name: str, number: int, *, by: int) -> None:
+    """Put one control in the place of another."""
+    old, new = (store.references / name / f"control-{each}" for each in (number, by))
+    shutil.rmtree(old)
+    os.replace(new, old)
 
 
 def attach(reference: Reference, run_dir: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from chaoskit import checks as registry
 from chaoskit import faults as catalogue
-from chaoskit import references, witness
+from chaoskit import launching, references, witness
 from chaoskit.checks import Check, judge
 from chaoskit.checks.check import Case
 from chaoskit.controller import Controller
@@ -25,6 +25,7 @@ from chaoskit.errors import (
     CheckFailed,
     Inconclusive,
     MissingCapability,
+    ReferenceFailed,
     StoreError,
     UsageError,
 )
@@ -32,6 +33,7 @@ from chaoskit.events import EventWriter
 from chaoskit.faults import Fault
 from chaoskit.history import History
 from chaoskit.job import Job
+from chaoskit.launch.mode import COLD, Mode, wish
 from chaoskit.progress import Progress, quiet
 from chaoskit.recovery import Summary, summary
 from chaoskit.reference import Reference
@@ -99,7 +101,8 @@ class Runner:
     """Runs jobs in one environment and stores what comes of it; what a test gets as `chaos`.
 
     `runs` are those made so far. Options set here go over those of the job: `relaunches`, `timeout` (seconds),
-    `resume_args`, `controls`, `log_regex`, `log_file`.
+    `resume_args`, `controls`, `log_regex`, `log_file`. `launch` says how processes come into being: `cold`, `warm`, or
+    `auto`, which is warm where a warm control agrees with a cold one.
     """
 
     def __init__(
@@ -109,12 +112,14 @@ class Runner:
         environment: str = "local",
         experiment: str = "",
         progress: Progress = quiet,
+        launch: str = "auto",
         **options: Any,
     ) -> None:
         self.store = store
         self.environment = environment
         self.experiment = experiment
         self.progress = progress
+        self.launch = wish(launch)
         self.runs: list[Run] = []
         self._options = {name: value for name, value in options.items() if value is not None}
         environment_named(environment)
@@ -126,7 +131,7 @@ class Runner:
         """
         job = self._with_options(job)
         job.validate()
-        name = references.digest(job)
+        name = references.digest(job, launch=self.launch)
         waiting = "waiting for the reference, which another process is making"
         with references.lock(self.store, name, waiting=lambda: self.progress.phase(waiting)):
             kept = references.load(self.store, name)
@@ -160,7 +165,8 @@ class Runner:
         )
         references.attach(reference, run_dir)
         deadline = job.timeout or _deadline(job, resolved, reference)
-        self._execute(run_dir, job, faults=resolved, reference=reference, deadline=deadline)
+        mode = launching.of_json(reference.mode)
+        self._execute(run_dir, job, faults=resolved, reference=reference, deadline=deadline, mode=mode)
         run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment)
         self.runs.append(run)
         self.progress.phase("judging")
@@ -186,24 +192,55 @@ class Runner:
 
     def _make_reference(self, job: Job, name: str) -> Reference:
         begun = time.monotonic()
-        for number in range(references.CONTROLS):
-            self._make_control(job, name, number, of=references.CONTROLS)
+        mode = launching.planned(job, environment=self.environment, wish=self.launch)
+        kept = self.store.references / name
+        self._make_control(job, name, 0, mode=mode if mode.demanded else COLD, learning=mode.warm)
+        if mode.warm:
+            mode = launching.learned(mode, kept / "control-0")
+        mode = self._make_second(job, name, mode)
         seconds = (time.monotonic() - begun) / references.CONTROLS
-        reference = references.keep(self.store, name, seconds=seconds, controls=references.CONTROLS)
+        reference = references.keep(self.store, name, seconds=seconds, mode=mode.to_json())
         if reference.deterministic or job.controls == references.CONTROLS:
             return reference
+        first = references.CONTROLS
+        if mode.warm and not mode.demanded:
+            # Is it the job that differs, or the launch?
+            self._make_control(job, name, first, mode=COLD)
+            if references.alike(self.store, name, 0, first):
+                references.replace_control(self.store, name, 1, by=first)
+                cold = Mode(reason=launching.differed(reference))
+                return references.keep(self.store, name, seconds=seconds, mode=cold.to_json())
+            first += 1
         # They differ: a few more tell how far such runs lie apart.
-        for number in range(references.CONTROLS, job.controls):
-            self._make_control(job, name, number, of=job.controls)
-        return references.keep(self.store, name, seconds=seconds, controls=job.controls)
+        for number in range(first, job.controls):
+            self._make_control(job, name, number, mode=mode)
+        return references.keep(
+            self.store, name, seconds=seconds, mode=mode.to_json(), controls=max(first, job.controls)
+        )
 
-    def _make_control(self, job: Job, name: str, number: int, *, of: int) -> None:
+    def _make_second(self, job: Job, name: str, mode: Mode) -> Mode:
+        """The control that shows whether a warm launch can be told from a cold one; the mode that came of it."""
+        try:
+            run_dir = self._make_control(job, name, 1, mode=mode)
+        except ReferenceFailed as error:
+            if not mode.warm or mode.demanded:
+                raise
+            said = str(error).partition("\n")[0]
+            mode = Mode(reason=f"its first warm launch failed: {said}")
+            self._make_control(job, name, 1, mode=mode)
+            return mode
+        return launching.seen(mode, run_dir) if mode.warm else mode
+
+    def _make_control(self, job: Job, name: str, number: int, *, mode: Mode, learning: bool = False) -> Path:
         """One uninterrupted run; raises ReferenceFailed unless it comes to its end."""
-        self.progress.phase(f"reference {number + 1} of {of}")
+        of = references.CONTROLS if number < references.CONTROLS else max(job.controls, number + 1)
+        self.progress.phase(f"reference {number + 1} of {of}, {'warm' if mode.warm else 'cold'}")
         run_dir = self.store.new_control(name, number, job=job.to_json(), environment=self.environment)
         alone = replace(job, relaunches=0)
-        status = self._execute(run_dir, alone, deadline=job.timeout or CONTROL_DEADLINE)
+        deadline = job.timeout or CONTROL_DEADLINE
+        status = self._execute(run_dir, alone, deadline=deadline, mode=mode, learning=learning)
         references.must_have_finished(run_dir, status)
+        return run_dir
 
     def _execute(
         self,
@@ -211,6 +248,8 @@ class Runner:
         job: Job,
         *,
         deadline: float,
+        mode: Mode,
+        learning: bool = False,
         faults: Sequence[Fault] = (),
         reference: Reference | None = None,
     ) -> str:
@@ -223,6 +262,8 @@ class Runner:
             run_id=self.store.read(run_dir)["id"],
             gated=bool(faults),
             env={key: value.replace("{out}", str(out)) for key, value in job.env.items()},
+            mode=mode,
+            learning=learning,
         )
         status = "interrupted"
         try:

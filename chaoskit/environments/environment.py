@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from chaoskit.launch.mode import COLD, Mode
+
 
 @dataclass(frozen=True)
 class Arrived:
@@ -45,7 +47,8 @@ Happening = Arrived | Ended
 
 @dataclass(frozen=True)
 class Place:
-    """What one run tells its environment: its directory, the job's `out`, whether ranks stop at gates."""
+    """What one run tells its environment: its directory, the job's `out`, whether ranks stop at gates, how it is to be
+    launched, and whether the ranks shall say what they imported (`learning`)."""
 
     run_dir: Path
     out: Path
@@ -53,6 +56,8 @@ class Place:
     run_id: str
     gated: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
+    mode: Mode = COLD
+    learning: bool = False
 
 
 class Environment(Protocol):
@@ -63,8 +68,11 @@ class Environment(Protocol):
     def __enter__(self) -> Environment: ...
     def __exit__(self, *exc: object) -> None: ...
 
-    def launch(self, index: int, command: Sequence[str]) -> None:
-        """Start the command as launch number `index`; raises UsageError if it cannot be started."""
+    def launch(self, index: int, command: Sequence[str]) -> str:
+        """Start the command as launch number `index`, and say how: `warm` or `cold`, or `cold: ` and why not warm.
+
+        Raises UsageError if it cannot be started.
+        """
         ...
 
     def wait(self, timeout: float) -> list[Happening]:

@@ -21,6 +21,8 @@ from chaoskit.environments.ranks import Rank
 from chaoskit.errors import UsageError
 from chaoskit.launch.cold import ColdLauncher
 from chaoskit.launch.launcher import Launch, Launcher
+from chaoskit.launch.mode import Mode
+from chaoskit.launch.warm import WarmLauncher
 from chaoskit.probe.session import STACK_SIGNAL
 
 _SITE = Path(__file__).parent.parent / "probe" / "site"
@@ -29,16 +31,17 @@ _SITE = Path(__file__).parent.parent / "probe" / "site"
 class LocalEnvironment:
     """Runs a job on this machine; fulfils `Environment`, `CanSignal`, `CanOrder` and `CanTouchFiles`.
 
-    `launcher` starts the commands (default: each in fresh processes). Entering it raises UsageError where the
+    `launcher` starts the commands (default: as the place's mode says). Entering it raises UsageError where the
     directory of the run, or its temporary one, cannot be used.
     """
 
     name = "local"
+    launches_warm = True
 
     def __init__(self, place: Place, launcher: Launcher | None = None) -> None:
         self.place = place
         self._run_dir = place.run_dir.absolute()
-        self._launcher = launcher if launcher is not None else ColdLauncher()
+        self._launcher = launcher if launcher is not None else _launcher(place.mode)
         self._undo = ExitStack()
         self._gate: Gate | None = None
         self._tmp: Path | None = None
@@ -79,8 +82,8 @@ class LocalEnvironment:
     def __exit__(self, *exc: object) -> None:
         self._undo.close()
 
-    def launch(self, index: int, command: Sequence[str]) -> None:
-        """Start the command as launch number `index`; raises UsageError if it cannot be started.
+    def launch(self, index: int, command: Sequence[str]) -> str:
+        """Start the command as launch number `index`, and say how; raises UsageError if it cannot be started.
 
         The launch before it is over then: what might still run of it is ended.
         """
@@ -95,6 +98,7 @@ class LocalEnvironment:
             run_id=self.place.run_id,
         )
         self._told_end = False
+        return self._launch.how
 
     def wait(self, timeout: float) -> list[Happening]:
         """What happened, as soon as something has, or nothing after `timeout` seconds.
@@ -224,4 +228,10 @@ class LocalEnvironment:
         env["CHAOSKIT_OUT"] = str(self.place.out)
         if self.place.gated:
             env["CHAOSKIT_GATED"] = "1"
+        if self.place.learning:
+            env["CHAOSKIT_LEARN"] = "1"
         return env
+
+
+def _launcher(mode: Mode) -> Launcher:
+    return WarmLauncher(mode.modules, mode.threads, demanded=mode.demanded) if mode.warm else ColdLauncher()

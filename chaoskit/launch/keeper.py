@@ -4,6 +4,9 @@ A script (`python -I -S keeper.py RUN_ID`, standard library only, up in some 20 
 a *subreaper*: every orphan among its descendants becomes its child, so that no double fork and no `setsid` gets
 away from it. torchrun, for one, gives every rank a session of its own, which no signal to a group reaches.
 
+A warm launch has its keeper too, forked from a process that has imported torch already; what differs is only how the
+command comes into being (`begin`).
+
 It speaks JSON lines on its standard input, a socket. It is told `{"command", "env", "cwd", "log", "tmp",
 "grace"}`, answers `{"started": pid, "starttime": ticks}` or `{"failed": message}`, and, once the command has ended
 and its survivors have been ended, `{"ended": code, "survivors": [...]}`. Told `stop`, it ends everything and
@@ -21,6 +24,7 @@ import signal
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -33,12 +37,14 @@ _DESCRIBED_AT_MOST = 64
 
 
 class Keeper:
-    """One command and all that descends from it."""
+    """One command and all that descends from it. `begin` starts what an order asks for and returns its pid, `harness`
+    is the pid of the process that the command must not outlive."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, harness: int, begin: Callable[[dict[str, Any]], int]) -> None:
+        self._begin = begin
         # Handlers, not SIG_IGN: exec resets a handler to the default, so the job starts with a clean slate.
-        self._woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._woken, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for signum in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(signum, lambda *_: None)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -47,7 +53,7 @@ class Keeper:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
         self._inotify = _watch_shm(libc)
         # The socket alone would not do: a fork of the harness may hold its other end open.
-        self._harness = os.pidfd_open(os.getppid())
+        self._harness = os.pidfd_open(harness)
         self._poll = select.poll()
         for fd in (_CONTROL, self._harness, self._woken, self._inotify):
             if fd >= 0:
@@ -57,6 +63,13 @@ class Keeper:
         self._shm: set[str] = set()
         self._pid = 0
         self._code: int | None = None
+
+    def let_go(self) -> None:
+        """In a fork that is to be the command: close what is the keeper's own."""
+        signal.set_wakeup_fd(-1)
+        for fd in (self._harness, self._woken, self._wake, self._inotify):
+            if fd >= 0:
+                os.close(fd)
 
     def run(self) -> None:
         """Keep one command until it is over and the harness has left."""
@@ -71,21 +84,10 @@ class Keeper:
 
     def _start(self, order: dict[str, Any]) -> bool:
         try:
-            with open(order["log"], "ab") as log:
-                command = subprocess.Popen(
-                    order["command"],
-                    env=order["env"],
-                    cwd=order["cwd"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    process_group=0,
-                )
+            self._pid = self._begin(order)
         except (OSError, ValueError) as error:
             _say(failed=str(error))
             return False
-        self._pid = command.pid
-        command.returncode = 0  # reaped below, with everything else: Popen must not try
         stat = _stat(self._pid)
         _say(started=self._pid, starttime=int(stat[19]) if stat else 0)
         return True
@@ -154,7 +156,7 @@ class Keeper:
         groups that they are in, which takes a forking crowd in one blow; what they leave behind is a child next
         time round. SIGKILL needs no SIGCONT: it ends a stopped process too.
         """
-        ended: dict[int, dict[str, Any]] = {}
+        ended: dict[int, dict[str, Any] | None] = {}
         beyond: set[int] = set()
         own_group = os.getpgrp()
         while self._reap():
@@ -185,7 +187,7 @@ class Keeper:
             with suppress(OSError):  # where its owner has removed it, as it should
                 os.unlink(f"{_SHM}/{name}")
         self._shm.clear()
-        return list(ended.values())
+        return [told for told in ended.values() if told is not None]
 
     def _note_shm(self) -> None:
         """Remember the shared memory of torch (`torch_<pid>_...`, `sem.torch_<pid>_...`) that descendants made."""
@@ -213,6 +215,22 @@ class Keeper:
             pid = int(stat[1])
             stat = _stat(pid)
         return False
+
+
+def execute(order: dict[str, Any]) -> int:
+    """Start a command afresh; its pid. Raises OSError or ValueError if it cannot be started."""
+    with open(order["log"], "ab") as log:
+        command = subprocess.Popen(
+            order["command"],
+            env=order["env"],
+            cwd=order["cwd"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+        )
+    command.returncode = 0  # the keeper reaps it, with everything else: Popen must not try
+    return command.pid
 
 
 def _watch_shm(libc: ctypes.CDLL) -> int:
@@ -252,7 +270,8 @@ def _descendants(root: int) -> tuple[list[int], list[int]]:
     return offspring.get(root, []), sorted(living.intersection(found))
 
 
-def _describe(pid: int) -> dict[str, Any]:
+def _describe(pid: int) -> dict[str, Any] | None:
+    """What a person wants to know of it; None of a process that is ours and not the job's."""
     rank, command = None, ""
     with suppress(OSError):  # gone meanwhile, or not ours to read: the pid alone is worth telling
         with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -260,6 +279,8 @@ def _describe(pid: int) -> dict[str, Any]:
         with open(f"/proc/{pid}/environ", "rb") as file:
             for entry in file.read().split(b"\0"):
                 name, _, value = entry.partition(b"=")
+                if name == b"CHAOSKIT_FORKER":
+                    return None
                 if name == b"RANK" and value.isdigit():
                     rank = int(value)
     return {"pid": pid, "rank": rank, "command": command}
@@ -275,4 +296,4 @@ def _say(**report: Any) -> None:
 
 
 if __name__ == "__main__":
-    Keeper().run()
+    Keeper(harness=os.getppid(), begin=execute).run()

@@ -26,6 +26,9 @@ class LaunchEnd:
 class Launch(Protocol):
     """One start of the command. Has a `fileno`, so that it can be waited for along with other things."""
 
+    #: `warm`, `cold`, or `cold: ` and why it could not be warm.
+    how: str
+
     @property
     def process(self) -> Process:
         """The process that the command became."""

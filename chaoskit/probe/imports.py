@@ -54,17 +54,16 @@ def watch_imports(session: Session) -> None:
     def guarded(action: Callable[[Session, ModuleType], None]) -> Callable[[ModuleType], None]:
         return lambda module: session.guard(f"import of {module.__name__}", action, session, module)
 
-    sys.meta_path.insert(
-        0,
-        ImportWatch(
-            {
-                "torch": guarded(_torch),
-                "torch.distributed.checkpoint": guarded(_distributed_checkpoint),
-                "safetensors.torch": guarded(_safetensors),
-                "numpy.random": guarded(_numpy_random),
-            }
-        ),
-    )
+    callbacks = {
+        "torch": guarded(_torch),
+        "torch.distributed.checkpoint": guarded(_distributed_checkpoint),
+        "safetensors.torch": guarded(_safetensors),
+        "numpy.random": guarded(_numpy_random),
+    }
+    # In a process that was forked they are there already.
+    for name in callbacks.keys() & sys.modules.keys():
+        callbacks[name](sys.modules[name])
+    sys.meta_path.insert(0, ImportWatch({name: callbacks[name] for name in callbacks.keys() - sys.modules.keys()}))
 
 
 def _torch(session: Session, module: ModuleType) -> None:

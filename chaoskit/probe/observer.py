@@ -6,6 +6,7 @@ step and follows as a `late` event.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import weakref
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,7 @@ from chaoskit.probe.contents import leaves
 from chaoskit.probe.late import Late, exact
 from chaoskit.probe.nonfinite import Nonfinite
 from chaoskit.probe.samples import Samples
-from chaoskit.probe.sources import sources
+from chaoskit.probe.sources import installed, sources
 from chaoskit.probe.streams import streams
 from chaoskit.probe.tensors import Named, tensors, told_tensors
 
@@ -254,6 +255,8 @@ class Observer:
         """The process ends by itself."""
         self.settle()
         self._say_sources()
+        if os.environ.get("CHAOSKIT_LEARN"):
+            self.session.write("modules", names=installed(), threads=os.environ.get("OMP_NUM_THREADS"))
         if not self.steps:
             self.session.write("blind", component="step", reason="no optimizer step was seen")
 

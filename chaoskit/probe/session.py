@@ -37,8 +37,9 @@ session: Session | None = None
 class Session:
     """Opened lazily, as soon as it is known that the process is a rank."""
 
-    def __init__(self, run: Path, *, launch: int, gated: bool) -> None:
+    def __init__(self, run: Path, *, launch: int, gated: bool, forked: bool = False) -> None:
         self.run = run
+        self.forked = forked
         self.launch = launch
         self.gated = gated
         self.rank: int | None = None
@@ -90,6 +91,7 @@ class Session:
             python=sys.version.split()[0],
             algorithm=ALGORITHM,
             stack_signal=self.register_stacks(),
+            forked=self.forked,
         )
         for kind, data in self._before:
             self.write(kind, **data)
@@ -162,8 +164,9 @@ class Session:
         self.observer = None if self.closed else self.observer
 
 
-def start() -> None:
-    """Begin watching this process; called by `sitecustomize` when the environment asks for it."""
+def start(*, forked: bool = False) -> None:
+    """Begin watching this process; called by `sitecustomize` when the environment asks for it, and by a process that
+    was `forked` to be one of the job's."""
     global session
     from chaoskit.probe.imports import watch_imports
 
@@ -172,6 +175,7 @@ def start() -> None:
         Path(env["CHAOSKIT_RUN"]),
         launch=int(env.get("CHAOSKIT_LAUNCH", "0")),
         gated=env.get("CHAOSKIT_GATED") == "1",
+        forked=forked,
     )
     os.register_at_fork(after_in_child=session.forget)
     if not session.may_be_rank:

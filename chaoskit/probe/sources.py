@@ -58,6 +58,21 @@ def sources() -> list[dict[str, Any]]:
     return found
 
 
+def installed() -> list[str]:
+    """The modules imported so far that lie in installed packages, chaoskit's aside, in the order of their import; none
+    of the user's own. A warm parent imports them before it is forked."""
+    roots = tuple(root for root in _system_roots() if root.endswith(("site-packages/", "dist-packages/")))
+    found = []
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        path = getattr(spec, "origin", None)
+        if getattr(spec, "name", None) != name or not isinstance(path, str) or not path.startswith(roots):
+            continue
+        if name.partition(".")[0] not in ("chaoskit", "sitecustomize", "usercustomize"):
+            found.append(name)
+    return found
+
+
 def identify(path: str, *, whole: bool = True) -> dict[str, Any] | None:
     """What a file is now, by content (if it is `whole` and not too large) or else by size and time of change; None
     where it is no readable regular file."""

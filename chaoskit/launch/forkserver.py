@@ -1,0 +1,234 @@
+"""The warm parent: an interpreter that has imported torch, and what the job was seen to import of installed packages,
+and forks keepers on request, whose commands are then up at once.
+
+A script, started by `warm.Parent` in the job's surroundings. It has one thread, touches no accelerator, and imports no
+module of the user's own. Whoever connects to its socket asks, in JSON lines, for `{"import": [names]}` (answered
+`{"fit": true}` or `{"unfit": reason}`) or, sending along the socket of a launch, for `{"keep": run_id}` (answered
+`{"keeper": pid}`). It goes once nobody is connected any more.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import json
+import os
+import select
+import socket
+import struct
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Device files of accelerators: who has one open cannot share it with a fork.
+_ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel", "/dev/neuron", "/dev/davinci", "/dev/hl")
+
+
+@dataclass
+class Client:
+    """Somebody who is connected: `pid` is their process."""
+
+    line: socket.socket
+    pid: int
+    heard: bytes = b""
+    fds: list[int] = field(default_factory=list)
+
+
+class ForkServer:
+    """Takes requests one after another; an import takes its time."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        from chaoskit.launch.roles import Origin
+
+        self._listener = listener
+        self._clients: dict[int, Client] = {}
+        self._keepers: dict[int, int] = {}
+        self._poll = select.poll()
+        self._poll.register(listener, select.POLLIN)
+        self._origin = Origin(tuple(sys.path), dict(os.environ))
+        self._failed: set[str] = set()
+
+    def serve(self) -> None:
+        """Until the last client has left."""
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._listener.fileno():
+                    self._greet()
+                elif fd in self._keepers:
+                    self._reap(fd)
+                elif fd in self._clients and not self._hear(self._clients[fd]) and not self._clients:
+                    os._exit(0)
+
+    def _greet(self) -> None:
+        line, _ = self._listener.accept()
+        pid, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if uid != os.getuid():
+            line.close()
+            return
+        self._clients[line.fileno()] = Client(line, pid)
+        self._poll.register(line, select.POLLIN)
+
+    def _reap(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        os.close(fd)
+        os.waitpid(self._keepers.pop(fd), 0)
+
+    def _hear(self, client: Client) -> bool:
+        """Take what a client says; False once it has left."""
+        try:
+            data, fds, *_ = socket.recv_fds(client.line, 1 << 16, 4)
+        except ConnectionError:
+            data, fds = b"", []
+        client.fds += fds
+        client.heard += data
+        while b"\n" in client.heard:
+            line, _, client.heard = client.heard.partition(b"\n")
+            self._answer(client, json.loads(line))
+        if not data:
+            self._poll.unregister(client.line)
+            del self._clients[client.line.fileno()]
+            client.line.close()
+        return bool(data)
+
+    def _answer(self, client: Client, request: dict[str, Any]) -> None:
+        if "import" in request:
+            reason = self._import(request["import"])
+            answer: dict[str, Any] = {"fit": True} if reason is None else {"unfit": reason}
+        else:
+            answer = {"keeper": self._keep(client, str(request["keep"]))}
+        with suppress(ConnectionError):  # a client that has left learns it from nobody
+            client.line.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _import(self, names: list[str]) -> str | None:
+        """Import what is not imported yet; why this process must not be forked, None if it may."""
+        missing = [name for name in names if name not in sys.modules and name not in self._failed]
+        for name in missing:
+            try:
+                importlib.import_module(name)
+            except BaseException:  # a rank that wants it will say why it cannot be had
+                self._failed.add(name)
+        if missing:
+            gc.collect()
+            gc.freeze()  # or the first collection in each child would copy every page
+        return _unfit()
+
+    def _keep(self, client: Client, run_id: str) -> int:
+        """Fork a keeper for the launch whose socket came along."""
+        from chaoskit.launch.roles import Become
+
+        line = client.fds.pop(0)
+        pid = os.fork()
+        if pid == 0:
+            self._let_go()
+            origin, harness = self._origin, client.pid
+            raise Become(lambda: keep(line, harness, run_id, origin))
+        os.close(line)
+        fd = os.pidfd_open(pid)
+        self._keepers[fd] = pid
+        self._poll.register(fd, select.POLLIN)
+        return pid
+
+    def _let_go(self) -> None:
+        """In a fork: close what is ours."""
+        self._listener.close()
+        for client in self._clients.values():
+            client.line.close()
+        for fd in self._keepers:
+            os.close(fd)
+
+
+def keep(line: int, harness: int, run_id: str, origin: Any) -> None:
+    """The role of a keeper; see there. Its command is forked from it."""
+    from chaoskit.launch import fresh, keeper, roles
+    from chaoskit.launch.forker import Forker, serve_agent
+    from chaoskit.launch.program import Program
+
+    os.setsid()
+    os.dup2(line, 0)
+    os.close(line)
+    fresh.name((sys.executable, keeper.__file__, run_id), env=dict(os.environ))
+
+    def begin(order: dict[str, Any]) -> int:
+        os.stat(order["cwd"])
+        program = Program(**{**order["program"], "words": tuple(order["program"]["words"])})
+        log = os.open(order["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        pid = os.fork()
+        if pid == 0:
+            os.setpgid(0, 0)
+            kept.let_go()
+            _redirect(log)
+            raise roles.Become(lambda: command(program, order["env"], order["cwd"], origin, run_id))
+        with suppress(OSError):  # it may have done so itself, and gone
+            os.setpgid(pid, pid)
+        os.close(log)
+        return pid
+
+    def command(program: Program, env: dict[str, str], cwd: str, origin: Any, run_id: str) -> None:
+        if program.is_launcher:
+            serve_agent(Forker(origin, run_id=run_id))
+        roles.be(program, env=env, cwd=cwd, origin=origin)
+
+    kept = keeper.Keeper(harness=harness, begin=begin)
+    kept.run()
+    os._exit(0)
+
+
+def _redirect(log: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    for number, fd in enumerate((null, log, log)):
+        os.dup2(fd, number)
+    os.close(null)
+    os.close(log)
+
+
+def _unfit() -> str | None:
+    """Why forks of this process would not be what fresh ones are; None if they would."""
+    from chaoskit.launch import fresh
+
+    open_files = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            open_files.append(os.readlink(f"/proc/self/fd/{fd}"))
+    device = next((path for path in open_files if path.startswith(_ACCELERATORS)), None)
+    torch = sys.modules.get("torch")
+    if device is not None or (torch is not None and torch.cuda.is_initialized()):
+        return f"what the job imports opens an accelerator ({device or 'CUDA'}), which no fork can share"
+    if "torch" not in sys.modules:
+        return "torch cannot be imported"
+    trial = os.fork()
+    if trial == 0:
+        os._exit(0)
+    os.waitpid(trial, 0)
+    # Counted after a fork: OpenBLAS, for one, ends its threads for that.
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        return f"what the job imports starts threads ({threads} now), which a fork would lack"
+    try:
+        fresh.name((sys.executable, __file__), env=dict(os.environ))
+    except OSError as error:
+        return f"the kernel does not let a process change its command line ({error})"
+    return None
+
+
+def _find_chaoskit() -> None:
+    """Make `chaoskit` importable where this interpreter does not have it installed; take our directory off the path."""
+    own = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != own]
+    package = os.path.dirname(own)
+    if importlib.util.find_spec("chaoskit") is None:
+        spec = importlib.util.spec_from_file_location(
+            "chaoskit", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+        )
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["chaoskit"] = module
+        spec.loader.exec_module(module)
+
+
+if __name__ == "__main__":
+    _find_chaoskit()
+    from chaoskit.launch import forkserver, roles
+
+    roles.play(forkserver.ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve)

@@ -1,0 +1,169 @@
+"""Makes of a process that was forked what a freshly started interpreter would have been, and runs its program in it.
+
+`put_on` gives it the command line, the environment, the directory, the signals and the seeds; `run` is the program as
+`__main__`. What cannot be put on (the seed of `hash`, where things lie in memory, what is imported already) is listed
+in docs/launching.md.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import io
+import os
+import random
+import runpy
+import signal
+import sys
+import types
+from collections.abc import Mapping, Sequence
+from importlib.machinery import SourceFileLoader
+from typing import Any
+
+from chaoskit.launch.program import Program
+
+_PR_SET_NAME, _PR_SET_MM, _PR_SET_MM_MAP = 15, 35, 14
+_NO_FILE = 0xFFFFFFFF
+#: Signals that a parent, or a keeper, catches for itself.
+_CAUGHT = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.sbrk.restype = ctypes.c_void_p
+#: What the kernel shows as our command line and environment; it must live as long as the process.
+_shown: Any = None
+
+
+def put_on(program: Program, *, env: Mapping[str, str], cwd: str, path: Sequence[str]) -> None:
+    """Everything but the program itself. `path` is `sys.path` as the interpreter begins with it, without a script."""
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    _default_signals()
+    _new_seeds()
+    name(program.words, env=env)
+    sys.orig_argv[:] = program.words
+    sys.argv[:] = ["-m" if program.module else program.target, *program.args]
+    sys.path[:] = path
+    if not sys.flags.safe_path:
+        sys.path.insert(0, cwd if program.module else os.path.dirname(os.path.realpath(program.target)))
+    if not program.unbuffered:
+        _buffer_output()
+
+
+def run(program: Program) -> None:
+    """The program as `__main__`; ends as the interpreter would end it: by returning, or by what it raises.
+
+    An exception is printed here, without the frames of ours beneath it, and becomes SystemExit.
+    """
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __annotations__={})
+    sys.modules["__main__"] = main
+    try:
+        if program.module:
+            runpy._run_module_as_main(program.target)  # type: ignore[attr-defined]
+        else:
+            _run_file(os.path.abspath(program.target), main)
+    except (SystemExit, KeyboardInterrupt):
+        raise  # the interpreter itself makes of them what it always does
+    except BaseException as error:
+        shown = error.__traceback__
+        while shown is not None and shown.tb_frame.f_code.co_filename == __file__:
+            shown = shown.tb_next
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, shown
+        sys.last_exc = error  # type: ignore[attr-defined,unused-ignore]
+        error.__traceback__ = shown
+        sys.excepthook(type(error), error, shown)
+        raise SystemExit(1) from None
+
+
+def name(words: Sequence[str], *, env: Mapping[str, str]) -> None:
+    """Have the kernel show this command line and environment, as `ps` and /proc/PID do.
+
+    PR_SET_MM_MAP, which needs no privilege as long as the executable stays; raises OSError where the kernel was built
+    without it (CONFIG_CHECKPOINT_RESTORE).
+    """
+    global _shown
+    with open("/proc/self/stat", "rb") as file:
+        stat = file.read().rpartition(b")")[2].split()
+    at = {field: int(stat[number - 3]) for field, number in _FIELDS.items()}
+    line = b"".join(os.fsencode(word) + b"\0" for word in words)
+    entries = b"".join(os.fsencode(f"{key}={value}") + b"\0" for key, value in env.items())
+    shown = ctypes.create_string_buffer(line + entries, len(line) + len(entries) or 1)
+    begin = ctypes.addressof(shown)
+    at |= {"arg_start": begin, "arg_end": begin + len(line), "env_start": begin + len(line)}
+    at |= {"env_end": begin + len(line) + len(entries), "brk": _libc.sbrk(0)}
+    told = _Map(exe_fd=_NO_FILE, **at)
+    if _libc.prctl(_PR_SET_MM, _PR_SET_MM_MAP, ctypes.byref(told), ctypes.sizeof(told), 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl(PR_SET_MM_MAP): {os.strerror(number)}")
+    _shown = shown
+    _libc.prctl(_PR_SET_NAME, os.fsencode(os.path.basename(_executed(words)))[:15], 0, 0, 0)
+
+
+class _Map(ctypes.Structure):
+    """`struct prctl_mm_map` of the kernel."""
+
+    _fields_ = [
+        *(
+            (field, ctypes.c_uint64)
+            for field in (
+                "start_code", "end_code", "start_data", "end_data", "start_brk", "brk", "start_stack",
+                "arg_start", "arg_end", "env_start", "env_end",
+            )
+        ),
+        ("auxv", ctypes.c_void_p),
+        ("auxv_size", ctypes.c_uint32),
+        ("exe_fd", ctypes.c_uint32),
+    ]  # fmt: skip
+
+
+#: Where /proc/PID/stat tells what the map must say again, counted from 1 as proc(5) does.
+_FIELDS = {
+    "start_code": 26, "end_code": 27, "start_stack": 28, "start_data": 45, "end_data": 46, "start_brk": 47,
+}  # fmt: skip
+
+
+def _executed(words: Sequence[str]) -> str:
+    """What was given to exec: a script with a first line of its own gives the process its name."""
+    script = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
+    return script if script and os.access(script, os.X_OK) else words[0]
+
+
+def _run_file(path: str, main: types.ModuleType) -> None:
+    loader = SourceFileLoader("__main__", path)
+    main.__dict__.update(__file__=path, __cached__=None, __loader__=loader, __spec__=None)
+    with io.open_code(path) as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    exec(code, main.__dict__)
+
+
+def _default_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for signum in _CAUGHT:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _new_seeds() -> None:
+    """What every interpreter draws from the system once, and what is kept of a directory for temporary files."""
+    random.seed()
+    if (numpy := sys.modules.get("numpy.random")) is not None:
+        numpy.seed()
+    if (processes := sys.modules.get("multiprocessing.process")) is not None:
+        processes.current_process().authkey = os.urandom(32)
+    vars(sys.modules.get("tempfile", types.ModuleType("none")))["tempdir"] = None
+
+
+def _buffer_output() -> None:
+    """Standard output and error as they are without `-u`: nobody watches them, so output is kept in blocks."""
+    for stream, lines in (("stdout", False), ("stderr", True)):
+        old = getattr(sys, stream)
+        raw = io.FileIO(old.fileno(), "w", closefd=False)
+        raw.name = f"<{stream}>"
+        new = io.TextIOWrapper(
+            io.BufferedWriter(raw), encoding=old.encoding, errors=old.errors, newline="\n", line_buffering=lines
+        )
+        new.mode = "w"  # type: ignore[misc]
+        setattr(sys, stream, new)
+        setattr(sys, f"__{stream}__", new)

@@ -1,0 +1,138 @@
+"""`KeptLaunch`: the harness's end of a launch, whose other end is a keeper, however that was started."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from chaoskit.capabilities import Process
+from chaoskit.errors import ChaoskitError, UsageError
+from chaoskit.launch.launcher import LaunchEnd
+
+#: Seconds for what takes milliseconds on a healthy machine.
+_START_LIMIT = 30.0
+_STOP_LIMIT = 60.0
+
+
+def order_of(
+    command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path, tmp: Path | None, grace: float
+) -> dict[str, Any]:
+    """What a keeper is told to begin with; see there."""
+    return {
+        "command": list(command),
+        "env": dict(env),
+        "cwd": str(cwd.absolute()),
+        "log": str(log.absolute()),
+        "tmp": str(tmp.absolute()) if tmp is not None else None,
+        "grace": grace,
+    }
+
+
+class KeptLaunch:
+    """One command and its keeper, which is at the other end of `line`; see `Launch`. `reap` is called once the keeper,
+    a process of pid `keeper`, has gone. `how` says how it was started."""
+
+    def __init__(
+        self,
+        keeper: int,
+        line: socket.socket,
+        order: Mapping[str, Any],
+        *,
+        how: str = "cold",
+        reap: Callable[[], object] | None = None,
+    ) -> None:
+        self.how = how
+        self._keeper = keeper
+        self._reap = reap
+        self._line = line
+        self._heard = b""
+        self._end: LaunchEnd | None = None
+        self._stopped: tuple[Mapping[str, Any], ...] | None = None
+        line.settimeout(_START_LIMIT)
+        line.sendall(json.dumps(order).encode() + b"\n")
+        said = self._wait_for("started", "failed", limit=_START_LIMIT)
+        if "failed" in said:
+            raise UsageError(f"cannot start {order['command'][0]!r}: {said['failed']}")
+        self._process = Process(int(said["started"]), int(said["starttime"]))
+
+    @property
+    def process(self) -> Process:
+        """See `Launch.process`."""
+        return self._process
+
+    def fileno(self) -> int:
+        """See `Launch.fileno`."""
+        return self._line.fileno()
+
+    def ended(self) -> LaunchEnd | None:
+        """See `Launch.ended`."""
+        while self._end is None and self._hear(0.0):
+            pass
+        return self._end
+
+    def stop(self) -> tuple[Mapping[str, Any], ...]:
+        """See `Launch.stop`."""
+        if self._end is not None:
+            return ()
+        try:
+            self._line.settimeout(_STOP_LIMIT)
+            self._line.sendall(b"stop\n")
+        except OSError as error:
+            raise self._lost() from error
+        said = self._wait_for("stopped", limit=_STOP_LIMIT)
+        return tuple(said["stopped"])
+
+    def close(self) -> None:
+        """See `Launch.close`."""
+        if self._line.fileno() < 0:
+            return
+        try:
+            self.stop()
+        finally:
+            with suppress(OSError):  # where it is gone already
+                self._line.sendall(b"leave\n")
+                self._line.settimeout(_STOP_LIMIT)
+                while self._line.recv(1 << 16):  # until it is gone
+                    pass
+            self._line.close()
+            if self._reap is not None:
+                self._reap()
+
+    def _wait_for(self, *names: str, limit: float) -> Mapping[str, Any]:
+        """The first message that has one of `names`; raises ChaoskitError after `limit` seconds."""
+        deadline = time.monotonic() + limit
+        while True:
+            said = self._hear(max(0.0, deadline - time.monotonic()))
+            if said is None:
+                raise ChaoskitError(f"the keeper of the job (pid {self._keeper}) is silent after {limit:g} s")
+            if any(name in said for name in names):
+                return said
+
+    def _hear(self, timeout: float) -> Mapping[str, Any] | None:
+        """The keeper's next message, taken to heart; None if there is none in `timeout` seconds."""
+        self._line.settimeout(timeout)
+        while b"\n" not in self._heard:
+            try:
+                data = self._line.recv(1 << 16)
+            except (BlockingIOError, TimeoutError):
+                return None
+            except OSError as error:
+                raise self._lost() from error
+            if not data:
+                raise self._lost()
+            self._heard += data
+        line, _, self._heard = self._heard.partition(b"\n")
+        said: Mapping[str, Any] = json.loads(line)
+        if "ended" in said:
+            self._end = LaunchEnd(int(said["ended"]), tuple(said["survivors"]))
+        elif "stopped" in said and self._end is None:
+            self._end = LaunchEnd(int(said["code"]))
+        return said
+
+    def _lost(self) -> ChaoskitError:
+        return ChaoskitError(f"the keeper of the job (pid {self._keeper}) died: somebody killed it")

@@ -1,0 +1,47 @@
+"""`Mode`: how a job's commands are launched, warm or cold, and if not as was wished, why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.errors import UsageError
+
+#: What may be wished for. `auto` launches warm wherever that was shown to make no difference.
+WISHES = ("auto", "cold", "warm")
+
+
+@dataclass(frozen=True)
+class Mode:
+    """`modules` and `threads` are what a warm parent takes over from the ranks; see `WarmLauncher`. `reason` says why a
+    launch is cold. `demanded` means that nothing but warm will do."""
+
+    warm: bool = False
+    reason: str = ""
+    modules: tuple[str, ...] = ()
+    threads: str | None = None
+    demanded: bool = False
+
+    def __str__(self) -> str:
+        return "warm" if self.warm else f"cold: {self.reason}" if self.reason else "cold"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, every field."""
+        return {**self.__dict__, "modules": list(self.modules)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Mode:
+        """The inverse of `to_json`."""
+        return cls(**{**data, "modules": tuple(data.get("modules", ()))})
+
+
+#: Every process afresh, as nobody has wished otherwise.
+COLD = Mode()
+
+
+def wish(text: str) -> str:
+    """One of WISHES; raises UsageError for anything else."""
+    if text not in WISHES:
+        raise UsageError(f"launch: {text!r} is none of {', '.join(WISHES)}")
+    return text

@@ -1,0 +1,101 @@
+"""`Program`: what a command would have a fresh Python interpreter run.
+
+Only what a fork can stand for is understood: a script or `-m module`, with `-u` at most. Every other switch changes the
+interpreter itself, which a process that runs already cannot.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chaoskit.errors import CannotWarm
+
+#: The files that torch's own launchers are run from, by `python -m` or by name.
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun")
+#: Flags of torchrun after which its ranks are not started as `python script.py`.
+OTHER_RANKS = ("--no-python", "--no_python", "--run-path", "--run_path")
+
+
+@dataclass(frozen=True)
+class Program:
+    """`words` is the command line as the interpreter would see it, itself first. `target` is a script's path, or a
+    module's name if `module`; `args` follow it."""
+
+    words: tuple[str, ...]
+    target: str
+    module: bool
+    args: tuple[str, ...]
+    unbuffered: bool
+
+    @property
+    def is_launcher(self) -> bool:
+        """Whether it is torchrun."""
+        return (self.target if self.module else os.path.basename(self.target)) in LAUNCHERS
+
+
+def read(words: Sequence[str], *, interpreter: str, env: Mapping[str, str], cwd: str) -> Program:
+    """The program that a command comes to for `interpreter`; raises CannotWarm, saying why, where it
+    comes to none that a fork can stand for."""
+    found = shutil.which(_beside(words[0], cwd), path=env.get("PATH", os.defpath))
+    if found is None:
+        raise CannotWarm(f"there is no program {words[0]!r}")
+    if not _is(found, interpreter):
+        before = _shebang(found)
+        if not before:
+            raise CannotWarm(f"{words[0]!r} is no Python program")
+        if not _is(before[0], interpreter):
+            raise CannotWarm(f"{words[0]!r} is run by {before[0]}, which is not the interpreter of chaoskit")
+        words = [*before, found, *words[1:]]
+    else:
+        words = [words[0] if os.sep in words[0] else found, *words[1:]]
+    program = _python(words)
+    if not program.module and not os.path.isfile(_beside(program.target, cwd, script=True)):
+        raise CannotWarm(f"{program.target!r} is no file")
+    if program.is_launcher and (flag := next((word for word in program.args if word in OTHER_RANKS), None)):
+        raise CannotWarm(f"torchrun is told {flag}, so its ranks need not be Python's")
+    return program
+
+
+def _python(words: Sequence[str]) -> Program:
+    """The words after the interpreter taken apart."""
+    rest = list(words[1:])
+    unbuffered = False
+    while rest and rest[0] == "-u":
+        unbuffered = True
+        rest.pop(0)
+    if len(rest) > 1 and rest[0] == "-m":
+        return Program(tuple(words), rest[1], True, tuple(rest[2:]), unbuffered)
+    if not rest or rest[0].startswith("-"):
+        switch = rest[0] if rest else "no script"
+        raise CannotWarm(f"the interpreter is given {switch}, which only a fresh one can heed")
+    return Program(tuple(words), rest[0], False, tuple(rest[1:]), unbuffered)
+
+
+def _is(program: str, interpreter: str) -> bool:
+    """Whether it is that interpreter, in that environment: a venv is told by the directory, not by the file."""
+    here, there = os.path.dirname(program), os.path.dirname(interpreter)
+    try:
+        same = os.path.samefile(here, there) and os.path.samefile(program, interpreter)
+    except OSError:
+        return False
+    return same
+
+
+def _shebang(path: str) -> list[str]:
+    """The words of the first line of a script, as the kernel reads them; none if it has no such line."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(256)
+    except OSError:
+        return []
+    if not first.startswith(b"#!"):
+        return []
+    return first[2:].decode(errors="replace").strip().split(None, 1)
+
+
+def _beside(path: str, cwd: str, *, script: bool = False) -> str:
+    """A relative path is meant from where the command starts; a bare name is looked up on PATH, if no script."""
+    return os.path.join(cwd, path) if script or os.sep in path else path

@@ -1,0 +1,68 @@
+"""How a forked process takes up its own work: `Become` carries it up to the one loop that all of them run in.
+
+So a rank's stack does not lie on those of its keeper and its parents, and when it is over the interpreter ends as it
+would have ended had it been started for that rank alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from chaoskit.launch import fresh
+from chaoskit.launch.program import Program
+
+Role = Callable[[], None]
+
+
+class Become(BaseException):
+    """Raised in a child: nothing of what its parent was about to do is its own affair."""
+
+    def __init__(self, role: Role) -> None:
+        super().__init__()
+        self.role = role
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the parent was started with: `sys.path` without a script, and the environment."""
+
+    path: tuple[str, ...]
+    env: dict[str, str]
+
+
+def play(role: Role) -> None:
+    """Run a role, and in its forks the roles that they take up."""
+    while True:
+        try:
+            role()
+            return
+        except Become as become:
+            role = become.role
+
+
+def be(program: Program, *, env: dict[str, str], cwd: str, origin: Origin) -> None:
+    """The role of a process of the job: begin as a fresh interpreter would, the probe first."""
+    fresh.put_on(program, env=env, cwd=cwd, path=origin.path)
+    start_probe()
+    fresh.run(program)
+
+
+def start_probe() -> None:
+    """What the probe's sitecustomize does in a fresh interpreter."""
+    if not os.environ.get("CHAOSKIT_RUN"):
+        return
+    try:
+        from chaoskit.probe.session import start
+
+        start(forked=True)
+    except Exception as error:  # the user's program must start whatever becomes of the probe
+        print(f"chaoskit: the probe did not start: {error!r}", file=sys.stderr)
+
+
+def leave() -> NoReturn:
+    """End a process that has no program of its own to finish."""
+    os._exit(0)

@@ -1,0 +1,167 @@
+"""`WarmLauncher`: starts the command by forking a process that has imported torch, and its ranks likewise.
+
+What changes is only how a Python process comes into being; the launcher is torch's own, with the user's own flags. Two
+parents take turns, one for even launches and one for odd: a fresh interpreter would order sets of strings anew, and a
+job that must not depend on that shall not be spared it. Where PYTHONHASHSEED says otherwise, one does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from chaoskit.errors import CannotWarm, ParentLost
+from chaoskit.launch import surroundings
+from chaoskit.launch.cold import ColdLauncher
+from chaoskit.launch.kept import KeptLaunch, order_of
+from chaoskit.launch.parent import Parent
+from chaoskit.launch.program import Program, read
+
+#: Environment variables that ask to be heeded when an interpreter starts, and what for.
+_DEMANDS = {
+    "COVERAGE_PROCESS_START": "coverage measures a process from its start",
+    "COV_CORE_SOURCE": "pytest-cov measures a process from its start",
+}
+#: Modules that every parent imports: torch, what torchrun is made of, and the probe.
+_ALWAYS = ("torch", "torch.distributed.run", "torch.distributed.elastic.multiprocessing.api")
+
+_parents: dict[tuple[object, ...], Parent] = {}
+
+
+@dataclass(frozen=True)
+class WarmLauncher:
+    """Launches warm. `modules` are what the ranks import of installed packages, `threads` is the OMP_NUM_THREADS that
+    they see, None where they see none; `grace` is as for `ColdLauncher`. With `demanded`, `start` raises CannotWarm for
+    what only fresh processes can do; without, it starts them.
+    """
+
+    modules: tuple[str, ...] = ()
+    threads: str | None = None
+    demanded: bool = False
+    grace: float = field(default=ColdLauncher.grace)
+
+    def start(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        log: Path,
+        tmp: Path | None,
+        run_id: str,
+    ) -> KeptLaunch:
+        """See `Launcher.start`."""
+        order = order_of(command, env=env, cwd=cwd, log=log, tmp=tmp, grace=self.grace)
+        try:
+            order["program"] = vars(program_of(command, env=env, cwd=cwd))
+            return self._start(order, run_id)
+        except CannotWarm as error:
+            if self.demanded:
+                raise
+            afresh = ColdLauncher(self.grace).start(command, env=env, cwd=cwd, log=log, tmp=tmp, run_id=run_id)
+            afresh.how = f"cold: {error}"
+            return afresh
+
+    def _start(self, order: Mapping[str, Any], run_id: str) -> KeptLaunch:
+        env = order["env"]
+        parent = self._parent(env, order["cwd"], launch=int(env.get("CHAOSKIT_LAUNCH", "0")))
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                keeper = parent.keep(theirs, run_id)
+            return KeptLaunch(keeper, ours, order, how="warm")
+        except BaseException:
+            ours.close()  # the keeper takes it for our death and leaves nothing behind
+            raise
+
+    def _parent(self, env: Mapping[str, str], cwd: str, *, launch: int) -> Parent:
+        """The parent whose turn it is, ready to be forked; its twin is made ready meanwhile."""
+        given = surroundings.early(env, cwd)
+        if self.threads is not None:
+            given["OMP_NUM_THREADS"] = self.threads
+        else:
+            given.pop("OMP_NUM_THREADS", None)
+        twins = 1 if given.get("PYTHONHASHSEED", "random") != "random" else 2
+        turn = launch % twins
+        for slot in sorted(range(twins), key=lambda slot: slot != turn):
+            try:
+                parent = _find(sys.executable, given, slot, _foreign(self.modules))
+                parent.ask((*_ALWAYS, *_probe(), *self.modules))
+            except ParentLost:
+                if slot == turn:
+                    raise
+        parent = _find(sys.executable, given, turn, _foreign(self.modules))
+        if (reason := parent.unfit()) is not None:
+            raise CannotWarm(reason)
+        return parent
+
+
+def program_of(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Program:
+    """What a command comes to; raises CannotWarm where it must be started afresh."""
+    if not sys.platform.startswith("linux"):
+        raise CannotWarm(f"it needs Linux, and this is {sys.platform}")
+    for name, why in _DEMANDS.items():
+        if env.get(name):
+            raise CannotWarm(f"{name} is set: {why}")
+    if (site := _customized(env, str(cwd))) is not None:
+        raise CannotWarm(f"{site} is to be run when an interpreter starts")
+    return read(command, interpreter=sys.executable, env=env, cwd=str(cwd))
+
+
+def _find(interpreter: str, env: Mapping[str, str], slot: int, packages: tuple[str, ...]) -> Parent:
+    """The connection to that parent; a new one where there is none yet, or it is lost."""
+    key = (os.getpid(), interpreter, surroundings.digest(dict(env), surroundings.limits()), slot, packages)
+    if key not in _parents or _parents[key].is_lost:
+        if len(_parents) >= _AT_MOST:
+            _parents.pop(next(iter(_parents))).close()
+        _parents[key] = Parent(interpreter, env, slot=slot, packages=packages)
+    return _parents[key]
+
+
+#: Connections that a harness keeps: each parent holds some 300 MB.
+_AT_MOST = 4
+
+
+@atexit.register
+def let_go() -> None:
+    """Close every connection; a parent that nobody else needs goes."""
+    while _parents:
+        key, parent = _parents.popitem()
+        if key[0] == os.getpid():  # a fork of the harness has no business with them
+            parent.close()
+
+
+def _foreign(modules: Sequence[str]) -> tuple[str, ...]:
+    """The packages among these beside torch. Parents differ by them: some change torch when they are imported."""
+    return tuple(sorted({name.partition(".")[0] for name in modules} - {"torch"}))
+
+
+def _probe() -> tuple[str, ...]:
+    place = Path(__file__).parent.parent / "probe"
+    return tuple(f"chaoskit.probe.{path.stem}" for path in sorted(place.glob("[a-z]*.py")))
+
+
+def _customized(env: Mapping[str, str], cwd: str) -> str | None:
+    """The file of a sitecustomize or usercustomize of the user's own; None where there is none."""
+    path = [os.path.join(cwd, entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    path = [entry for entry in path if os.path.realpath(entry) != surroundings.PROBE_SITE]
+    for name in ("sitecustomize", "usercustomize"):
+        spec = PathFinder.find_spec(name, [*path, *_installed()])
+        if spec is not None and spec.origin is not None:
+            return spec.origin
+    return None
+
+
+def _installed() -> list[str]:
+    """Where this interpreter's packages lie; not the standard library, whose sitecustomize a distribution sets."""
+    import site
+
+    places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    return [place for place in places if os.path.isdir(place)]

@@ -1,0 +1,86 @@
+"""Decides how a job is launched: as was wished, and with `auto` warm once a warm control has agreed with a cold one.
+
+The first control is cold and teaches what the ranks import; the second is warm. If the two agree to the bit, launching
+warm was shown to change nothing; if they do not, a third, cold again, tells whether the job or the launch is to blame.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from chaoskit.environments import environment as environment_named
+from chaoskit.errors import CannotWarm
+from chaoskit.events import Event, read_events
+from chaoskit.history import History
+from chaoskit.job import Job
+from chaoskit.launch.mode import Mode
+from chaoskit.launch.warm import program_of
+from chaoskit.reference import Reference
+
+
+def planned(job: Job, *, environment: str, wish: str) -> Mode:
+    """What can be said before anything has run; raises CannotWarm where warm is demanded and cannot be."""
+    if wish == "cold":
+        return Mode()
+    env = {**os.environ, **job.env}
+    try:
+        if not getattr(environment_named(environment), "launches_warm", False):
+            raise CannotWarm(f"environment {environment!r} starts every process afresh")
+        program = program_of(job.words(), env=env, cwd=job.directory)
+    except CannotWarm as error:
+        if wish == "warm":
+            raise CannotWarm(f"cannot launch warm: {error}; --launch auto or cold launches it") from error
+        return Mode(reason=str(error))
+    # torchrun gives several ranks one thread each, unless told otherwise. The ranks will tell.
+    threads = env.get("OMP_NUM_THREADS", "1" if program.is_launcher else None)
+    return Mode(warm=True, threads=threads, demanded=wish == "warm")
+
+
+def learned(mode: Mode, control: Path) -> Mode:
+    """The same, with what the ranks of a control imported and the number of threads that they were given."""
+    told = list(_rank_events(control, "modules"))
+    names = dict.fromkeys(name for event in told for name in event["names"])
+    threads = told[0]["threads"] if told else mode.threads
+    return replace(mode, modules=tuple(names), threads=threads)
+
+
+def seen(mode: Mode, control: Path) -> Mode:
+    """The same, or a cold one with the reason, if a control that should have been warm was not."""
+    how = History.read(control).launches[0].how
+    if how.startswith("cold"):
+        return Mode(reason=how.removeprefix("cold: "))
+    afresh = [event for event in _rank_events(control, "process.start") if not event.get("forked")]
+    if afresh and not mode.demanded:
+        return Mode(reason="its launcher starts the ranks itself, or in other surroundings than its own")
+    return mode
+
+
+def differed(reference: Reference) -> str:
+    """The reason for launching cold where a warm control differs from the cold ones, which agree."""
+    parting = reference.parting
+    assert parting is not None
+    where = f"step {parting.step}, rank {parting.rank}, in {', '.join(parting.components)}"
+    return f"its first warm launch parted from the cold ones at {where}"
+
+
+def _rank_events(control: Path, kind: str) -> Iterator[Event]:
+    for path in sorted((control / "events").glob("rank-*.jsonl")):
+        for event in read_events(path):
+            if isinstance(event, Event) and event.kind == kind:
+                yield event
+
+
+def describe(mode: Mode, *, wish: str) -> str:
+    """For the head of a report."""
+    if mode.warm and wish == "auto":
+        return "launching warm, once a first launch that is cold has shown what to import"
+    return f"launching {mode}"
+
+
+def of_json(told: Any) -> Mode:
+    """The mode that a reference was kept with; cold where it says nothing."""
+    return Mode.from_json(told) if told else Mode()
