@@ -112,7 +112,7 @@ def make_parser() -> Parser:
     ):
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
         command.add_argument("run", metavar="RUN", help="a stored run: its directory, or the beginning of its id")
-        options.add_to_parser(command, "dir", "json", *(("env", "timeout") if name == "replay" else ()))
+        options.add_to_parser(command, "dir", "json", *(("env", "launch", "timeout") if name == "replay" else ()))
         command.set_defaults(do=do)
 
     text = "tell the story of a stored run: what was broken, what was seen, what came from where"
@@ -136,7 +136,7 @@ def make_parser() -> Parser:
 
 def do_run(args: argparse.Namespace) -> int:
     """`chaoskit run`."""
-    from chaoskit import battery
+    from chaoskit import battery, launching
     from chaoskit.report import json_report, results
 
     if args.list:
@@ -148,6 +148,7 @@ def do_run(args: argparse.Namespace) -> int:
     for target in filter(None, (args.json, args.junitxml)):
         json_report.check_target(target)
     _must_have(args.env or "local")
+    _complain(launching.describe(job, environment=args.env or "local", wish=args.launch or "auto"))
     root = root_of(args)
     begun = time.monotonic()
     args.dir = str(root)
@@ -225,7 +226,12 @@ def do_replay(args: argparse.Namespace) -> int:
     progress = progress_on(sys.stderr)
     begun = time.monotonic()
     runner = Runner(
-        store, environment=environment, experiment=told["experiment"], progress=progress, timeout=args.timeout
+        store,
+        environment=environment,
+        experiment=told["experiment"],
+        progress=progress,
+        launch=args.launch or "auto",
+        timeout=args.timeout,
     )
     try:
         again = replay(run, runner)

@@ -74,10 +74,11 @@ def _rank_events(control: Path, kind: str) -> Iterator[Event]:
                 yield event
 
 
-def describe(mode: Mode, *, wish: str) -> str:
-    """For the head of a report."""
-    if mode.warm and wish == "auto":
-        return "launching warm, once a first launch that is cold has shown what to import"
+def describe(job: Job, *, environment: str, wish: str) -> str:
+    """How the job will be launched, for the head of a report; raises CannotWarm like `planned`."""
+    mode = planned(job, environment=environment, wish=wish)
+    if mode.warm and not mode.demanded:
+        return "launching warm, after one cold launch that shows what to import (--launch cold: all afresh)"
     return f"launching {mode}"
 
 

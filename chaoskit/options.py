@@ -51,6 +51,16 @@ def log_regex(text: str) -> str:
     return text
 
 
+def launch(text: str) -> str:
+    """How processes are to be started."""
+    from chaoskit.launch.mode import wish
+
+    try:
+        return wish(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 @dataclass(frozen=True)
 class Option:
     """One option; `convert` is None for a switch."""
@@ -81,6 +91,13 @@ SHARED = (
     Option("env", "environment to run in (default: local; 'chaoskit doctor' lists them)", "NAME", str),
     Option("require", "a missing capability or environment is an error, not a skip"),
     Option("dir", "where runs are kept (default: .chaoskit in the project)", "DIR", str),
+    Option(
+        "launch",
+        "how processes start: 'cold' is afresh, 'warm' by a fork of one that has imported torch (default: auto, "
+        "warm where that is shown to change nothing)",
+        "MODE",
+        launch,
+    ),
     Option("relaunches", "how often a command that died is started again", "N", count),
     Option("timeout", "deadline of one run (default: from the uninterrupted run)", "SECONDS", seconds),
     Option("resume-args", "arguments to add on relaunches, as one word", "ARGS", words),

@@ -123,6 +123,7 @@ class Session:
             environment=self._config.getoption("chaos_env") or "local",
             experiment=item.name,
             progress=progress,
+            launch=self._config.getoption("chaos_launch") or "auto",
             **options.overrides(self._config),
         )
         return Chaos(runner, failed=self._failed, require=self._config.getoption("chaos_require"))
@@ -166,6 +167,7 @@ class Session:
             table = terminal.as_text(list(self._results.values()))
             terminalreporter.section("chaoskit")
             terminalreporter.write_line(table.rstrip())
+            terminalreporter.write_line(terminal.total(list(self._results.values())))
 
     def pytest_unconfigure(self) -> None:
         if self._stream is not None:

@@ -9,6 +9,7 @@ from typing import Protocol
 from chaoskit.checkpoints import Checkpoint, checkpoints, position_at, resume_after
 from chaoskit.history import FaultRecord, History, Incarnation
 from chaoskit.timeline import Timeline, struck_at
+from chaoskit.waits import waited
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def _noticed(history: History, t: float, later: list[Incarnation]) -> float | No
 @dataclass(frozen=True)
 class Summary:
     """What the table of results shows of a run: the resume after the fault that lost most steps, the longest
-    recovery in seconds, and all relaunches and restarts together. None where it is not known or did not happen."""
+    recovery in seconds, all relaunches and restarts together, and the seconds that were spent waiting for a clock
+    (`waits`). None where it is not known or did not happen."""
 
     resumed_from: int | None = None
     last_valid: int | None = None
@@ -124,6 +126,7 @@ class Summary:
     recovery_seconds: float | None = None
     relaunches: int = 0
     restarts: int = 0
+    waited_seconds: float = 0.0
 
 
 class Measured(Protocol):
@@ -146,4 +149,5 @@ def summary(case: Measured) -> Summary:
         recovery_seconds=max((s for one in measured if (s := one.recovery_seconds) is not None), default=None),
         relaunches=max(0, len(case.history.launches) - 1),
         restarts=sum(inc.restart > 0 for inc in case.history.incarnations),
+        waited_seconds=waited(case.history),
     )

@@ -25,7 +25,14 @@ def _entry(result: Result) -> dict[str, Any]:
     told = result.to_json()
     entry = {key: told[key] for key in KEYS}
     entry["run"] = result.place
-    return {**entry, "sentences": told["sentences"], "table": told["table"], "seconds": told["seconds"]}
+    return {
+        **entry,
+        "sentences": told["sentences"],
+        "table": told["table"],
+        "seconds": told["seconds"],
+        "waited_seconds": told["waited_seconds"],
+        "launched": told["launched"],
+    }
 
 
 def write(results: Sequence[Result], target: str) -> None:

@@ -30,8 +30,9 @@ class Result:
     """One experiment. `verdict` is pass, fail, inconclusive or skipped; `run` the stored run's directory.
 
     Positions are numbers of completed steps, None where they were not found. `table` is the alignment, one row
-    for each incarnation and rank; `stacks` what each rank was doing when it hung. `trouble` tells what is no
-    verdict on the job: `usage` for a mistake in the experiment or its options, `internal` for one of chaoskit's.
+    for each incarnation and rank; `stacks` what each rank was doing when it hung. Of `seconds`, `waited_seconds` went
+    by waiting for a clock. `launched` says how: `warm`, `cold`, `cold: ` and why. `trouble` tells what is no verdict
+    on the job: `usage` for a mistake in the experiment or its options, `internal` for one of chaoskit's.
     """
 
     name: str
@@ -46,6 +47,8 @@ class Result:
     table: tuple[Mapping[str, Any], ...] = ()
     stacks: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
+    waited_seconds: float = 0.0
+    launched: tuple[str, ...] = ()
     nodeid: str = ""
     trouble: Literal["", "usage", "internal"] = ""
 
@@ -59,13 +62,14 @@ class Result:
         """Plain JSON, every field; workers hand their results to the controller in this form."""
         told = dict(self.__dict__)
         told.update(codes=list(self.codes), sentences=list(self.sentences), stacks=dict(self.stacks))
+        told["launched"] = list(self.launched)
         told["table"] = [dict(row) for row in self.table]
         return told
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Result:
         """The inverse of `to_json`."""
-        tuples = {name: tuple(data[name]) for name in ("codes", "sentences", "table")}
+        tuples = {name: tuple(data[name]) for name in ("codes", "sentences", "table", "launched")}
         return cls(**{**data, **tuples})
 
 
@@ -86,6 +90,8 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
         last_valid=summary.last_valid,
         steps_lost=summary.steps_lost,
         recovery_seconds=summary.recovery_seconds,
+        waited_seconds=round(sum(run.summary.waited_seconds for run in runs), 3),
+        launched=tuple(dict.fromkeys(launch.how for run in runs for launch in run.history.launches)),
         run=str(telling.dir),
     )
 

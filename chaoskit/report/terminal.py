@@ -142,12 +142,16 @@ def alignment_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def total(results: Sequence[Result], *, seconds: float | None = None) -> str:
-    """'11 experiments in 93.1 s: 10 passed, 1 failed'."""
+    """'11 experiments in 93.1 s, launched warm: 10 passed, 1 failed', and what was spent waiting."""
     words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped"}
     counted = [(word, sum(r.verdict == verdict for r in results)) for verdict, word in words.items()]
     told = ", ".join(f"{count} {word}" for word, count in counted if count) or "nothing was run"
     time = f" in {seconds:.1f} s" if seconds is not None else ""
-    return f"{len(results)} experiment{'' if len(results) == 1 else 's'}{time}: {told}"
+    how = "; ".join(dict.fromkeys(each for r in results for each in r.launched if each))
+    launched = f", launched {how}" if how else ""
+    waited = sum(r.waited_seconds for r in results)
+    waits = f" ({waited:.0f} s of it went by waiting for timeouts and freezes)" if waited >= 1 else ""
+    return f"{len(results)} experiment{'' if len(results) == 1 else 's'}{time}{launched}: {told}{waits}"
 
 
 def _alike(results: Sequence[Result]) -> list[list[Result]]:
