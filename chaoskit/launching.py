@@ -41,11 +41,12 @@ def planned(job: Job, *, environment: str, wish: str) -> Mode:
 
 
 def learned(mode: Mode, control: Path) -> Mode:
-    """The same, with what the ranks of a control imported and the number of threads that they were given."""
+    """The same, with what the ranks of a cold control imported, captured, and were given of threads."""
     told = list(_rank_events(control, "modules"))
     names = dict.fromkeys(name for event in told for name in event["names"])
+    captures = dict.fromkeys((str(m), str(n), int(at)) for event in told for m, n, at in event["captures"])
     threads = told[0]["threads"] if told else mode.threads
-    return replace(mode, modules=tuple(names), threads=threads)
+    return replace(mode, modules=tuple(names), captures=tuple(captures), threads=threads)
 
 
 def seen(mode: Mode, control: Path) -> Mode:

@@ -35,7 +35,7 @@ PROBE = sorted([_OWN / "fingerprint.py", *(_OWN / "probe").glob("*.py")])
 CONTROLS = 2
 
 
-def digest(job: Job, *, launch: str) -> str:
+def digest(job: Job, *, launch: str = "auto") -> str:
     """Names the reference of a job on this machine, as it is set up now, and launched as is wished."""
     path = job.env.get("PATH", os.environ.get("PATH", os.defpath))
     program = shutil.which(job.words()[0], path=path) or job.words()[0]
@@ -98,7 +98,13 @@ def _read(
 
 
 def keep(
-    store: Store, name: str, *, seconds: float, mode: Mapping[str, Any], controls: int = CONTROLS
+    store: Store,
+    name: str,
+    job: Job,
+    *,
+    seconds: float,
+    mode: Mapping[str, Any] | None = None,
+    controls: int = CONTROLS,
 ) -> Reference:
     """Read the controls that have just been run, and keep them as the reference `name`, to be launched like `mode`.
 
@@ -110,7 +116,7 @@ def keep(
     reference = Reference.of(histories, path=str(directory), digest=name, seconds=seconds, mode=mode)
     content = {
         "format": FORMAT, "digest": name, "seconds": seconds, "controls": controls, "made": time.time(),
-        "files": _files(runs), "mode": dict(mode),
+        "files": _files(runs), "mode": dict(mode or {}), "program": _program(job),
     }  # fmt: skip
     draft = directory / f".reference.json.{os.getpid()}"
     with store.writing():
@@ -119,6 +125,27 @@ def keep(
     for run in runs:
         shutil.rmtree(run / "out", ignore_errors=True)
     return reference
+
+
+def learned_before(store: Store, job: Job) -> Mapping[str, Any] | None:
+    """How the newest reference of the same program, with other arguments, is to be launched, if that is warm."""
+    kept = sorted(store.references.glob("*/reference.json"), key=lambda path: path.stat().st_mtime)
+    for path in reversed(kept):
+        try:
+            reference = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        mode: Mapping[str, Any] = reference.get("mode", {})
+        if mode.get("warm") and mode.get("modules") and reference.get("program") == _program(job):
+            return mode
+    return None
+
+
+def _program(job: Job) -> list[str]:
+    """The words of the job up to its script or module; all of them where none is to be seen."""
+    words = job.words()
+    ends = [at for at, word in enumerate(words) if word.endswith(".py") or "-m" in words[max(0, at - 1) : at]]
+    return words[: ends[-1] + 1] if ends else words
 
 
 def alike(store: Store, name: str, *numbers: int) -> bool:

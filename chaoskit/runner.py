@@ -22,6 +22,7 @@ from chaoskit.controller import Controller
 from chaoskit.environments import environment as environment_named
 from chaoskit.environments.environment import Place
 from chaoskit.errors import (
+    CannotWarm,
     CheckFailed,
     Inconclusive,
     MissingCapability,
@@ -193,29 +194,32 @@ class Runner:
     def _make_reference(self, job: Job, name: str) -> Reference:
         begun = time.monotonic()
         mode = launching.planned(job, environment=self.environment, wish=self.launch)
-        kept = self.store.references / name
-        self._make_control(job, name, 0, mode=mode if mode.demanded else COLD, learning=mode.warm)
+        known = references.learned_before(self.store, job) if mode.demanded else None
+        first = launching.of_json(known) if known else COLD
+        run_dir = self._make_control(job, name, 0, mode=first, learning=not known and mode.warm)
         if mode.warm:
-            mode = launching.learned(mode, kept / "control-0")
+            mode = replace(first, demanded=True) if known else launching.learned(mode, run_dir)
         mode = self._make_second(job, name, mode)
         seconds = (time.monotonic() - begun) / references.CONTROLS
-        reference = references.keep(self.store, name, seconds=seconds, mode=mode.to_json())
+        reference = references.keep(self.store, name, job, seconds=seconds, mode=mode.to_json())
         if reference.deterministic or job.controls == references.CONTROLS:
             return reference
-        first = references.CONTROLS
-        if mode.warm and not mode.demanded:
+        count = references.CONTROLS
+        if mode.warm and not known:
             # Is it the job that differs, or the launch?
-            self._make_control(job, name, first, mode=COLD)
-            if references.alike(self.store, name, 0, first):
-                references.replace_control(self.store, name, 1, by=first)
+            self._make_control(job, name, count, mode=COLD)
+            if references.alike(self.store, name, 0, count):
+                if mode.demanded:
+                    raise CannotWarm(f"cannot launch warm: {launching.differed(reference)}")
+                references.replace_control(self.store, name, 1, by=count)
                 cold = Mode(reason=launching.differed(reference))
-                return references.keep(self.store, name, seconds=seconds, mode=cold.to_json())
-            first += 1
+                return references.keep(self.store, name, job, seconds=seconds, mode=cold.to_json())
+            count += 1
         # They differ: a few more tell how far such runs lie apart.
-        for number in range(first, job.controls):
+        for number in range(count, job.controls):
             self._make_control(job, name, number, mode=mode)
         return references.keep(
-            self.store, name, seconds=seconds, mode=mode.to_json(), controls=max(first, job.controls)
+            self.store, name, job, seconds=seconds, mode=mode.to_json(), controls=max(count, job.controls)
         )
 
     def _make_second(self, job: Job, name: str, mode: Mode) -> Mode:

@@ -21,11 +21,20 @@ from chaoskit.verdict import Outcome, merge
 
 
 class Summary:
-    resumed_from, last_valid, steps_lost, recovery_seconds = 20, 30, 5, 2.5
+    resumed_from, last_valid, steps_lost, recovery_seconds, waited_seconds = 20, 30, 5, 2.5, 3.0
+
+
+class Launch:
+    how = "cold"
+
+
+class History:
+    launches = (Launch(),)
 
 
 class Run:
     summary = Summary()
+    history = History()
     verdicts = ()
 
     def __init__(self, run_dir):

@@ -167,10 +167,11 @@ def test_options_reach_the_runner(suite):
         "def test_x(chaos):\n"
         "    chaos.run(job()).verify(good)\n"
         "    assert chaos.reference(job()) == dict(\n"
-        "        environment='local', experiment='test_x', relaunches=2, timeout=9.5,\n"
+        "        environment='local', experiment='test_x', launch='cold', relaunches=2, timeout=9.5,\n"
         "        resume_args=['--init_from=resume', '-v'])"
     )
     options = ["--chaos-relaunches=2", "--chaos-timeout=9.5", "--chaos-resume-args=--init_from=resume -v"]
+    options.append("--chaos-launch=cold")
     suite(text, *options, "--chaos-dir=elsewhere").assert_outcomes(passed=1)
     assert Path("elsewhere/.gitignore").read_text() == "*\n"
     assert not Path(".chaoskit").exists()
@@ -181,6 +182,7 @@ def test_options_reach_the_runner(suite):
     [
         ("--chaos-relaunches=-1", "-1 is negative"),
         ("--chaos-relaunches=two", "invalid count value: 'two'"),
+        ("--chaos-launch=hot", "'hot' is none of auto, cold, warm"),
         ("--chaos-timeout=0", "0 is no positive number of seconds"),
         ("--chaos-json=-", "--chaos-json: name a file"),
         ("--chaos-json=no/such/r.json", "which does not exist"),

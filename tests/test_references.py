@@ -42,7 +42,7 @@ def kept(tmp_path):
         for name, own in events.items():
             lines = [json.dumps({"i": i, "t": e.t, "e": e.kind, **e.data}) for i, e in enumerate(own)]
             (run_dir / "events" / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-    references.keep(store, "digest", seconds=1.0)
+    references.keep(store, "digest", JOB, seconds=1.0)
     path = store.references / "digest" / "reference.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "files": [identify(str(source))]}))
     return store, source

@@ -117,7 +117,7 @@ def test_the_log_of_a_real_job(shared_store, tmp_path, added, log, codes):
     script = tmp_path / "trainer.py"
     script.write_text(TRAINER.read_text().replace("    time.sleep(args.pace)\n", f"    {added}\n"))
     job = Job.from_command([sys.executable, str(script), "--out", "{out}"], **log)
-    run = Runner(shared_store).run(job, faults.kill(rank=0).at_step(8))
+    run = Runner(shared_store, launch="warm").run(job, faults.kill(rank=0).at_step(8))
     right, exact = run.judge(checks.log_right(), checks.matches_reference())[1:]
     assert (right.codes, exact.outcome) == (codes, Outcome.PASS), right.sentence
     if codes:

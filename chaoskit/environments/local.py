@@ -3,6 +3,7 @@ files."""
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import sys
@@ -228,6 +229,8 @@ class LocalEnvironment:
         env["CHAOSKIT_OUT"] = str(self.place.out)
         if self.place.gated:
             env["CHAOSKIT_GATED"] = "1"
+        if self.place.mode.captures:
+            env["CHAOSKIT_CAPTURES"] = json.dumps(self.place.mode.captures)
         if self.place.learning:
             env["CHAOSKIT_LEARN"] = "1"
         return env

@@ -11,6 +11,7 @@ import ctypes
 import importlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -34,7 +35,7 @@ class Forker:
     """The agent's end of it. Made while the agent is still single-threaded; the child takes up its role there."""
 
     def __init__(self, origin: roles.Origin, *, run_id: str) -> None:
-        self._origin = origin
+        self._env = dict(os.environ)  # the parent's, with what its imports made of it
         self._turn = threading.Lock()
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
@@ -53,7 +54,7 @@ class Forker:
             program = read(args, interpreter=sys.executable, env=env, cwd=cwd)
         except CannotWarm:
             return None
-        if surroundings.differences(env, self._origin.env, cwd):
+        if surroundings.differences(env, self._env, cwd):
             return None
         order = json.dumps({"program": vars(program), "env": dict(env), "cwd": cwd}).encode()
         with self._turn:
@@ -116,14 +117,13 @@ def serve(line: socket.socket, origin: roles.Origin, run_id: str) -> None:
         order, fds, *_ = socket.recv_fds(line, _LARGEST, 3)
         if not order:
             roles.leave()
-        pid = _bear(line, json.loads(order), fds, origin)
+        _bear(line, json.loads(order), fds, origin)
         for fd in fds:
             os.close(fd)
-        line.send(str(pid).encode())
 
 
-def _bear(line: socket.socket, order: Mapping[str, Any], fds: Sequence[int], origin: roles.Origin) -> int:
-    """Fork a rank, and let it begin once it is the agent's child; its pid."""
+def _bear(line: socket.socket, order: Mapping[str, Any], fds: Sequence[int], origin: roles.Origin) -> None:
+    """Fork a rank, and let it begin once it is the agent's child and the agent knows it."""
     tells, told = os.pipe()
     waits, go = os.pipe()
     between = os.fork()
@@ -136,8 +136,8 @@ def _bear(line: socket.socket, order: Mapping[str, Any], fds: Sequence[int], ori
             os.close(fd)
         begun = os.read(waits, 1)
         os.close(waits)
-        if not begun:  # the forker died
-            roles.leave()
+        if not begun:  # the forker was killed, and the agent may count on us
+            os.kill(os.getpid(), signal.SIGKILL)
         line.close()
         for number, fd in enumerate(fds):
             os.dup2(fd, number)
@@ -149,8 +149,7 @@ def _bear(line: socket.socket, order: Mapping[str, Any], fds: Sequence[int], ori
     os.close(told)
     os.close(waits)
     os.waitpid(between, 0)  # from now on the rank is the agent's
-    pid = int(os.read(tells, 64))
+    line.send(os.read(tells, 64))
     os.write(go, b"1")
     os.close(tells)
     os.close(go)
-    return pid

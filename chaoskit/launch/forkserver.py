@@ -47,7 +47,7 @@ class ForkServer:
         self._keepers: dict[int, int] = {}
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
-        self._origin = Origin(tuple(sys.path), dict(os.environ))
+        self._origin = Origin(tuple(sys.path), _given())
         self._failed: set[str] = set()
 
     def serve(self) -> None:
@@ -210,6 +210,13 @@ def _unfit() -> str | None:
     except OSError as error:
         return f"the kernel does not let a process change its command line ({error})"
     return None
+
+
+def _given() -> dict[str, str]:
+    """The environment that this process was started with: the interpreter may have set LC_CTYPE since."""
+    with open("/proc/self/environ", "rb") as file:
+        entries = [os.fsdecode(entry).partition("=") for entry in file.read().split(b"\0") if entry]
+    return {name: value for name, _, value in entries}
 
 
 def _find_chaoskit() -> None:

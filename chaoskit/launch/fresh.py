@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+import importlib
 import io
 import os
 import random
 import runpy
 import signal
 import sys
+import threading
 import types
 from collections.abc import Mapping, Sequence
 from importlib.machinery import SourceFileLoader
@@ -33,51 +35,64 @@ _libc.sbrk.restype = ctypes.c_void_p
 _shown: Any = None
 
 
-def put_on(program: Program, *, env: Mapping[str, str], cwd: str, path: Sequence[str]) -> None:
-    """Everything but the program itself. `path` is `sys.path` as the interpreter begins with it, without a script."""
+def put_on(
+    program: Program, *, env: Mapping[str, str], cwd: str, path: Sequence[str], changed: Mapping[str, str]
+) -> None:
+    """Everything but the program itself. `path` is `sys.path` as the interpreter begins with it, without a script;
+    `changed` is what of `env` an interpreter sets anew while it starts and imports."""
     os.chdir(cwd)
     os.environ.clear()
-    os.environ.update(env)
+    os.environ.update({**env, **changed})
     _default_signals()
     _new_seeds()
-    name(program.words, env=env)
+    _look_again()
+    name(program.words, env=env, executed=program.executed)
     sys.orig_argv[:] = program.words
     sys.argv[:] = ["-m" if program.module else program.target, *program.args]
     sys.path[:] = path
     if not sys.flags.safe_path:
-        sys.path.insert(0, cwd if program.module else os.path.dirname(os.path.realpath(program.target)))
-    if not program.unbuffered:
+        sys.path.insert(0, os.getcwd() if program.module else os.path.dirname(os.path.realpath(program.target)))
+    if not program.unbuffered and not env.get("PYTHONUNBUFFERED"):
         _buffer_output()
 
 
 def run(program: Program) -> None:
-    """The program as `__main__`; ends as the interpreter would end it: by returning, or by what it raises.
-
-    An exception is printed here, without the frames of ours beneath it, and becomes SystemExit.
-    """
+    """The program as `__main__`; ends as the interpreter would end it: by returning, or by what it raises."""
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __annotations__={})
-    sys.modules["__main__"] = main
+    before = sys.modules["__main__"]
+    sys.modules.update({name: main for name, module in sys.modules.items() if module is before})  # __mp_main__ too
     try:
         if program.module:
             runpy._run_module_as_main(program.target)  # type: ignore[attr-defined]
         else:
             _run_file(os.path.abspath(program.target), main)
-    except (SystemExit, KeyboardInterrupt):
-        raise  # the interpreter itself makes of them what it always does
+    except SystemExit:
+        raise
     except BaseException as error:
-        shown = error.__traceback__
-        while shown is not None and shown.tb_frame.f_code.co_filename == __file__:
-            shown = shown.tb_next
-        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, shown
-        sys.last_exc = error  # type: ignore[attr-defined,unused-ignore]
-        error.__traceback__ = shown
-        sys.excepthook(type(error), error, shown)
-        raise SystemExit(1) from None
+        _hide_ours(error, late=program.module)
+        raise
 
 
-def name(words: Sequence[str], *, env: Mapping[str, str]) -> None:
-    """Have the kernel show this command line and environment, as `ps` and /proc/PID do.
+def _hide_ours(error: BaseException, *, late: bool) -> None:
+    """Have the interpreter, which is about to show an exception, leave out the frames of ours at the bottom. It flushes
+    the output before it does so, except after a module: then it is `late`."""
+    shown, hook, output = error.__traceback__, getattr(sys, "excepthook", sys.__excepthook__), sys.stdout
+    while shown is not None and shown.tb_frame.f_code.co_filename == __file__:
+        shown = shown.tb_next
+
+    def show(kind: type[BaseException], value: BaseException, _: object) -> None:
+        sys.excepthook, sys.stdout, sys.last_traceback = hook, output, shown
+        hook(kind, value.with_traceback(shown), shown)
+
+    sys.excepthook = show
+    if late:
+        sys.stdout = None
+
+
+def name(words: Sequence[str], *, env: Mapping[str, str], executed: str = "") -> None:
+    """Have the kernel show this command line and environment, as `ps` and /proc/PID do; `executed` is the file that
+    names the process, if it is not the first word.
 
     PR_SET_MM_MAP, which needs no privilege as long as the executable stays; raises OSError where the kernel was built
     without it (CONFIG_CHECKPOINT_RESTORE).
@@ -97,7 +112,7 @@ def name(words: Sequence[str], *, env: Mapping[str, str]) -> None:
         number = ctypes.get_errno()
         raise OSError(number, f"prctl(PR_SET_MM_MAP): {os.strerror(number)}")
     _shown = shown
-    _libc.prctl(_PR_SET_NAME, os.fsencode(os.path.basename(_executed(words)))[:15], 0, 0, 0)
+    _libc.prctl(_PR_SET_NAME, os.fsencode(os.path.basename(executed or words[0]))[:15], 0, 0, 0)
 
 
 class _Map(ctypes.Structure):
@@ -123,12 +138,6 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def _executed(words: Sequence[str]) -> str:
-    """What was given to exec: a script with a first line of its own gives the process its name."""
-    script = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
-    return script if script and os.access(script, os.X_OK) else words[0]
-
-
 def _run_file(path: str, main: types.ModuleType) -> None:
     loader = SourceFileLoader("__main__", path)
     main.__dict__.update(__file__=path, __cached__=None, __loader__=loader, __spec__=None)
@@ -146,17 +155,31 @@ def _default_signals() -> None:
 
 
 def _new_seeds() -> None:
-    """What every interpreter draws from the system once, and what is kept of a directory for temporary files."""
+    """What every interpreter draws from the system once."""
     random.seed()
     if (numpy := sys.modules.get("numpy.random")) is not None:
         numpy.seed()
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.default_generator.seed()
     if (processes := sys.modules.get("multiprocessing.process")) is not None:
         processes.current_process().authkey = os.urandom(32)
-    vars(sys.modules.get("tempfile", types.ModuleType("none")))["tempdir"] = None
+
+
+def _look_again() -> None:
+    """Forget what was found out about threads, directories and files."""
+    threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
+    importlib.invalidate_caches()
+    for module, fact, value in (
+        ("tempfile", "tempdir", None),
+        ("multiprocessing.process", "ORIGINAL_DIR", os.getcwd()),
+    ):
+        if module in sys.modules:
+            setattr(sys.modules[module], fact, value)
 
 
 def _buffer_output() -> None:
-    """Standard output and error as they are without `-u`: nobody watches them, so output is kept in blocks."""
+    """The standard streams as they are without `-u`: nobody watches them, so output is kept in blocks."""
+    sys.stdin.reconfigure(write_through=False)  # type: ignore[union-attr]
     for stream, lines in (("stdout", False), ("stderr", True)):
         old = getattr(sys, stream)
         raw = io.FileIO(old.fileno(), "w", closefd=False)

@@ -14,12 +14,14 @@ WISHES = ("auto", "cold", "warm")
 
 @dataclass(frozen=True)
 class Mode:
-    """`modules` and `threads` are what a warm parent takes over from the ranks; see `WarmLauncher`. `reason` says why a
-    launch is cold. `demanded` means that nothing but warm will do."""
+    """`modules` and `threads` are what a warm parent takes over from the ranks; see `WarmLauncher`. `captures` are the
+    functions that hold the process group in a fresh rank; see `chaoskit.probe.captures`. `reason` says why a launch
+    is cold. `demanded` means that nothing but warm will do."""
 
     warm: bool = False
     reason: str = ""
     modules: tuple[str, ...] = ()
+    captures: tuple[tuple[str, str, int], ...] = ()
     threads: str | None = None
     demanded: bool = False
 
@@ -28,12 +30,13 @@ class Mode:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, every field."""
-        return {**self.__dict__, "modules": list(self.modules)}
+        return {**self.__dict__, "modules": list(self.modules), "captures": [list(c) for c in self.captures]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Mode:
         """The inverse of `to_json`."""
-        return cls(**{**data, "modules": tuple(data.get("modules", ()))})
+        captures = tuple((str(module), str(name), int(at)) for module, name, at in data.get("captures", ()))
+        return cls(**{**data, "modules": tuple(data.get("modules", ())), "captures": captures})
 
 
 #: Every process afresh, as nobody has wished otherwise.

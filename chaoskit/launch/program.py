@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,13 +23,14 @@ OTHER_RANKS = ("--no-python", "--no_python", "--run-path", "--run_path")
 @dataclass(frozen=True)
 class Program:
     """`words` is the command line as the interpreter would see it, itself first. `target` is a script's path, or a
-    module's name if `module`; `args` follow it."""
+    module's name if `module`; `args` follow it. `executed` is the file that the kernel names the process after."""
 
     words: tuple[str, ...]
     target: str
     module: bool
     args: tuple[str, ...]
     unbuffered: bool
+    executed: str
 
     @property
     def is_launcher(self) -> bool:
@@ -48,18 +50,19 @@ def read(words: Sequence[str], *, interpreter: str, env: Mapping[str, str], cwd:
             raise CannotWarm(f"{words[0]!r} is no Python program")
         if not _is(before[0], interpreter):
             raise CannotWarm(f"{words[0]!r} is run by {before[0]}, which is not the interpreter of chaoskit")
-        words = [*before, found, *words[1:]]
-    else:
-        words = [words[0] if os.sep in words[0] else found, *words[1:]]
-    program = _python(words)
-    if not program.module and not os.path.isfile(_beside(program.target, cwd, script=True)):
+        words = [*before, words[0] if os.sep in words[0] else found, *words[1:]]
+    program = _python(words, found)
+    script = _beside(program.target, cwd, script=True)
+    if not program.module and not os.path.isfile(script):
         raise CannotWarm(f"{program.target!r} is no file")
+    if not program.module and (script.endswith(".pyc") or zipfile.is_zipfile(script)):
+        raise CannotWarm(f"{program.target!r} is no source, but compiled or an archive")
     if program.is_launcher and (flag := next((word for word in program.args if word in OTHER_RANKS), None)):
         raise CannotWarm(f"torchrun is told {flag}, so its ranks need not be Python's")
     return program
 
 
-def _python(words: Sequence[str]) -> Program:
+def _python(words: Sequence[str], executed: str) -> Program:
     """The words after the interpreter taken apart."""
     rest = list(words[1:])
     unbuffered = False
@@ -67,11 +70,11 @@ def _python(words: Sequence[str]) -> Program:
         unbuffered = True
         rest.pop(0)
     if len(rest) > 1 and rest[0] == "-m":
-        return Program(tuple(words), rest[1], True, tuple(rest[2:]), unbuffered)
+        return Program(tuple(words), rest[1], True, tuple(rest[2:]), unbuffered, executed)
     if not rest or rest[0].startswith("-"):
         switch = rest[0] if rest else "no script"
         raise CannotWarm(f"the interpreter is given {switch}, which only a fresh one can heed")
-    return Program(tuple(words), rest[0], False, tuple(rest[1:]), unbuffered)
+    return Program(tuple(words), rest[0], False, tuple(rest[1:]), unbuffered, executed)
 
 
 def _is(program: str, interpreter: str) -> bool:

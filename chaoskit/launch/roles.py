@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -33,6 +33,11 @@ class Origin:
     path: tuple[str, ...]
     env: dict[str, str]
 
+    def changed(self, env: Mapping[str, str]) -> dict[str, str]:
+        """What imports, and the interpreter itself, made of the environment of the parent, whose own `os.environ` is
+        still in force here, and would have made of this one. Some packages set variables when they are imported."""
+        return {name: value for name, value in os.environ.items() if value != self.env.get(name) == env.get(name)}
+
 
 def play(role: Role) -> None:
     """Run a role, and in its forks the roles that they take up."""
@@ -46,7 +51,7 @@ def play(role: Role) -> None:
 
 def be(program: Program, *, env: dict[str, str], cwd: str, origin: Origin) -> None:
     """The role of a process of the job: begin as a fresh interpreter would, the probe first."""
-    fresh.put_on(program, env=env, cwd=cwd, path=origin.path)
+    fresh.put_on(program, env=env, cwd=cwd, path=origin.path, changed=origin.changed(env))
     start_probe()
     fresh.run(program)
 

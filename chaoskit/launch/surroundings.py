@@ -26,8 +26,8 @@ LATE = (
     "MASTER_ADDR", "MASTER_PORT", "NCCL_", "PET_", "RANK", "ROLE_", "TMPDIR", "TORCHELASTIC_", "TORCH_NCCL_",
     "WORLD_SIZE",
 )  # fmt: skip
-#: Beginnings that belong to IDLE for a reference, but decide how text is read and written.
-_EARLY = ("LC_ALL", "LC_CTYPE")
+#: Belong to IDLE for a reference, but decide how text is read and written, and where packages keep their files.
+_EARLY = ("LC_ALL", "LC_CTYPE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 #: Where the probe's sitecustomize lies, which the parent must not run.
 PROBE_SITE = str(Path(__file__).resolve().parent.parent / "probe" / "site")
 
@@ -35,11 +35,18 @@ PROBE_SITE = str(Path(__file__).resolve().parent.parent / "probe" / "site")
 def early(env: Mapping[str, str], cwd: str) -> dict[str, str]:
     """What of a job's environment its parent must be started with: the path made absolute, without the probe's."""
     kept = {name: value for name, value in env.items() if name in _EARLY or not name.startswith((*IDLE, *LATE))}
-    path = [os.path.join(cwd, entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    kept["PYTHONPATH"] = os.pathsep.join(entry for entry in path if os.path.realpath(entry) != PROBE_SITE)
-    if not kept["PYTHONPATH"]:
-        del kept["PYTHONPATH"]
+    kept.pop("PYTHONPATH", None)
+    if path := python_path(env, cwd):
+        kept["PYTHONPATH"] = os.pathsep.join(path)
     return kept
+
+
+def python_path(env: Mapping[str, str], cwd: str) -> list[str]:
+    """The entries of PYTHONPATH as an interpreter takes them, an empty one for the directory, without the probe's."""
+    path = env["PYTHONPATH"].split(os.pathsep) if env.get("PYTHONPATH") else []
+    here = os.path.realpath(cwd)
+    whole = [os.path.join(here, entry) if entry else here for entry in path]
+    return [entry for entry in whole if os.path.realpath(entry) != PROBE_SITE]
 
 
 def differences(env: Mapping[str, str], other: Mapping[str, str], cwd: str) -> list[str]:
@@ -59,6 +66,7 @@ def limits() -> list[object]:
         os.getpriority(os.PRIO_PROCESS, 0),
         [resource.getrlimit(getattr(resource, name)) for name in names],
         [os.getresuid(), os.getresgid(), sorted(os.getgroups())],
+        [Path(f"/proc/self/{name}").read_text() for name in ("cgroup", "oom_score_adj")],
         [os.stat(f"/proc/self/ns/{name}").st_ino for name in sorted(os.listdir("/proc/self/ns"))],
     ]
 

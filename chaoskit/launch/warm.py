@@ -122,6 +122,7 @@ def _find(interpreter: str, env: Mapping[str, str], slot: int, packages: tuple[s
         if len(_parents) >= _AT_MOST:
             _parents.pop(next(iter(_parents))).close()
         _parents[key] = Parent(interpreter, env, slot=slot, packages=packages)
+    _parents[key] = _parents.pop(key)  # the last to go
     return _parents[key]
 
 
@@ -150,8 +151,7 @@ def _probe() -> tuple[str, ...]:
 
 def _customized(env: Mapping[str, str], cwd: str) -> str | None:
     """The file of a sitecustomize or usercustomize of the user's own; None where there is none."""
-    path = [os.path.join(cwd, entry) for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    path = [entry for entry in path if os.path.realpath(entry) != surroundings.PROBE_SITE]
+    path = surroundings.python_path(env, cwd)
     for name in ("sitecustomize", "usercustomize"):
         spec = PathFinder.find_spec(name, [*path, *_installed()])
         if spec is not None and spec.origin is not None:

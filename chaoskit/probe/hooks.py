@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.fingerprint import is_tensor
+from chaoskit.probe.captures import capture
 from chaoskit.probe.poison import poison
 
 if TYPE_CHECKING:
@@ -234,6 +236,8 @@ class _Hooks:
                     raise order
             result = original(*args, **kwargs)
             self.session.guard("rank", self._learn_rank, distributed)
+            if self.session.forked and (told := os.environ.get("CHAOSKIT_CAPTURES")):
+                self.session.guard("captures", capture, json.loads(told), distributed.group.WORLD)
             return result
 
         distributed_c10d.init_process_group = init_process_group

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaoskit.fingerprint import Fingerprint, is_tensor
 from chaoskit.probe import components
+from chaoskit.probe.captures import captures
 from chaoskit.probe.contents import leaves
 from chaoskit.probe.late import Late, exact
 from chaoskit.probe.nonfinite import Nonfinite
@@ -256,7 +257,8 @@ class Observer:
         self.settle()
         self._say_sources()
         if os.environ.get("CHAOSKIT_LEARN"):
-            self.session.write("modules", names=installed(), threads=os.environ.get("OMP_NUM_THREADS"))
+            threads = os.environ.get("OMP_NUM_THREADS")
+            self.session.write("modules", names=installed(), captures=captures(), threads=threads)
         if not self.steps:
             self.session.write("blind", component="step", reason="no optimizer step was seen")
 

@@ -1,4 +1,4 @@
-"""Commands that misbehave, started with a keeper."""
+"""Commands that misbehave, started with a keeper; a stage for programs that are launched warm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from chaoskit.environments import processes
-from chaoskit.launch.cold import ColdLaunch, ColdLauncher
+from chaoskit.launch.cold import ColdLauncher
+from chaoskit.launch.kept import KeptLaunch
+from tests.launch.stage import Stage
 
 
 @pytest.fixture
@@ -24,11 +26,11 @@ def run_id() -> Iterator[str]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, run_id: str) -> Iterator[Callable[..., ColdLaunch]]:
+def start(tmp_path: Path, run_id: str) -> Iterator[Callable[..., KeptLaunch]]:
     """Start Python code as a job in `tmp_path`, its output in `log`."""
-    launches: list[ColdLaunch] = []
+    launches: list[KeptLaunch] = []
 
-    def begin(code: str, *, grace: float = 1.0, **env: str) -> ColdLaunch:
+    def begin(code: str, *, grace: float = 1.0, **env: str) -> KeptLaunch:
         command = [sys.executable, "-I", "-S", "-c", code]
         env = {"PATH": os.environ["PATH"], "CHAOSKIT_ID": run_id, **env}
         log = tmp_path / "log"
@@ -39,3 +41,9 @@ def start(tmp_path: Path, run_id: str) -> Iterator[Callable[..., ColdLaunch]]:
     yield begin
     for launch in launches:
         launch.close()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, run_id: str) -> Stage:
+    """A stage of the test's own."""
+    return Stage(tmp_path, run_id)

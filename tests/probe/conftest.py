@@ -1,7 +1,6 @@
 """Runs small programs under the probe, without a harness, and reads back what it recorded."""
 
 import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit.history import History
+from tests.probe.started import Started
 
 SITE = Path(__file__).resolve().parents[2] / "chaoskit" / "probe" / "site"
 
@@ -16,10 +16,10 @@ SITE = Path(__file__).resolve().parents[2] / "chaoskit" / "probe" / "site"
 class Probed:
     """One program's run: its exit code, output and history."""
 
-    def __init__(self, run_dir, result):
+    def __init__(self, run_dir, code, output):
         self.run_dir = run_dir
-        self.code = result.returncode
-        self.output = result.stdout + result.stderr
+        self.code = code
+        self.output = output
         self.history = History.read(run_dir)
 
     @property
@@ -37,25 +37,37 @@ class Probed:
 
 @pytest.fixture
 def probed(tmp_path):
-    """Call it with a program's text; `command` replaces `python FILE`, `env` adds variables."""
+    """Call it with a program's text; `command` replaces `python FILE`, `env` adds variables.
 
-    def run(text, *, command=(sys.executable, "{file}"), env=None, probe=True):
+    A program is forked from a process that has imported torch, where the probe finds everything imported already.
+    With `cold` it is a fresh one, where `sitecustomize` starts the probe, whose hooks wait for the imports; without
+    `probe` it always is. Each module that is waited for has a test of its import, and what is done once it is there is
+    tested in forks: torch, numpy.random, torch.distributed.checkpoint and safetensors.torch. Tests that take `cold` for
+    a parameter do both.
+    """
+
+    def run(text, *, command=(sys.executable, "{file}"), env=None, probe=True, cold=False):
         run_dir = tmp_path / f"run-{len(list(tmp_path.glob('run-*')))}"
         for name in ("events", "logs", "out"):
             (run_dir / name).mkdir(parents=True)
         file = tmp_path / "program.py"
         file.write_text(textwrap.dedent(text))
-        told = {"CHAOSKIT_RUN": str(run_dir), "CHAOSKIT_OUT": str(run_dir / "out")} if probe else {}
+        command = [word.replace("{file}", str(file)) for word in command]
+        told = {"CHAOSKIT_RUN": str(run_dir)} if probe else {}
         path = os.pathsep.join([str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])])
-        result = subprocess.run(
-            [word.replace("{file}", str(file)) for word in command],
-            env={**os.environ, "OUT": str(run_dir / "out"), **told, "PYTHONPATH": path, **(env or {})},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return Probed(run_dir, result)
+        out = {"CHAOSKIT_OUT": str(run_dir / "out")}
+        env = {**os.environ, **out, **told, "PYTHONPATH": path, **(env or {})}
+        cold = cold or not probe
+        program = Started(command, env=env, cwd=tmp_path, log=run_dir / "output.txt", cold=cold)
+        try:
+            return Probed(run_dir, program.wait(timeout=120), program.output)
+        finally:
+            program.close()
 
     return run
+
+
+@pytest.fixture(params=[True, False], ids=["cold", "warm"])
+def cold(request):
+    """For a test that is to see both a fresh process and a forked one."""
+    return request.param

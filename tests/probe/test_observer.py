@@ -11,7 +11,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
 """
 
 
-def test_a_plain_loop_gives_every_component_and_exact_losses(probed):
+def test_a_plain_loop_gives_every_component_and_exact_losses(probed, cold):
     run = probed(
         HEAD
         + """
@@ -19,9 +19,12 @@ for _ in range(3):
     loss = model(torch.randn(5, 4)).square().mean()
     print("LOSS", loss.item().hex())
     loss.backward(); optimizer.step(); optimizer.zero_grad()
-"""
+""",
+        cold=cold,
     )
     assert run.code == 0, run.output
+    assert run.events("process.start")[0]["forked"] is not cold
+    assert [event["stream"] for event in run.events("rng0")] == ["python", "numpy"]
     steps = run.life.steps
     printed = [line.split()[1] for line in run.output.splitlines() if line.startswith("LOSS")]
     assert [step.losses for step in steps] == [(loss,) for loss in printed]
@@ -44,14 +47,14 @@ model.append(torch.nn.Dropout(0.5))
 for _ in range(5):
     loss = model(torch.randn(5, 4) + random.random() + numpy.random.rand() * 0).square().mean()
     loss.backward(); optimizer.step(); optimizer.zero_grad()
-torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, os.environ["OUT"] + "/m.pt")
-model.load_state_dict(torch.load(os.environ["OUT"] + "/m.pt")["model"])
+torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, os.environ["CHAOSKIT_OUT"] + "/m.pt")
+model.load_state_dict(torch.load(os.environ["CHAOSKIT_OUT"] + "/m.pt")["model"])
 for _ in range(2):  # the probe looks for what is not finite
     (model(torch.randn(5, 4)).sum() * float("nan")).backward(); optimizer.step()
 print("RESULT", loss.item().hex(), random.random(), numpy.random.rand(), torch.rand(()).item())
 """
     )
-    with_probe, without = probed(program), probed(program, probe=False)
+    with_probe, without = probed(program, cold=True), probed(program, probe=False)
     result = [line for line in with_probe.output.splitlines() if line.startswith("RESULT")]
     assert result and result == [line for line in without.output.splitlines() if line.startswith("RESULT")]
     assert len(with_probe.life.steps) == 7 and not without.history.incarnations
@@ -187,14 +190,15 @@ step(torch.ones(3, 2), True)
     assert one.components["batch"] == two.components["batch"]
 
 
-def test_compiled_models_are_seen(probed):
+def test_compiled_models_are_seen(probed, cold):
     run = probed(
         HEAD
         + """
 compiled = torch.compile(model, backend="eager", fullgraph=True)
 for _ in range(3):
     compiled(torch.randn(5, 4)).sum().backward(); optimizer.step(); optimizer.zero_grad()
-"""
+""",
+        cold=cold,
     )
     assert run.code == 0, run.output
     assert len({step.components["batch"] for step in run.life.steps}) == 3
@@ -314,9 +318,9 @@ average = torch.optim.swa_utils.AveragedModel(model)
 def step():
     model(torch.randn(5, 4)).sum().backward(); optimizer.step()
 step(); step()
-torch.save(model.state_dict(), os.environ["OUT"] + "/m.pt")
+torch.save(model.state_dict(), os.environ["CHAOSKIT_OUT"] + "/m.pt")
 step(); step()
-torch.load(os.environ["OUT"] + "/m.pt"); torch.load(os.environ["OUT"] + "/m.pt")
+torch.load(os.environ["CHAOSKIT_OUT"] + "/m.pt"); torch.load(os.environ["CHAOSKIT_OUT"] + "/m.pt")
 step(); step()
 """
     )
@@ -383,7 +387,7 @@ def test_what_a_device_computes_follows_late_and_means_the_same(probed):
         + """
 for _ in range(3):
     model(torch.randn(5, 4)).square().mean().backward(); optimizer.step(); optimizer.zero_grad()
-torch.save(model.state_dict(), os.environ["OUT"] + "/m.pt")
+torch.save(model.state_dict(), os.environ["CHAOSKIT_OUT"] + "/m.pt")
 """
     )
     one, two = probed(program), probed(program)

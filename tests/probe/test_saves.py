@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 import time
@@ -13,11 +12,12 @@ import pytest
 import chaoskit.probe
 from chaoskit.environments.gate import Gate
 from chaoskit.history import History
+from tests.probe.started import Started
 
 SITE = Path(chaoskit.probe.__file__).parent / "site"
 HEAD = """
 import os, torch
-out = os.environ["OUT"]
+out = os.environ["CHAOSKIT_OUT"]
 net = torch.nn.Linear(64, 64); opt = torch.optim.AdamW(net.parameters(), lr=0.1)
 def step():
     net(torch.ones(3, 64)).sum().backward(); opt.step(); opt.zero_grad()
@@ -54,8 +54,8 @@ torch.save(net.state_dict(), out + "/../elsewhere.pt")
     assert "FileNotFoundError" in loads[1].error
 
 
-@pytest.mark.parametrize("how", ["save", "async_save"])
-def test_distributed_checkpoints_are_one_save_each(probed, how):
+@pytest.mark.parametrize(("how", "cold"), [("save", True), ("save", False), ("async_save", False)])
+def test_distributed_checkpoints_are_one_save_each(probed, how, cold):
     run = probed(
         HEAD
         + f"""
@@ -70,7 +70,8 @@ if future is not None and hasattr(future, "result"):
 step()
 dcp.load(state, checkpoint_id=out + "/step-1")
 dist.destroy_process_group()
-"""
+""",
+        cold=cold,
     )
     assert run.code == 0, run.output
     (save,) = run.life.saves
@@ -79,7 +80,7 @@ dist.destroy_process_group()
     assert [(Path(load.path).name, load.n) for load in run.life.loads] == [("step-1", 2)]
 
 
-def test_safetensors_are_seen(probed):
+def test_safetensors_are_seen(probed, cold):
     run = probed(
         HEAD
         + """
@@ -87,7 +88,8 @@ import safetensors.torch
 step()
 safetensors.torch.save_file(net.state_dict(), out + "/model.safetensors")
 safetensors.torch.load_file(out + "/model.safetensors")
-"""
+""",
+        cold=cold,
     )
     assert [(s.api, s.full) for s in run.life.saves] == [("safetensors", False)], run.output
     assert [load.api for load in run.life.loads] == ["safetensors"]
@@ -252,21 +254,20 @@ print("GOES ON")
 class AtGate:
     """A program that stops at a gate which the test holds."""
 
-    def __init__(self, tmp_path, text):
+    def __init__(self, tmp_path, text, *, cold):
         for name in ("events", "logs", "out"):
             (tmp_path / name).mkdir()
         self.run_dir, self.out = tmp_path, tmp_path / "out"
         program = tmp_path / "program.py"
         program.write_text(textwrap.dedent(text))
         self.gate = Gate(tmp_path)
-        self.process = subprocess.Popen(
-            [sys.executable, program],
-            env={
-                **os.environ,
-                "PYTHONPATH": str(SITE), "CHAOSKIT_RUN": str(tmp_path), "CHAOSKIT_OUT": str(self.out),
-                "CHAOSKIT_GATED": "1", "OUT": str(self.out), "RANK": "0", "WORLD_SIZE": "1",
-            },
-        )  # fmt: skip
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(SITE), "CHAOSKIT_RUN": str(tmp_path), "CHAOSKIT_OUT": str(self.out),
+            "CHAOSKIT_GATED": "1", "RANK": "0", "WORLD_SIZE": "1",
+        }  # fmt: skip
+        command, log = [sys.executable, str(program)], tmp_path / "output.txt"
+        self.process = Started(command, env=env, cwd=tmp_path, log=log, cold=cold)
 
     def until(self, at):
         """Let the program go on until it arrives at such a place; None if it ends before."""
@@ -284,8 +285,7 @@ class AtGate:
         return History.read(self.run_dir).incarnations[0].ranks[0]
 
     def close(self):
-        self.process.kill()
-        self.process.wait()
+        self.process.close()
         self.gate.close()
 
 
@@ -293,8 +293,8 @@ class AtGate:
 def at_gate(tmp_path):
     made = []
 
-    def start(text):
-        made.append(AtGate(tmp_path, text))
+    def start(text, *, cold=False):
+        made.append(AtGate(tmp_path, text, cold=cold))
         return made[0]
 
     yield start
@@ -326,13 +326,13 @@ def test_a_rank_stops_in_the_middle_of_a_save_with_half_of_it_on_disk(at_gate, s
 def test_a_rank_killed_in_the_middle_of_a_save_has_not_saved(at_gate):
     program = at_gate(HEAD + 'step()\ntorch.save(net.state_dict(), out + "/file")\n')
     assert program.until("save") is not None
-    program.process.send_signal(signal.SIGKILL)
-    program.process.wait()
+    program.process.kill()
+    assert program.process.wait(timeout=20) == -signal.SIGKILL
     (save,) = program.life.saves
     assert save.ended is None
 
 
-def test_what_was_saved_in_halves_can_be_loaded(at_gate):
+def test_what_was_saved_in_halves_can_be_loaded(at_gate, cold):
     program = at_gate(
         HEAD
         + """
@@ -341,7 +341,8 @@ torch.save({"model": net.state_dict()}, out + "/file.pt")
 assert torch.equal(torch.load(out + "/file.pt")["model"]["weight"], net.weight)
 step()
 open(out + "/right", "w").close()
-"""
+""",
+        cold=cold,
     )
     assert program.until("nothing") is None and (program.out / "right").exists()
 

@@ -2,13 +2,13 @@
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import chaoskit.probe
 from chaoskit.history import History
+from tests.probe.started import Started
 
 SITE = Path(chaoskit.probe.__file__).parent / "site"
 
@@ -56,6 +56,7 @@ def test_a_sitecustomize_that_was_there_before_runs_first_and_the_path_is_as_it_
         TRAIN.format(steps=1)
         + "import os, sys; print(os.environ['THEIRS'], [p for p in sys.path if 'probe/site' in p])",
         env={"PYTHONPATH": os.pathsep.join([str(SITE), str(theirs)])},
+        cold=True,
     )
     assert "ran []" in run.output, run.output
     assert len(run.life.steps) == 1
@@ -73,7 +74,8 @@ def test_an_interpreter_without_chaoskit_or_xxhash_is_probed_all_the_same(probed
         "sys.meta_path.insert(0, Block())\n"
         "sys.path[:] = [p for p in sys.path if not p.rstrip('/').endswith('main')]\n"
     )
-    run = probed(TRAIN.format(steps=1), env={"PYTHONPATH": os.pathsep.join([str(SITE), str(blocker)])})
+    path = os.pathsep.join([str(SITE), str(blocker)])
+    run = probed(TRAIN.format(steps=1), env={"PYTHONPATH": path}, cold=True)
     assert run.events("process.start")[0]["algorithm"] == "blake2b-128", run.output
     assert len(run.life.steps) == 1
 
@@ -103,12 +105,13 @@ def test_a_rank_killed_at_any_instruction_leaves_a_readable_record(tmp_path):
     for delay in (0.0, 0.003, 0.011, 0.047):
         for old in (tmp_path / "events").glob("*"):
             old.unlink()
-        process = subprocess.Popen([sys.executable, program], env=env)
+        process = Started([sys.executable, str(program)], env=env, cwd=tmp_path, log=tmp_path / "output.txt")
         while not any(path.stat().st_size > 3000 for path in (tmp_path / "events").glob("*")):
             time.sleep(0.001)  # until it trains
         time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        assert process.wait(timeout=20) == -signal.SIGKILL
+        process.close()
         history = History.read(tmp_path)
         steps = history.incarnations[0].ranks[0].steps
         assert [step.n for step in steps] == list(range(1, len(steps) + 1)) and len(steps) > 2
@@ -120,8 +123,8 @@ def test_nothing_is_loaded_where_nobody_asked(probed):
     assert run.output.strip() == "[]"
 
 
-def test_the_sources_are_listed(probed):
-    run = probed(TRAIN.format(steps=1) + "open('d.txt', 'w').write('x'); open('d.txt').read()")
+def test_the_sources_are_listed(probed, cold):
+    run = probed(TRAIN.format(steps=1) + "open('d.txt', 'w').write('x'); open('d.txt').read()", cold=cold)
     files = {Path(f["path"]).name for event in run.events("sources") for f in event["files"]}
     assert {"program.py", "d.txt"} <= files and "random.py" not in files
     # An upgrade of a library makes the reference another one; what it is made of in detail is not listed.

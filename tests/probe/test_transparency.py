@@ -16,7 +16,7 @@ from chaoskit.probe.session import Session
 def test_arguments_by_name_are_taken_by_whatever_name_torch_gives_them(probed):
     run = probed("""
         import os, torch
-        file = os.path.join(os.environ["OUT"], "a.pt")
+        file = os.path.join(os.environ["CHAOSKIT_OUT"], "a.pt")
         p = torch.ones(2, requires_grad=True)
         torch.autograd.grad(outputs=(2 * p).sum(), inputs=p)
         torch.autograd.backward(tensors=(3 * p).sum())
@@ -103,7 +103,7 @@ def test_the_probe_is_not_compiled_with_the_step(probed):
 def test_a_file_made_from_a_descriptor_is_seen_by_its_path(probed):
     run = probed("""
         import os, tempfile, torch
-        fd, name = tempfile.mkstemp(dir=os.environ["OUT"], prefix="draft")
+        fd, name = tempfile.mkstemp(dir=os.environ["CHAOSKIT_OUT"], prefix="draft")
         with os.fdopen(fd, "wb") as file:
             torch.save({"optimizer": 1}, file)
     """)
@@ -116,7 +116,7 @@ def test_a_save_beside_an_asynchronous_one_is_seen(probed):
         import os, torch
         import torch.distributed.checkpoint as dcp
         from torch.distributed.checkpoint import FileSystemWriter
-        out = os.environ["OUT"]
+        out = os.environ["CHAOSKIT_OUT"]
 
         class Slow(FileSystemWriter):
             def write_data(self, *args, **kwargs):
@@ -140,7 +140,7 @@ def test_a_record_that_cannot_be_opened_fails_no_save(probed):
     run = probed("""
         import os, shutil, torch
         shutil.rmtree(os.path.join(os.environ["CHAOSKIT_RUN"], "events"))
-        torch.save({}, os.path.join(os.environ["OUT"], "a.pt"))
+        torch.save({}, os.path.join(os.environ["CHAOSKIT_OUT"], "a.pt"))
         os.mkdir(os.path.join(os.environ["CHAOSKIT_RUN"], "events"))
     """)
     assert run.code == 0, run.output

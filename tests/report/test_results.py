@@ -36,6 +36,17 @@ class Summary:
     last_valid: int | None = 30
     steps_lost: int | None = 5
     recovery_seconds: float | None = 2.5
+    waited_seconds: float = 0.0
+
+
+@dataclass
+class Launch:
+    how: str = "warm"
+
+
+@dataclass
+class Launches:
+    launches: tuple = (Launch(),)
 
 
 @dataclass
@@ -43,6 +54,7 @@ class Run:
     verdicts: tuple
     dir: str = "/store/runs/1"
     summary: Summary = field(default_factory=Summary)
+    history: Launches = field(default_factory=Launches)
 
 
 def shown(found, width=80, **options):

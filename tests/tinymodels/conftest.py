@@ -1,9 +1,10 @@
 """A trainer inside the test's own process, a world of one, joined and left again; and one of two ranks."""
 
+import gc
+import itertools
 import os
 import random
 import socket
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy
 import pytest
 import torch
 from safetensors.torch import load_file
+
+from tests.probe.started import Started
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +32,9 @@ def train(monkeypatch):
     def run(out, *flags, **parts):
         return main(["--out", str(out), "--device", "cpu", *map(str, flags)], **parts)
 
+    gc.freeze()  # the trainer collects cycles when it leaves, and shall not search all that pytest has
     yield run
+    gc.unfreeze()
     if torch.distributed.is_initialized():  # the trainer raised
         torch.distributed.destroy_process_group()
     torch.set_num_threads(threads)
@@ -41,12 +46,15 @@ def train(monkeypatch):
 
 @pytest.fixture
 def launch(tmp_path):
-    """Two ranks, without torchrun: a torch less to import. Returns their exit codes and what rank 0 said.
+    """Two ranks, without torchrun. Returns their exit codes and what rank 0 said.
 
     `part` is a piece of program that runs in each rank before training and may set `parts`, the
     parts of `main` to exchange. `seen` is called with each line of rank 0, and with the processes.
+    They are forked from two parents in turns, so that they order sets differently, as fresh ones do.
     """
-    program = "import os, sys\nfrom tinymodels.train import main\nrank, parts = int(os.environ['RANK']), {}\n"
+    program = f"import os, sys\nsys.path.insert(0, {str(CHECKOUT)!r})\nfrom tinymodels.train import main\n"
+    program += "rank, parts = int(os.environ['RANK']), {}\n"
+    launches = itertools.count()
 
     def run(out, *flags, part="", seen=lambda line, ranks: None, timeout=60):
         script = tmp_path / "program.py"
@@ -55,26 +63,19 @@ def launch(tmp_path):
             free.bind(("127.0.0.1", 0))
             place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
         command = [sys.executable, str(script), "--out", str(out), "--device", "cpu", *map(str, flags)]
-        ranks = [
-            subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, **place, "PYTHONPATH": str(CHECKOUT), "RANK": str(rank), "WORLD_SIZE": "2"},
-            )
-            for rank in range(2)
-        ]
+        number = next(launches)
+        ranks = []
         try:
-            said = []
-            for line in ranks[0].stdout:
-                said.append(line)
+            for rank in range(2):
+                turn = {"CHAOSKIT_LAUNCH": str(number + rank), "RANK": str(rank), "WORLD_SIZE": "2"}
+                log = tmp_path / f"launch-{number}-{rank}.txt"
+                ranks.append(Started(command, env={**os.environ, **place, **turn}, cwd=tmp_path, log=log))
+            for line in ranks[0].lines():
                 seen(line, ranks)
-            return [rank.wait(timeout=timeout) for rank in ranks], "".join(said) + ranks[0].stderr.read()
+            return [rank.wait(timeout=timeout) for rank in ranks], ranks[0].output
         finally:
             for rank in ranks:
-                rank.kill()
-                rank.communicate()
+                rank.close()
 
     return run
 

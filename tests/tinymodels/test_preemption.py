@@ -2,14 +2,16 @@
 
 import os
 import signal
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.probe.started import Started
 from tinymodels.evaluation import Evaluation
 from tinymodels.train import Trainer
 
+CHECKOUT = Path(__file__).resolve().parents[2]
 SMALL = ("--samples", 150, "--epochs", 2, "--save-every", 5)  # 20 steps, alone
 
 
@@ -98,15 +100,16 @@ def test_told_because_a_peer_died(launch, tmp_path):
 def test_torchrun_is_told_and_tells_all(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command += ["-m", "tinymodels.train", "--out", str(tmp_path), "--device", "cpu", "--epochs", "50"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as torchrun:
-        try:
-            said = []
-            for line in torchrun.stdout:
-                said.append(line)
-                if line.startswith("step 13 "):
-                    torchrun.send_signal(signal.SIGTERM)
-            assert torchrun.wait(timeout=30) != 0
-        finally:
-            torchrun.kill()
-    told = int(said[-1].removeprefix("told to leave after step "))
+    torchrun = Started(command, env=dict(os.environ), cwd=CHECKOUT, log=tmp_path / "output.txt")
+    try:
+        said = []
+        for line in torchrun.lines():
+            said.append(line)
+            if line.startswith("step 13 "):
+                torchrun.send_signal(signal.SIGTERM)
+        assert torchrun.wait(timeout=30) != 0
+    finally:
+        torchrun.close()
+    *_, last = (line for line in said if line.startswith(("step ", "told ")))
+    told = int(last.removeprefix("told to leave after step "))
     assert (tmp_path / "checkpoints" / f"step-{told:08d}").is_dir()
