@@ -1,6 +1,7 @@
-"""Where the seconds of one experiment go: a rank of the tiny GPT is killed, and the record of the run says when.
+"""Cold and warm launches of a 2-rank job, one after the other: how long until its first optimizer step, how long from
+the SIGKILL of a rank until the first step after it, and where what is left of that goes.
 
-Nothing is timed twice: each part begins where the one before it ends.
+The record of the runs says when; nothing is timed twice: each part begins where the one before it ends.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,9 +22,11 @@ from chaoskit.runner import Run, Runner
 from chaoskit.store import Store
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+KINDS = ("cold", "warm")
+FIRST, AGAIN = "start until the first step", "SIGKILL of a rank until the next step"
 PARTS = (
-    "launcher: import torch, rendezvous, start the ranks",
-    "ranks: import torch",
+    "launcher: up, rendezvous, start the ranks",
+    "ranks: up, until torch is imported",
     "ranks: the script until its process group stands",
     "ranks: model, data, first forward and backward",
     "steps until the fault",
@@ -32,6 +36,9 @@ PARTS = (
     "steps after the resume, and the end",
     "verdict",
 )
+#: Which of PARTS the two spans consist of.
+SPANS = {FIRST: PARTS[:4], AGAIN: PARTS[5:8]}
+TARGETS = {FIRST: ">= 8", AGAIN: ">= 5"}
 
 
 def events(run: Run, *, launch: int) -> dict[str, float]:
@@ -44,7 +51,7 @@ def events(run: Run, *, launch: int) -> dict[str, float]:
     return first
 
 
-def parts(run: Run, judged: float) -> list[float]:
+def parts(run: Run, judged: float) -> dict[str, float]:
     """Seconds of each of PARTS."""
     launches, fault, ranks = run.history.launches, run.history.faults[0], events(run, launch=0)
     ended = launches[-1].ended
@@ -53,36 +60,59 @@ def parts(run: Run, judged: float) -> list[float]:
         launches[0].begun, ranks["process.start"], ranks["torch"], ranks["group"], ranks["step"],
         fault.applied, fault.observed, launches[0].ended, events(run, launch=1)["step"], ended,
     ]  # fmt: skip
-    return [b - a for a, b in pairwise(marks)] + [judged]
+    return dict(zip(PARTS, [*(b - a for a, b in pairwise(marks)), judged], strict=True))
+
+
+def experiment(runner: Runner, job: Job) -> dict[str, float]:
+    """The parts of one experiment, its spans, and the whole of it."""
+    begun = time.perf_counter()
+    run = runner.run(job, faults.kill(rank=1).at_step(runner.reference(job).middle_of_epoch(2)))
+    ran = time.perf_counter()
+    run.verify(checks.completed(), checks.resumed_from_last_valid(), checks.matches_reference())
+    how = {launch.how for launch in run.history.launches}
+    assert how == {runner.launch}, f"launched {how}"
+    found = parts(run, time.perf_counter() - ran)
+    spans = {name: sum(found[part] for part in those) for name, those in SPANS.items()}
+    return {**found, **spans, "one experiment": time.perf_counter() - begun}
+
+
+def figures(measured: dict[str, list[dict[str, float]]]) -> list[Figure]:
+    """Medians, ratios of the medians, and the slowest part of what a warm launch still takes."""
+    medians = {kind: _medians(rows) for kind, rows in measured.items()}
+    found = []
+    for name in (FIRST, AGAIN, "one experiment"):
+        found += [Figure(f"{name}, {kind}", medians[kind][name], "s") for kind in KINDS]
+        ratio = medians["cold"][name] / medians["warm"][name]
+        found.append(Figure(f"{name}, cold / warm", ratio, "x", TARGETS.get(name, "")))
+    warm = medians["warm"]
+    for name, those in SPANS.items():
+        slowest = max(those, key=lambda part: warm[part])
+        found.append(Figure(f"slowest of '{name}', warm: {slowest}", 100 * warm[slowest] / warm[name], "%"))
+    whole = warm["one experiment"]
+    found += [Figure(f"warm: {part} ({100 * warm[part] / whole:.0f} %)", warm[part], "s") for part in PARTS]
+    return found
+
+
+def _medians(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
 def main() -> None:
     arguments = parser(__doc__ or "")
-    arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--rounds", type=int, default=10)
     told = arguments.parse_args()
     job = Job("tinymodels.train", ["--out", "{out}"], module=True, cwd=str(REPOSITORY))
+    measured: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as scratch:
-        runner = Runner(Store(scratch))
-        begun = time.perf_counter()
-        reference = runner.reference(job)
-        made = time.perf_counter() - begun
-        measured, wholes = [], []
+        runners = {kind: Runner(Store(scratch), launch=kind) for kind in KINDS}
+        for runner in runners.values():
+            experiment(runner, job)  # the reference, and both parents
         for number in range(told.rounds):
             print(f"round {number + 1} of {told.rounds}", file=sys.stderr)
-            begun = time.perf_counter()
-            run = runner.run(job, faults.kill(rank=1).at_step(reference.middle_of_epoch(2)))
-            ran = time.perf_counter()
-            run.verify(checks.completed(), checks.resumed_from_last_valid(), checks.matches_reference())
-            measured.append(parts(run, time.perf_counter() - ran))
-            wholes.append(time.perf_counter() - begun)
-    whole = statistics.median(wholes)
-    medians = [statistics.median(column) for column in zip(*measured, strict=True)]
-    figures = [
-        Figure(f"{name} ({100 * seconds / whole:.0f} %)", seconds, "s")
-        for name, seconds in zip(PARTS, medians, strict=True)
-    ]
-    figures += [Figure("one experiment", whole, "s"), Figure("the reference (two controls, kept)", made, "s")]
-    show(f"Where the seconds of one experiment go (median of {told.rounds})", figures, json_file=told.json)
+            for kind, runner in runners.items():
+                measured[kind].append(experiment(runner, job))
+    title = f"Cold and warm launches (medians of {told.rounds}, alternating)"
+    show(title, figures(measured), json_file=told.json)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def run(store, *args):
     """The verdicts by check, after a kill in the second epoch."""
     command = [sys.executable, "-m", "tests.trainers.unseeded", "--out", "{out}", "--samples", "320", *args]
     job = Job.from_command(command, cwd=str(REPOSITORY), env={"PYTHONPATH": str(REPOSITORY)})
-    runner = Runner(store)
+    runner = Runner(store, launch="warm")
     reference = runner.reference(job)
     assert len(reference.controls) == 5
     made = runner.run(job, faults.kill(rank=0).at_step(reference.middle_of_epoch(2)))

@@ -168,6 +168,7 @@ def keep(line: int, harness: int, run_id: str, origin: Any) -> None:
     def command(program: Program, env: dict[str, str], cwd: str, origin: Any, run_id: str) -> None:
         if program.is_launcher:
             serve_agent(Forker(origin, run_id=run_id))
+            roles.end_after(lambda: roles.be(program, env=env, cwd=cwd, origin=origin))
         roles.be(program, env=env, cwd=cwd, origin=origin)
 
     kept = keeper.Keeper(harness=harness, begin=begin)

@@ -3,14 +3,11 @@
 import os
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
 from chaoskit.history import History
-from tests.probe.started import Started
-
-SITE = Path(__file__).resolve().parents[2] / "chaoskit" / "probe" / "site"
+from tests.probe.started import WITH_PROBE, Started
 
 
 class Probed:
@@ -39,11 +36,10 @@ class Probed:
 def probed(tmp_path):
     """Call it with a program's text; `command` replaces `python FILE`, `env` adds variables.
 
-    A program is forked from a process that has imported torch, where the probe finds everything imported already.
-    With `cold` it is a fresh one, where `sitecustomize` starts the probe, whose hooks wait for the imports; without
-    `probe` it always is. Each module that is waited for has a test of its import, and what is done once it is there is
-    tested in forks: torch, numpy.random, torch.distributed.checkpoint and safetensors.torch. Tests that take `cold` for
-    a parameter do both.
+    A program is forked from a process that has imported torch, so the probe finds it imported already. With `cold` it
+    is a fresh one, where `sitecustomize` starts the probe, which waits for the imports; without `probe` it always is.
+    Tests that take `cold` for a parameter do both, and everything that is waited for is in one of them: torch,
+    numpy.random, torch.distributed.checkpoint, safetensors.torch. Whatever else the hooks do, they do in forks.
     """
 
     def run(text, *, command=(sys.executable, "{file}"), env=None, probe=True, cold=False):
@@ -54,9 +50,8 @@ def probed(tmp_path):
         file.write_text(textwrap.dedent(text))
         command = [word.replace("{file}", str(file)) for word in command]
         told = {"CHAOSKIT_RUN": str(run_dir)} if probe else {}
-        path = os.pathsep.join([str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])])
         out = {"CHAOSKIT_OUT": str(run_dir / "out")}
-        env = {**os.environ, **out, **told, "PYTHONPATH": path, **(env or {})}
+        env = {**os.environ, **out, **told, "PYTHONPATH": WITH_PROBE, **(env or {})}
         cold = cold or not probe
         program = Started(command, env=env, cwd=tmp_path, log=run_dir / "output.txt", cold=cold)
         try:

@@ -3,6 +3,7 @@ tests of the probe and of tinymodels start a hundred, and importing is nearly al
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import time
@@ -11,14 +12,17 @@ from pathlib import Path
 
 from chaoskit.environments import processes
 from chaoskit.launch.cold import ColdLauncher
+from chaoskit.launch.surroundings import PROBE_SITE
 from chaoskit.launch.warm import WarmLauncher
 
 #: What a rank of tinymodels imports of installed packages: the parents of its runs under chaoskit serve here too.
 MODULES = (
     *("torch._dynamo", "torch.distributed.checkpoint.state_dict", "torch.distributed.fsdp", "torch.profiler"),
-    *("torch.utils.serialization.config", "numpy.ctypeslib", "numpy.random", "safetensors.torch"),
+    *("torch.utils.serialization.config", "numpy.ctypeslib", "numpy.random"),
     *("_distutils_hack", "mpmath", "sympy", "torchgen", "typing_extensions", "xxhash"),
 )
+#: The PYTHONPATH by which a fresh interpreter starts the probe, where CHAOSKIT_RUN is set.
+WITH_PROBE = os.pathsep.join(filter(None, (PROBE_SITE, os.environ.get("PYTHONPATH"))))
 
 
 class Started:

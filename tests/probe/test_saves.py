@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import chaoskit.probe
 from chaoskit.environments.gate import Gate
 from chaoskit.history import History
-from tests.probe.started import Started
+from tests.probe.started import WITH_PROBE, Started
 
-SITE = Path(chaoskit.probe.__file__).parent / "site"
 HEAD = """
 import os, torch
 out = os.environ["CHAOSKIT_OUT"]
@@ -263,7 +261,7 @@ class AtGate:
         self.gate = Gate(tmp_path)
         env = {
             **os.environ,
-            "PYTHONPATH": str(SITE), "CHAOSKIT_RUN": str(tmp_path), "CHAOSKIT_OUT": str(self.out),
+            "PYTHONPATH": WITH_PROBE, "CHAOSKIT_RUN": str(tmp_path), "CHAOSKIT_OUT": str(self.out),
             "CHAOSKIT_GATED": "1", "RANK": "0", "WORLD_SIZE": "1",
         }  # fmt: skip
         command, log = [sys.executable, str(program)], tmp_path / "output.txt"

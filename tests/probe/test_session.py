@@ -6,11 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-import chaoskit.probe
 from chaoskit.history import History
-from tests.probe.started import Started
-
-SITE = Path(chaoskit.probe.__file__).parent / "site"
+from tests.probe.started import WITH_PROBE, Started
 
 TRAIN = """
 import torch
@@ -55,7 +52,7 @@ def test_a_sitecustomize_that_was_there_before_runs_first_and_the_path_is_as_it_
     run = probed(
         TRAIN.format(steps=1)
         + "import os, sys; print(os.environ['THEIRS'], [p for p in sys.path if 'probe/site' in p])",
-        env={"PYTHONPATH": os.pathsep.join([str(SITE), str(theirs)])},
+        env={"PYTHONPATH": os.pathsep.join([WITH_PROBE, str(theirs)])},
         cold=True,
     )
     assert "ran []" in run.output, run.output
@@ -74,7 +71,7 @@ def test_an_interpreter_without_chaoskit_or_xxhash_is_probed_all_the_same(probed
         "sys.meta_path.insert(0, Block())\n"
         "sys.path[:] = [p for p in sys.path if not p.rstrip('/').endswith('main')]\n"
     )
-    path = os.pathsep.join([str(SITE), str(blocker)])
+    path = os.pathsep.join([WITH_PROBE, str(blocker)])
     run = probed(TRAIN.format(steps=1), env={"PYTHONPATH": path}, cold=True)
     assert run.events("process.start")[0]["algorithm"] == "blake2b-128", run.output
     assert len(run.life.steps) == 1
@@ -101,7 +98,7 @@ def test_a_rank_killed_at_any_instruction_leaves_a_readable_record(tmp_path):
         (tmp_path / name).mkdir()
     program = tmp_path / "program.py"
     program.write_text(TRAIN.format(steps=10**9))
-    env = {**os.environ, "PYTHONPATH": str(SITE), "CHAOSKIT_RUN": str(tmp_path)}
+    env = {**os.environ, "PYTHONPATH": WITH_PROBE, "CHAOSKIT_RUN": str(tmp_path)}
     for delay in (0.0, 0.003, 0.011, 0.047):
         for old in (tmp_path / "events").glob("*"):
             old.unlink()

@@ -24,8 +24,9 @@ def train(monkeypatch):
     """Run the trainer in this process, and leave torch and the streams as they were."""
     from tinymodels.train import main
 
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CUBLAS_WORKSPACE_CONFIG"):
+        monkeypatch.setenv(name, "")  # so that it is put back whoever sets it: the trainer sets the last
+        monkeypatch.delenv(name)
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     streams = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
 
