@@ -122,7 +122,7 @@ def run(
     if workers is not None:
         if importlib.util.find_spec("xdist") is None:
             raise UsageError("-n needs pytest-xdist: pip install pytest-xdist, or leave -n out")
-        args += ["-p", "xdist.plugin", "-n", workers]
+        args += ["-p", "xdist.plugin", "-n", workers, "--dist", "worksteal"]
     collector = Collector(stream)
     _pytest(args, expression, collector)
     return collector

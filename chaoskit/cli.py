@@ -101,7 +101,7 @@ def make_parser() -> Parser:
     run.add_argument("-k", metavar="EXPR", help="only experiments whose names match, as in pytest")
     run.add_argument("--list", action="store_true", help="show the experiments and run nothing")
     run.add_argument("--junitxml", metavar="FILE", help="write the results as JUnit XML")
-    run.add_argument("-n", metavar="WORKERS", help="experiments at a time (needs pytest-xdist)")
+    run.add_argument("-n", metavar="WORKERS", help="experiments at a time (default: what the cores take)")
     run.add_argument("-x", action="store_true", help="stop at the first experiment that does not pass")
     options.add_to_parser(run)
     run.set_defaults(do=do_run)
@@ -136,7 +136,7 @@ def make_parser() -> Parser:
 
 def do_run(args: argparse.Namespace) -> int:
     """`chaoskit run`."""
-    from chaoskit import battery, launching
+    from chaoskit import battery, launching, workers
     from chaoskit.report import json_report, results
 
     if args.list:
@@ -152,11 +152,12 @@ def do_run(args: argparse.Namespace) -> int:
     root = root_of(args)
     begun = time.monotonic()
     args.dir = str(root)
+    fitting = workers.fitting(job.command, experiments=len(battery.titles(args.k))) if args.n is None else 1
     collected = battery.run(
         [*options.forward(args), f"--chaos-job={shlex.join(job.command)}"],
         expression=args.k,
         junitxml=args.junitxml,
-        workers=args.n,
+        workers=args.n if fitting == 1 else str(fitting),
         fail_fast=args.x,
         stream=sys.stderr,
     )

@@ -162,13 +162,19 @@ atexit.register(Callback())
 }
 
 
-@pytest.mark.parametrize("how", ENDS)
-def test_it_ends_as_a_fresh_one_would(stage, how):
+#: Where a module could end otherwise than a script.
+BY_MODULE = ("by itself", "a text", "an exception", "a hook", "at exit", "interrupted", "torn down")
+
+
+@pytest.mark.parametrize(
+    ("how", "command"),
+    [*((how, ["prog.py"]) for how in ENDS), *((how, ["-m", "prog"]) for how in BY_MODULE)],
+)
+def test_it_ends_as_a_fresh_one_would(stage, how, command):
     stage.script(ENDS[how])
-    for command in ([PYTHON, "prog.py"], [PYTHON, "-m", "prog"]):
-        cold, warm = stage.both(command)
-        assert (warm.how, cold.how) == ("warm", "cold")
-        assert (warm.end, warm.text) == (cold.end, cold.text)
+    cold, warm = stage.both([PYTHON, *command])
+    assert (warm.how, cold.how) == ("warm", "cold")
+    assert (warm.end, warm.text) == (cold.end, cold.text)
 
 
 @pytest.mark.parametrize(("how", "code"), [("a code", 3), ("a text", 1), ("at once", 5), ("crashed", -11)])

@@ -1,0 +1,40 @@
+"""How many experiments go side by side."""
+
+import pytest
+
+from chaoskit import workers
+
+RUN = ["python", "-m", "torch.distributed.run"]
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """Eight cores, 64 GiB, no accelerator."""
+    monkeypatch.setattr(workers.os, "sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(workers, "_available", lambda: 64 * workers.GIB)
+    monkeypatch.setattr(workers.glob, "glob", lambda pattern: [])
+
+
+@pytest.mark.parametrize(
+    ("command", "fits"),
+    [
+        (["torchrun", "--nproc-per-node", "2", "train.py"], 8),
+        (["/venv/bin/torchrun", "--nproc_per_node=4", "train.py"], 4),
+        ([*RUN, "--nproc-per-node", "64", "train.py"], 1),
+        ([*RUN, "train.py"], 16),
+        ([*RUN, "--nproc-per-node", "gpu", "train.py"], 1),
+        (["python", "train.py"], 1),
+        (["./launch.sh"], 1),
+    ],
+)
+def test_as_many_as_the_cores_take(command, fits):
+    assert workers.fitting(command, experiments=19) == fits
+
+
+def test_no_more_than_there_are(monkeypatch):
+    job = ["torchrun", "--nproc-per-node", "2", "train.py"]
+    assert workers.fitting(job, experiments=3) == 3
+    monkeypatch.setattr(workers, "_available", lambda: 4 * workers.GIB)
+    assert workers.fitting(job, experiments=19) == 2
+    monkeypatch.setattr(workers.glob, "glob", lambda pattern: ["/dev/nvidia0"])
+    assert workers.fitting(job, experiments=19) == 1
