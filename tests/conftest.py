@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, settings
 
+from chaoskit.launch.warm import WarmLauncher
 from chaoskit.store import Store
+from tests.probe.started import MODULES
 
 # The jobs are tiny: more threads than one would only spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -15,6 +17,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("chaoskit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("chaoskit")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parents(request):
+    """The warm parents are there for as long as the tests are, for every process that a test starts."""
+    if any(item.get_closest_marker("slow") for item in request.session.items):
+        WarmLauncher(MODULES, threads="1").prepare(os.environ, os.getcwd())
 
 
 @pytest.fixture(scope="session")

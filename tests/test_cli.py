@@ -83,7 +83,9 @@ def test_the_table_the_explanation_and_the_exit_code(chaoskit, project):
     assert re.search(r"^FAIL test_bad: rng-not-restored\n  The RNG was not restored.$", out, re.M)
     run = re.search(r"^  repeat  chaoskit replay (.chaoskit/runs/\S+)$", out, re.M)[1]
     assert (project / run / "run.json").is_file()
-    assert re.search(r"^2 experiments in [\d.]+ s, launched cold: 1 passed, 1 failed \(6 s of it went by", out, re.M)
+    assert re.search(
+        r"^2 experiments in [\d.]+ s, launched cold: 1 passed, 1 failed \(6 s of it went by", out, re.M
+    )
     assert err.splitlines()[:2] == [
         "chaoskit: launching cold: 'env' is no Python program",
         "2 experiments to run",

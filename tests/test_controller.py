@@ -95,7 +95,11 @@ def carry(env, out, *schedule, run_dir, relaunches=3, command=("true",)):
 
 def run(env, *schedule, **options):
     status, events = carry(env, env.out(), *schedule, run_dir=env.root, **options)
-    return status, [event.kind for event in events if event.kind not in ("fault.planned", "files", "launch.how")], events
+    return (
+        status,
+        [event.kind for event in events if event.kind not in ("fault.planned", "files", "launch.how")],
+        events,
+    )
 
 
 def test_what_strikes_before_a_relaunch(tmp_path):

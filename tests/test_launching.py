@@ -13,6 +13,8 @@ from tests.claims import CLAIMS
 
 TRAINERS = Path(__file__).parent / "trainers"
 REPOSITORY = Path(__file__).resolve().parents[1]
+#: As test_battery.py types it: the two share references.
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
 
 def notices(then):
@@ -49,17 +51,15 @@ def test_what_is_known_before_anything_has_run(tmp_path):
     [
         (),
         ("--parallel", "fsdp"),
-        ("--amp",),
-        ("--parallel", "fsdp", "--amp"),
+        ("--amp", "--save-async"),
         ("--workers", "2"),
         ("--accumulate", "3"),
-        ("--save-async",),
     ],
     ids=lambda flags: " ".join(flags) or "ddp",
 )
 def test_every_way_to_train_gives_the_same_bits_warm_and_cold(shared_store, flags):
     # The first control is cold, the second warm: a reference that is deterministic and warm has compared them.
-    job = Job("tinymodels.train", ["--out", "{out}", *flags], module=True, cwd=str(REPOSITORY))
+    job = Job.from_command([*TORCHRUN, "-m", "tinymodels.train", "--out", "{out}", *flags], cwd=str(REPOSITORY))
     reference = Runner(shared_store).reference(job)
     cold, warm = reference.controls
     assert [control.launches[0].how for control in (cold, warm)] == ["cold", "warm"]

@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -81,26 +82,32 @@ class WarmLauncher:
             ours.close()  # the keeper takes it for our death and leaves nothing behind
             raise
 
+    def prepare(self, env: Mapping[str, str], cwd: str) -> None:
+        """Have the parents started, if there are none yet, and import what they must; waits for nothing."""
+        for slot in range(_twins(env)):
+            with suppress(ParentLost):  # whoever needs it will learn why
+                self._ask(env, cwd, slot)
+
     def _parent(self, env: Mapping[str, str], cwd: str, *, launch: int) -> Parent:
         """The parent whose turn it is, ready to be forked; its twin is made ready meanwhile."""
-        given = surroundings.early(env, cwd)
-        if self.threads is not None:
-            given["OMP_NUM_THREADS"] = self.threads
-        else:
-            given.pop("OMP_NUM_THREADS", None)
-        twins = 1 if given.get("PYTHONHASHSEED", "random") != "random" else 2
-        turn = launch % twins
-        for slot in sorted(range(twins), key=lambda slot: slot != turn):
-            try:
-                parent = _find(sys.executable, given, slot, _foreign(self.modules))
-                parent.ask((*_ALWAYS, *_probe(), *self.modules))
-            except ParentLost:
-                if slot == turn:
-                    raise
-        parent = _find(sys.executable, given, turn, _foreign(self.modules))
+        self.prepare(env, cwd)
+        parent = self._ask(env, cwd, launch % _twins(env))
         if (reason := parent.unfit()) is not None:
             raise CannotWarm(reason)
         return parent
+
+    def _ask(self, env: Mapping[str, str], cwd: str, slot: int) -> Parent:
+        given = {name: value for name, value in surroundings.early(env, cwd).items() if name != "OMP_NUM_THREADS"}
+        if self.threads is not None:
+            given["OMP_NUM_THREADS"] = self.threads
+        parent = _find(sys.executable, given, slot, _foreign(self.modules))
+        parent.ask((*_ALWAYS, *_probe(), *self.modules))
+        return parent
+
+
+def _twins(env: Mapping[str, str]) -> int:
+    """How many parents take turns."""
+    return 1 if env.get("PYTHONHASHSEED", "random") != "random" else 2
 
 
 def program_of(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Program:
