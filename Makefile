@@ -26,6 +26,7 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/probe.py
 	$(BIN)/python benchmarks/launch.py
+	$(BIN)/python benchmarks/suite.py
 	$(BIN)/python benchmarks/align.py
 
 # chaoskit's own exam: every broken trainer against the experiments that must catch it. Writes docs/gallery.md and
@@ -33,8 +34,10 @@ bench: $(READY)
 gallery: $(READY)
 	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS)
 
-# The whole battery again and again, DDP and FSDP2, fp32 and AMP: the good trainer must never fail.
+# 200 warm launches and 50 kills, which must leave nothing behind; then the whole battery again and again, DDP and FSDP2,
+# fp32 and AMP: the good trainer must never fail.
 soak: $(READY)
+	$(BIN)/python benchmarks/soak.py
 	for round in $$(seq $(SOAK)); do for job in "--parallel ddp" "--parallel fsdp" "--amp" "--amp --parallel fsdp"; do \
 	    echo "== round $$round of $(SOAK): $$job"; \
 	    $(BIN)/chaoskit run -n $(WORKERS) -- $(BIN)/torchrun --nproc-per-node 2 \

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaoskit.errors import CannotWarm
+from chaoskit.launch import warm
 from chaoskit.store import SPACE_NEEDED
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class Finding:
 
 def examine(root: Path) -> list[Finding]:
     """Everything that matters to a run whose record is kept under `root`."""
-    return [*_machine(root), *_torch(), *_packages(), *_environments()]
+    return [*_machine(root), *_torch(), *_launches(), *_packages(), *_environments()]
 
 
 def local_runs(findings: list[Finding]) -> bool:
@@ -118,6 +120,17 @@ def _torch() -> Iterator[Finding]:
     remedy = "install a build of torch with distributed support"
     yield Finding("backends", ", ".join(there) or "none", bool(there), remedy)
     yield Finding("accelerators", f"{told['cuda']} CUDA devices" if told["cuda"] else "none: ranks run on the CPU")
+
+
+def _launches() -> Iterator[Finding]:
+    if _version("torch") is None:
+        return
+    try:
+        reason = warm.trial(dict(os.environ), os.getcwd())
+    except CannotWarm as error:
+        reason = str(error)
+    found = "can be warm" if reason is None else f"cold only: {reason}"
+    yield Finding("launches", found, reason is None, "it works all the same, slowly")
 
 
 def _packages() -> Iterator[Finding]:

@@ -21,6 +21,13 @@ from chaoskit.launch.mode import Mode
 from chaoskit.launch.warm import program_of
 from chaoskit.reference import Reference
 
+#: What is said before it is known which job.
+WISHED = {
+    "auto": "warm where a warm control agrees with a cold one, else cold (--chaos-launch)",
+    "cold": "cold",
+    "warm": "warm",
+}
+
 
 def planned(job: Job, *, environment: str, wish: str) -> Mode:
     """What can be said before anything has run; raises CannotWarm where warm is demanded and cannot be."""

@@ -198,6 +198,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(session, "chaoskit-session")
 
 
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:
+    """How jobs will be launched, where any test launches one."""
+    if not any("chaos" in getattr(item, "fixturenames", ()) for item in items):
+        return None
+    from chaoskit import launching
+
+    wish = config.getoption("chaos_launch") or "auto"
+    given = options.job_given(config)
+    if given is None:
+        return f"chaoskit: launching {launching.WISHED[wish]}"
+    try:
+        environment = config.getoption("chaos_env") or "local"
+        return f"chaoskit: {launching.describe(given, environment=environment, wish=wish)}"
+    except UsageError:
+        return None  # each test will say so
+
+
 @pytest.fixture
 def chaos(request: pytest.FixtureRequest) -> Generator[Chaos, None, None]:
     """Runs jobs and breaks them: `chaos.run(job, fault).verify(check, ...)`, and `chaos.reference(job)`."""

@@ -268,6 +268,7 @@ def test_doctor(chaoskit, monkeypatch):
     assert re.search(r"^ok +python +\d", out, re.M)
     assert re.search(r"^-- +torch +not installed *\n +pip install torch", out, re.M)
     assert re.search(r"^ok +environment local +can be used", out, re.M)
+    assert re.search(r"^ok +launches +can be warm", out, re.M)
     assert not Path(".chaoskit").exists()
 
 
@@ -275,8 +276,16 @@ def test_doctor_on_a_machine_that_cannot(chaoskit, monkeypatch):
     from chaoskit.environments import LocalEnvironment
 
     monkeypatch.setattr(doctor, "_torch", lambda: iter(()))
+    monkeypatch.setattr(doctor, "_launches", lambda: iter(()))
     monkeypatch.setattr(LocalEnvironment, "available", staticmethod(lambda: "it needs Linux"))
     assert chaoskit("doctor")[0] == ExitCode.INCONCLUSIVE
+
+
+def test_doctor_says_why_launches_are_cold(monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (found,) = doctor._launches()
+    assert not found.good and f"cold only: {tmp_path / 'sitecustomize.py'} is to be run" in found.found
 
 
 def test_clean(chaoskit):

@@ -100,6 +100,20 @@ def test_a_test_that_expects_a_fail_passes(suite):
     assert results("r.json")["test_x"]["verdict"] == "pass"
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "chaoskit: launching warm where a warm control agrees with a cold one, else cold (--chaos-launch)"),
+        (("--chaos-launch=cold",), "chaoskit: launching cold"),
+        (("--chaos-job=sh train.sh {out}",), "chaoskit: launching cold: 'sh' is no Python program"),
+    ],
+)
+def test_the_head_says_how_jobs_are_launched(suite, options, said):
+    text = "def test_x(chaos): chaos.run(job()).verify(good)"
+    suite(text, *options).stdout.fnmatch_lines([said])
+    suite("def test_y(): pass", *options).stdout.no_fnmatch_line("*launching*")
+
+
 def test_an_assertion_of_the_users_own_is_a_fail(suite):
     done = suite(
         "def test_x(chaos):\n    run = chaos.run(job()); run.verify(good)\n    assert run.summary.steps_lost < 3",

@@ -112,14 +112,27 @@ def _twins(env: Mapping[str, str]) -> int:
 
 def program_of(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Program:
     """What a command comes to; raises CannotWarm where it must be started afresh."""
+    refuse(env, str(cwd))
+    return read(command, interpreter=sys.executable, env=env, cwd=str(cwd))
+
+
+def refuse(env: Mapping[str, str], cwd: str) -> None:
+    """Raises CannotWarm where the surroundings ask for fresh interpreters, whatever the command."""
     if not sys.platform.startswith("linux"):
         raise CannotWarm(f"it needs Linux, and this is {sys.platform}")
     for name, why in _DEMANDS.items():
         if env.get(name):
             raise CannotWarm(f"{name} is set: {why}")
-    if (site := _customized(env, str(cwd))) is not None:
+    if (site := _customized(env, cwd)) is not None:
         raise CannotWarm(f"{site} is to be run when an interpreter starts")
-    return read(command, interpreter=sys.executable, env=env, cwd=str(cwd))
+
+
+def trial(env: Mapping[str, str], cwd: str) -> str | None:
+    """Why this machine cannot launch warm, None if it can: a parent is started, and asked. Raises CannotWarm for what
+    the surroundings themselves forbid."""
+    refuse(env, cwd)
+    parent = WarmLauncher()._ask(env, cwd, 0)
+    return parent.unfit()
 
 
 def _find(interpreter: str, env: Mapping[str, str], slot: int, packages: tuple[str, ...]) -> Parent:
