@@ -46,10 +46,10 @@ class Sitting:
     options: tuple[str, ...]
     experiments: tuple[str, ...]
 
-    def command(self, store: Path, answer: Path) -> list[str]:
+    def command(self, store: Path, answer: Path, launch: str) -> list[str]:
         """What a user would type."""
         return [
-            *(str(BIN / "chaoskit"), "run", "--dir", str(store), "--json", str(answer)),
+            *(str(BIN / "chaoskit"), "run", "--dir", str(store), "--json", str(answer), "--launch", launch),
             *("-k", " or ".join(self.experiments), *self.options, "--"),
             *(str(BIN / "torchrun"), "--nproc-per-node", "2", "-m", self.module, "--out", "{out}", *self.args),
         ]
@@ -85,13 +85,13 @@ class Row:
         return {**told, "caught": self.caught, "named": self.named, "answers": self.answers}
 
 
-def sit(one: Sitting, work: Path) -> dict[str, dict[str, Any]]:
-    """Run it; the answers by experiment."""
+def sit(one: Sitting, work: Path, *, store: Path | None, launch: str) -> dict[str, dict[str, Any]]:
+    """Run it, in a store of its own where there is none; the answers by experiment."""
     place = Path(tempfile.mkdtemp(dir=work))
     answer = place / "answer.json"
     try:
         done = subprocess.run(
-            one.command(place / "store", answer),
+            one.command(store or place / "store", answer, launch),
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -129,9 +129,15 @@ def _without_deadline(options: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def examine(
-    chosen: Sequence[Mutant], *, workers: int, every: Sequence[str] = (), controls: bool = True
+    chosen: Sequence[Mutant],
+    *,
+    workers: int,
+    every: Sequence[str] = (),
+    controls: bool = True,
+    store: Path | None = None,
+    launch: str = "auto",
 ) -> dict[str, Any]:
-    """Everybody's answers, counted."""
+    """Everybody's answers, counted. They share what is in `store`, if there is one."""
     begun = time.monotonic()
     answers: dict[str, dict[str, dict[str, Any]]] = {}
     alarms: list[dict[str, Any]] = []
@@ -139,7 +145,8 @@ def examine(
     work = Path(tempfile.mkdtemp(prefix="gallery-"))
     try:
         with ThreadPoolExecutor(workers) as pool:
-            asked = {pool.submit(sit, one, work): one for one in sittings(chosen, every=every, controls=controls)}
+            those = sittings(chosen, every=every, controls=controls)
+            asked = {pool.submit(sit, one, work, store=store, launch=launch): one for one in those}
             for done in as_completed(asked):
                 one = asked[done]
                 try:

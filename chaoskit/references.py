@@ -142,10 +142,14 @@ def learned_before(store: Store, job: Job) -> Mapping[str, Any] | None:
 
 
 def _program(job: Job) -> list[str]:
-    """The words of the job up to its script or module; all of them where none is to be seen."""
+    """The words of the job up to its script, or to the package of its module; all of them where none is to be seen."""
     words = job.words()
-    ends = [at for at, word in enumerate(words) if word.endswith(".py") or "-m" in words[max(0, at - 1) : at]]
-    return words[: ends[-1] + 1] if ends else words
+    for at in reversed(range(1, len(words))):
+        if words[at - 1] == "-m":
+            return [*words[:at], words[at].partition(".")[0]]
+        if words[at].endswith(".py"):
+            return words[: at + 1]
+    return words
 
 
 def alike(store: Store, name: str, *numbers: int) -> bool:

@@ -31,9 +31,11 @@ def exam():
 
 
 @pytest.mark.parametrize("slug", CHOSEN)
-def test_a_broken_trainer_is_caught_and_named(exam, slug):
+def test_a_broken_trainer_is_caught_and_named(exam, shared_store, slug):
     (mutant,) = (one for one in mutants() if one.slug == slug)
-    found = exam.examine([mutant], workers=1, every=mutant.caught_by[:1], controls=False)
+    # Warm from the first launch, where the good trainer has shown what to import: test_launching.py compares.
+    alone = {"workers": 1, "controls": False, "store": shared_store.root, "launch": "warm"}
+    found = exam.examine([mutant], every=mutant.caught_by[:1], **alone)
     (row,) = found["mutants"]
     answer = row["answers"][mutant.caught_by[0]]
     assert answer["verdict"] == "fail", answer

@@ -33,6 +33,12 @@ _DEMANDS = {
 #: Modules that every parent imports: torch, what torchrun is made of, and the probe.
 _ALWAYS = ("torch", "torch.distributed.run", "torch.distributed.elastic.multiprocessing.api")
 
+#: Packages that torch and the probe bring along, and plain containers of tensors: none changes what others do.
+_HARMLESS = frozenset((
+    "torch", "functorch", "torchgen", "numpy", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec",
+    "filelock", "typing_extensions", "setuptools", "_distutils_hack", "packaging", "safetensors", "xxhash",
+))  # fmt: skip
+
 _parents: dict[tuple[object, ...], Parent] = {}
 
 
@@ -160,8 +166,8 @@ def let_go() -> None:
 
 
 def _foreign(modules: Sequence[str]) -> tuple[str, ...]:
-    """The packages among these beside torch. Parents differ by them: some change torch when they are imported."""
-    return tuple(sorted({name.partition(".")[0] for name in modules} - {"torch"}))
+    """The packages among these that are not harmless. Parents differ by them: some change torch when imported."""
+    return tuple(sorted({name.partition(".")[0] for name in modules} - _HARMLESS))
 
 
 def _probe() -> tuple[str, ...]:
