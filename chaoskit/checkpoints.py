@@ -8,8 +8,9 @@ taking it and not taking it are both right.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -266,16 +267,27 @@ def _removed(history: History, valid: int, seen: tuple[Checkpoint, ...], until: 
     """Whether the files that lay in the job's directory show it, where the numbers of steps are part of their names."""
     listed = [event for event in history.files if event.t <= until]
     own = [path for one in seen if one.position == valid for path in one.paths]
-    if not valid or not listed or not all(valid in numbers_in(path) for path in own):
+    place = above([path for one in seen for path in one.paths])
+    if not valid or not listed or not all(valid in numbers_in(path, below=place) for path in own):
         return False
     left = {number for path, _ in listed[-1]["files"] for number in numbers_in(path)}
-    named = {one.position for one in seen if all(one.position in numbers_in(path) for path in one.paths)}
+    named = {
+        one.position for one in seen if all(one.position in numbers_in(path, below=place) for path in one.paths)
+    }
     return valid not in left and bool(left & named)
 
 
-def numbers_in(path: str) -> set[int]:
-    """The whole numbers in a path: the names of checkpoints often hold their step."""
-    return {int(number) for number in re.findall(r"\d+", path)}
+def numbers_in(path: str, *, below: str = "") -> set[int]:
+    """The whole numbers in a path, below a directory: the names of checkpoints often hold their step."""
+    return {int(number) for number in re.findall(r"\d+", path.removeprefix(below))}
+
+
+def above(paths: Iterable[str]) -> str:
+    """The directory over all that these paths do not share: numbers in its name, such as a run's own, tell no steps."""
+    try:
+        return os.path.dirname(os.path.commonpath(list(paths)))
+    except ValueError:  # none, or absolute ones among relative ones
+        return ""
 
 
 def _unfinished(history: History, one: Checkpoint) -> Iterator[str]:

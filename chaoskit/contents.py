@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from chaoskit.checkpoints import numbers_in
+from chaoskit.checkpoints import above, numbers_in
 from chaoskit.history import History, Incarnation
 from chaoskit.life import Life, Load, Save
 from chaoskit.reference import Reference
@@ -144,8 +144,13 @@ def _altered(
 
 def _named(load: Load, saved: Mapping[int, _Held]) -> int | None:
     """The position of the checkpoint that a load read, where the number in the paths tells it."""
-    numbers = numbers_in(load.path)
-    named = [at for at, held in saved.items() if at in numbers and all(at in numbers_in(p) for p in held.paths)]
+    place = above([load.path, *(path for held in saved.values() for path in held.paths)])
+    numbers = numbers_in(load.path, below=place)
+    named = [
+        at
+        for at, held in saved.items()
+        if at in numbers and all(at in numbers_in(path, below=place) for path in held.paths)
+    ]
     if len(named) != 1:
         return None
     shared = sum(key in saved[named[0]].values for key in load.content)

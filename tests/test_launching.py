@@ -64,6 +64,8 @@ def test_every_way_to_train_gives_the_same_bits_warm_and_cold(shared_store, flag
     cold, warm = reference.controls
     assert [control.launches[0].how for control in (cold, warm)] == ["cold", "warm"]
     assert reference.deterministic and reference.mode["warm"], reference.mode["reason"]
+    said = [Path(reference.path, f"control-{number}", "logs", "launch-0.log").read_text() for number in (0, 1)]
+    assert [len(text.splitlines()) for text in said] == [len(said[0].splitlines())] * 2, said
     for rank in cold.ranks:
         one, other = (control.incarnations[0].ranks[rank].steps for control in (cold, warm))
         assert one.losses == other.losses and one.columns == other.columns and len(one) == reference.steps

@@ -18,7 +18,7 @@ _FRAME = re.compile(r'\bFile "([^"]+)", line (\d+),? in (\S+)')
 #: Code that is not the job's own; some jobs are installed themselves, and then only torch and Python are not.
 _TORCH_OR_PYTHON = re.compile(
     r"/(?:site|dist)-packages/torch/|/torch/(?:autograd|distributed|nn|optim|utils)/|/torch/_\w+\.py$"
-    r"|/lib(?:64)?/python3\.\d+/(?!(?:site|dist)-packages/)|^<frozen |/chaoskit/probe/"
+    r"|/lib(?:64)?/python3\.\d+/(?!(?:site|dist)-packages/)|^<frozen |/chaoskit/(?:probe|launch)/"
 )
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
 #: Exchanges between two ranks, which are not in the same function when all is well.

@@ -99,7 +99,8 @@ class LocalEnvironment:
             run_id=self.place.run_id,
         )
         self._told_end = False
-        return self._launch.how
+        # A launcher that was chosen to start afresh does not know why.
+        return str(self.place.mode) if self._launch.how == "cold" else self._launch.how
 
     def wait(self, timeout: float) -> list[Happening]:
         """What happened, as soon as something has, or nothing after `timeout` seconds.

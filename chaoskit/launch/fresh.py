@@ -64,6 +64,7 @@ def run(program: Program) -> None:
     sys.modules.update({name: main for name, module in sys.modules.items() if module is before})  # __mp_main__ too
     try:
         if program.module:
+            sys.modules.pop(program.target, None)  # runpy warns of what was imported before
             runpy._run_module_as_main(program.target)  # type: ignore[attr-defined]
         else:
             _run_file(os.path.abspath(program.target), main)

@@ -41,8 +41,9 @@ class Program:
 def read(words: Sequence[str], *, interpreter: str, env: Mapping[str, str], cwd: str) -> Program:
     """The program that a command comes to for `interpreter`; raises CannotWarm, saying why, where it
     comes to none that a fork can stand for."""
-    found = shutil.which(_beside(words[0], cwd), path=env.get("PATH", os.defpath))
-    if found is None:
+    named = _beside(words[0], cwd)
+    found = named if os.sep in named else shutil.which(named, path=env.get("PATH", os.defpath))
+    if found is None or not os.path.isfile(found):
         raise CannotWarm(f"there is no program {words[0]!r}")
     if not _is(found, interpreter):
         before = _shebang(found)

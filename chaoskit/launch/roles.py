@@ -67,6 +67,13 @@ def end_after(role: Role) -> NoReturn:
         role()
     except SystemExit as end:
         code = end.code
+    except KeyboardInterrupt:
+        raise  # the interpreter makes a signal of it
+    except BaseException as error:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
     if not isinstance(code, int | None):
         print(code, file=sys.stderr)
         code = 1

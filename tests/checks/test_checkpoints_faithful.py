@@ -74,6 +74,13 @@ def test_a_shard_of_another_step():
     assert check(resumed(until=45, base=40, came_back=came_back, path="best.pt")).outcome is Outcome.PASS
 
 
+def test_numbers_in_the_name_of_the_run_say_nothing():
+    latest = "/runs/20261121-93ee20/out/latest.pt"
+    run = Writer(content=content).launch().live(until=45, path=latest).fault().died()
+    run.launch().live(base=40, path=latest, ends=True).load(latest, content=lambda rank: content(rank, 40))
+    assert check(run.exit(0).end().case(REFERENCE)).outcome is Outcome.PASS
+
+
 def test_a_file_that_was_refused_and_replaced_does_no_harm():
     case = resumed(came_back=lambda rank: content(rank, 20, **{"model.b": "flipped"}))
     good = Writer(content=content).launch().live(until=25).fault().died()
