@@ -103,6 +103,8 @@ class ForkServer:
 
     def _import(self, names: list[str]) -> str | None:
         """Import what is not imported yet; why this process must not be forked, None if it may."""
+        from chaoskit.launch import hugepages
+
         missing = [name for name in names if name not in sys.modules and name not in self._failed]
         for name in missing:
             try:
@@ -112,6 +114,7 @@ class ForkServer:
         if missing:
             gc.collect()
             gc.freeze()  # or the first collection in each child would copy every page
+            hugepages.collapse()
         return _unfit()
 
     def _keep(self, client: Client, run_id: str) -> int:
