@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SOAK   ?= 2
-WORKERS ?= 3
+WORKERS ?= 2
 
 .PHONY: demo test lint bench gallery soak clean
 .DEFAULT_GOAL := demo

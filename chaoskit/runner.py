@@ -229,7 +229,7 @@ class Runner:
         except ReferenceFailed as error:
             if not mode.warm or mode.demanded:
                 raise
-            said = str(error).partition("\n")[0]
+            said = str(error).partition(", before")[0]
             mode = Mode(reason=f"its first warm launch failed: {said}")
             self._make_control(job, name, 1, mode=mode)
             return mode

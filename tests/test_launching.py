@@ -92,9 +92,8 @@ def test_a_job_that_trains_otherwise_when_warm_is_launched_cold(shared_store):
     run.verify(checks.completed(), checks.matches_reference())
     reason = "its first warm launch parted from the cold ones at step 1, rank 0, in lr"
     assert run.reference.mode["reason"] == reason and run.reference.deterministic
-    assert [control.launches[0].how for control in run.reference.controls] == ["cold", "cold"] and how(run) == [
-        "cold"
-    ]
+    assert [control.launches[0].how for control in run.reference.controls] == ["cold", "cold"]
+    assert how(run) == [f"cold: {reason}"]
     with pytest.raises(CannotWarm, match=f"cannot launch warm: {reason}"):
         Runner(shared_store, launch="warm").reference(notices("faster"))
 
@@ -102,5 +101,6 @@ def test_a_job_that_trains_otherwise_when_warm_is_launched_cold(shared_store):
 @pytest.mark.slow
 def test_a_job_that_crashes_when_warm_is_launched_cold(shared_store):
     reference = Runner(shared_store).reference(notices("crash"))
-    assert "its first warm launch failed: the uninterrupted run ended with exit code 1" in reference.mode["reason"]
-    assert [control.launches[0].how for control in reference.controls] == ["cold", "cold"]
+    reason = "its first warm launch failed: the uninterrupted run ended with exit code 1"
+    assert reference.mode["reason"] == reason
+    assert [control.launches[0].how for control in reference.controls] == ["cold", f"cold: {reason}"]
