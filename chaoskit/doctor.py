@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from chaoskit.errors import CannotWarm
 from chaoskit.launch import warm
+from chaoskit.memory import memory
 from chaoskit.store import SPACE_NEEDED
 
 if TYPE_CHECKING:
@@ -70,20 +71,11 @@ def show(findings: list[Finding], console: Console) -> None:
     console.print(table)
 
 
-def _memory(line: str) -> int:
-    """A line of /proc/meminfo, in bytes; 0 where there is none."""
-    try:
-        text = Path("/proc/meminfo").read_text()
-    except OSError:
-        return 0
-    return next((int(each.split()[1]) * 1024 for each in text.splitlines() if each.startswith(f"{line}:")), 0)
-
-
 def _machine(root: Path) -> Iterator[Finding]:
     yield Finding("python", f"{platform.python_version()} ({sys.executable})")
     cores = len(os.sched_getaffinity(0))
     yield Finding("cores", str(cores), cores >= 2, "two ranks on one core work, slowly")
-    free, whole = (_memory(line) for line in ("MemAvailable", "MemTotal"))
+    free, whole = (memory(line) for line in ("MemAvailable", "MemTotal"))
     found = f"{free / GIB:.1f} of {whole / GIB:.1f} GiB available"
     yield Finding("memory", found, free >= MEMORY_NEEDED, "close what else is running")
     existing = next(p for p in (root, *root.parents) if p.exists())

@@ -65,6 +65,14 @@ class Gap:
     line: int
 
 
+def rank_events(run: Path, kind: str) -> Iterator[Event]:
+    """What the ranks of a run said of one kind, one rank's file after the other."""
+    for path in sorted((run / "events").glob("rank-*.jsonl")):
+        for event in read_events(path):
+            if isinstance(event, Event) and event.kind == kind:
+                yield event
+
+
 def read_events(path: Path) -> Iterator[Event | Gap]:
     """The events of one file in order. A last line that was cut short is left out; a damaged one is a `Gap`."""
     source = path.stem

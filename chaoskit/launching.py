@@ -7,14 +7,12 @@ warm was shown to change nothing; if they do not, a third, cold again, tells whe
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from chaoskit.environments import environment as environment_named
 from chaoskit.errors import CannotWarm
-from chaoskit.events import Event, read_events
+from chaoskit.events import rank_events
 from chaoskit.history import History
 from chaoskit.job import Job
 from chaoskit.launch.mode import Mode
@@ -49,7 +47,7 @@ def planned(job: Job, *, environment: str, wish: str) -> Mode:
 
 def learned(mode: Mode, control: Path) -> Mode:
     """The same, with what the ranks of a cold control imported, captured, and were given of threads."""
-    told = list(_rank_events(control, "modules"))
+    told = list(rank_events(control, "modules"))
     names = dict.fromkeys(name for event in told for name in event["names"])
     captures = dict.fromkeys((str(m), str(n), int(at)) for event in told for m, n, at in event["captures"])
     threads = told[0]["threads"] if told else mode.threads
@@ -61,7 +59,7 @@ def seen(mode: Mode, control: Path) -> Mode:
     how = History.read(control).launches[0].how
     if how.startswith("cold"):
         return Mode(reason=how.removeprefix("cold: "))
-    afresh = [event for event in _rank_events(control, "process.start") if not event.get("forked")]
+    afresh = [event for event in rank_events(control, "process.start") if not event.get("forked")]
     if afresh and not mode.demanded:
         return Mode(reason="its launcher starts the ranks itself, or in other surroundings than its own")
     return mode
@@ -75,21 +73,9 @@ def differed(reference: Reference) -> str:
     return f"its first warm launch parted from the cold ones at {where}"
 
 
-def _rank_events(control: Path, kind: str) -> Iterator[Event]:
-    for path in sorted((control / "events").glob("rank-*.jsonl")):
-        for event in read_events(path):
-            if isinstance(event, Event) and event.kind == kind:
-                yield event
-
-
 def describe(job: Job, *, environment: str, wish: str) -> str:
     """How the job will be launched, for the head of a report; raises CannotWarm like `planned`."""
     mode = planned(job, environment=environment, wish=wish)
     if mode.warm and not mode.demanded:
         return "launching warm, after one cold launch that shows what to import (--launch cold: all afresh)"
     return f"launching {mode}"
-
-
-def of_json(told: Any) -> Mode:
-    """The mode that a reference was kept with; cold where it says nothing."""
-    return Mode.from_json(told) if told else Mode()

@@ -20,7 +20,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from chaoskit.errors import ReferenceFailed
-from chaoskit.events import read_events
+from chaoskit.events import rank_events
 from chaoskit.history import History
 from chaoskit.job import Job
 from chaoskit.launch.surroundings import IDLE
@@ -215,12 +215,8 @@ def _telling(said: str) -> str:
 
 def _files(runs: list[Path]) -> list[dict[str, Any]]:
     """Every file that any rank of the controls said it rests on."""
-    found: dict[str, dict[str, Any]] = {}
-    for run in runs:
-        for path in sorted((run / "events").glob("rank-*.jsonl")):
-            for event in read_events(path):
-                if getattr(event, "kind", "") == "sources":
-                    found.update({entry["path"]: entry for entry in event.get("files", ())})  # type: ignore[union-attr]
+    said = (event for run in runs for event in rank_events(run, "sources"))
+    found = {entry["path"]: entry for event in said for entry in event.get("files", ())}
     return [found[path] for path in sorted(found)]
 
 

@@ -166,7 +166,7 @@ class Runner:
         )
         references.attach(reference, run_dir)
         deadline = job.timeout or _deadline(job, resolved, reference)
-        mode = launching.of_json(reference.mode)
+        mode = Mode.from_json(reference.mode)
         self._execute(run_dir, job, faults=resolved, reference=reference, deadline=deadline, mode=mode)
         run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment)
         self.runs.append(run)
@@ -195,7 +195,7 @@ class Runner:
         begun = time.monotonic()
         mode = launching.planned(job, environment=self.environment, wish=self.launch)
         known = references.learned_before(self.store, job) if mode.demanded else None
-        first = launching.of_json(known) if known else COLD
+        first = Mode.from_json(known) if known else COLD
         run_dir = self._make_control(job, name, 0, mode=first, learning=not known and mode.warm)
         if mode.warm:
             mode = replace(first, demanded=True) if known else launching.learned(mode, run_dir)

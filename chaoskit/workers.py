@@ -7,7 +7,8 @@ import importlib.util
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
+
+from chaoskit.memory import memory
 
 GIB = 2**30
 #: A rank of a small job and its share of the launcher, with room to spare.
@@ -23,7 +24,7 @@ def fitting(command: Sequence[str], *, experiments: int) -> int:
     if ranks is None or importlib.util.find_spec("xdist") is None or any(map(glob.glob, _ACCELERATORS)):
         return 1
     by_cores = 2 * len(os.sched_getaffinity(0)) // ranks
-    by_memory = int(_available() / (ranks * MEMORY_OF_A_RANK))
+    by_memory = int(memory("MemAvailable") / (ranks * MEMORY_OF_A_RANK))
     return max(1, min(experiments, by_cores, by_memory))
 
 
@@ -36,14 +37,3 @@ def _ranks(command: Sequence[str]) -> int | None:
     if found is None:
         return 1
     return int(found[1]) if found[1].isdecimal() and int(found[1]) > 0 else None
-
-
-def _available() -> int:
-    """Bytes of memory that could be had now."""
-    try:
-        text = Path("/proc/meminfo").read_text()
-    except OSError:
-        return GIB
-    return next(
-        (int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable")), GIB
-    )

@@ -29,7 +29,7 @@ def how(run):
 
 def test_a_mode_survives_json():
     mode = Mode(warm=True, modules=("a", "b"), captures=(("m", "f", 1),), threads="2", demanded=True)
-    assert launching.of_json(mode.to_json()) == mode and launching.of_json({}) == COLD
+    assert Mode.from_json(mode.to_json()) == mode and Mode.from_json({}) == COLD
     assert [str(each) for each in (mode, COLD, Mode(reason="no"))] == ["warm", "cold", "cold: no"]
 
 

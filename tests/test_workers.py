@@ -11,7 +11,7 @@ RUN = ["python", "-m", "torch.distributed.run"]
 def machine(monkeypatch):
     """Eight cores, 64 GiB, no accelerator."""
     monkeypatch.setattr(workers.os, "sched_getaffinity", lambda pid: set(range(8)))
-    monkeypatch.setattr(workers, "_available", lambda: 64 * workers.GIB)
+    monkeypatch.setattr(workers, "memory", lambda line: 64 * workers.GIB)
     monkeypatch.setattr(workers.glob, "glob", lambda pattern: [])
 
 
@@ -34,7 +34,7 @@ def test_as_many_as_the_cores_take(command, fits):
 def test_no_more_than_there_are(monkeypatch):
     job = ["torchrun", "--nproc-per-node", "2", "train.py"]
     assert workers.fitting(job, experiments=3) == 3
-    monkeypatch.setattr(workers, "_available", lambda: 4 * workers.GIB)
+    monkeypatch.setattr(workers, "memory", lambda line: 4 * workers.GIB)
     assert workers.fitting(job, experiments=19) == 2
     monkeypatch.setattr(workers.glob, "glob", lambda pattern: ["/dev/nvidia0"])
     assert workers.fitting(job, experiments=19) == 1

@@ -56,7 +56,7 @@ class Forker:
             return None
         if surroundings.differences(env, self._env, cwd):
             return None
-        order = json.dumps({"program": vars(program), "env": dict(env), "cwd": cwd}).encode()
+        order = json.dumps({"program": program.to_json(), "env": dict(env), "cwd": cwd}).encode()
         with self._turn:
             _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             try:
@@ -143,7 +143,7 @@ def _bear(line: socket.socket, order: Mapping[str, Any], fds: Sequence[int], ori
             os.dup2(fd, number)
         for fd in fds:
             os.close(fd)
-        program = Program(**{**order["program"], "words": tuple(order["program"]["words"])})
+        program = Program.from_json(order["program"])
         env, cwd = order["env"], order["cwd"]
         raise roles.Become(lambda: roles.be(program, env=env, cwd=cwd, origin=origin))
     os.close(told)

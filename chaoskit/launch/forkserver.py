@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import importlib.util
 import json
 import os
 import select
@@ -21,6 +20,17 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+if __name__ == "__main__":
+    _own = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _own]
+    _path = os.path.join(os.path.dirname(_own), "importable.py")
+    with open(_path) as _file:
+        exec(_file.read(), {"__file__": _path})
+
+from chaoskit.launch import fresh, hugepages, keeper, roles
+from chaoskit.launch.forker import Forker, serve_agent
+from chaoskit.launch.program import Program
 
 #: Device files of accelerators: who has one open cannot share it with a fork.
 _ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel", "/dev/neuron", "/dev/davinci", "/dev/hl")
@@ -40,14 +50,12 @@ class ForkServer:
     """Takes requests one after another; an import takes its time."""
 
     def __init__(self, listener: socket.socket) -> None:
-        from chaoskit.launch.roles import Origin
-
         self._listener = listener
         self._clients: dict[int, Client] = {}
         self._keepers: dict[int, int] = {}
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
-        self._origin = Origin(tuple(sys.path), _given())
+        self._origin = roles.Origin(tuple(sys.path), _given())
         self._failed: set[str] = set()
 
     def serve(self) -> None:
@@ -103,8 +111,6 @@ class ForkServer:
 
     def _import(self, names: list[str]) -> str | None:
         """Import what is not imported yet; why this process must not be forked, None if it may."""
-        from chaoskit.launch import hugepages
-
         missing = [name for name in names if name not in sys.modules and name not in self._failed]
         for name in missing:
             try:
@@ -119,14 +125,12 @@ class ForkServer:
 
     def _keep(self, client: Client, run_id: str) -> int:
         """Fork a keeper for the launch whose socket came along."""
-        from chaoskit.launch.roles import Become
-
         line = client.fds.pop(0)
         pid = os.fork()
         if pid == 0:
             self._let_go()
             origin, harness = self._origin, client.pid
-            raise Become(lambda: keep(line, harness, run_id, origin))
+            raise roles.Become(lambda: keep(line, harness, run_id, origin))
         os.close(line)
         fd = os.pidfd_open(pid)
         self._keepers[fd] = pid
@@ -142,12 +146,8 @@ class ForkServer:
             os.close(fd)
 
 
-def keep(line: int, harness: int, run_id: str, origin: Any) -> None:
+def keep(line: int, harness: int, run_id: str, origin: roles.Origin) -> None:
     """The role of a keeper; see there. Its command is forked from it."""
-    from chaoskit.launch import fresh, keeper, roles
-    from chaoskit.launch.forker import Forker, serve_agent
-    from chaoskit.launch.program import Program
-
     os.setsid()
     os.dup2(line, 0)
     os.close(line)
@@ -155,28 +155,30 @@ def keep(line: int, harness: int, run_id: str, origin: Any) -> None:
 
     def begin(order: dict[str, Any]) -> int:
         os.stat(order["cwd"])
-        program = Program(**{**order["program"], "words": tuple(order["program"]["words"])})
+        program = Program.from_json(order["program"])
         log = os.open(order["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         pid = os.fork()
         if pid == 0:
             os.setpgid(0, 0)
             kept.let_go()
             _redirect(log)
-            raise roles.Become(lambda: command(program, order["env"], order["cwd"], origin, run_id))
+            raise roles.Become(lambda: _command(program, order["env"], order["cwd"], origin, run_id))
         with suppress(OSError):  # it may have done so itself, and gone
             os.setpgid(pid, pid)
         os.close(log)
         return pid
 
-    def command(program: Program, env: dict[str, str], cwd: str, origin: Any, run_id: str) -> None:
-        if program.is_launcher:
-            serve_agent(Forker(origin, run_id=run_id))
-            roles.end_after(lambda: roles.be(program, env=env, cwd=cwd, origin=origin))
-        roles.be(program, env=env, cwd=cwd, origin=origin)
-
     kept = keeper.Keeper(harness=harness, begin=begin)
     kept.run()
-    os._exit(0)
+    roles.leave()
+
+
+def _command(program: Program, env: dict[str, str], cwd: str, origin: roles.Origin, run_id: str) -> None:
+    """The role of what an order asks for."""
+    if program.is_launcher:
+        serve_agent(Forker(origin, run_id=run_id))
+        roles.end_after(lambda: roles.be(program, env=env, cwd=cwd, origin=origin))
+    roles.be(program, env=env, cwd=cwd, origin=origin)
 
 
 def _redirect(log: int) -> None:
@@ -189,8 +191,6 @@ def _redirect(log: int) -> None:
 
 def _unfit() -> str | None:
     """Why forks of this process would not be what fresh ones are; None if they would."""
-    from chaoskit.launch import fresh
-
     open_files = []
     for fd in os.listdir("/proc/self/fd"):
         with suppress(OSError):
@@ -223,23 +223,8 @@ def _given() -> dict[str, str]:
     return {name: value for name, _, value in entries}
 
 
-def _find_chaoskit() -> None:
-    """Make `chaoskit` importable where this interpreter does not have it installed; take our directory off the path."""
-    own = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != own]
-    package = os.path.dirname(own)
-    if importlib.util.find_spec("chaoskit") is None:
-        spec = importlib.util.spec_from_file_location(
-            "chaoskit", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
-        )
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["chaoskit"] = module
-        spec.loader.exec_module(module)
-
-
 if __name__ == "__main__":
-    _find_chaoskit()
-    from chaoskit.launch import forkserver, roles
+    # Afresh, as a module of its name: `__main__` is soon the job's.
+    from chaoskit.launch import forkserver
 
     roles.play(forkserver.ForkServer(socket.socket(fileno=int(sys.argv[1]))).serve)

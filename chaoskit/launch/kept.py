@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 from chaoskit.capabilities import Process
 from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.launch.launcher import LaunchEnd
+from chaoskit.launch.lines import Lines
 
 #: Seconds for what takes milliseconds on a healthy machine.
 _START_LIMIT = 30.0
@@ -50,11 +50,9 @@ class KeptLaunch:
         self._keeper = keeper
         self._reap = reap
         self._line = line
-        self._heard = b""
+        self._lines = Lines(line)
         self._end: LaunchEnd | None = None
-        self._stopped: tuple[Mapping[str, Any], ...] | None = None
-        line.settimeout(_START_LIMIT)
-        line.sendall(json.dumps(order).encode() + b"\n")
+        self._lines.say(order, limit=_START_LIMIT)
         said = self._wait_for("started", "failed", limit=_START_LIMIT)
         if "failed" in said:
             raise UsageError(f"cannot start {order['command'][0]!r}: {said['failed']}")
@@ -115,19 +113,12 @@ class KeptLaunch:
 
     def _hear(self, timeout: float) -> Mapping[str, Any] | None:
         """The keeper's next message, taken to heart; None if there is none in `timeout` seconds."""
-        self._line.settimeout(timeout)
-        while b"\n" not in self._heard:
-            try:
-                data = self._line.recv(1 << 16)
-            except (BlockingIOError, TimeoutError):
-                return None
-            except OSError as error:
-                raise self._lost() from error
-            if not data:
-                raise self._lost()
-            self._heard += data
-        line, _, self._heard = self._heard.partition(b"\n")
-        said: Mapping[str, Any] = json.loads(line)
+        try:
+            said = self._lines.hear(timeout)
+        except TimeoutError:
+            return None
+        except OSError as error:
+            raise self._lost() from error
         if "ended" in said:
             self._end = LaunchEnd(int(said["ended"]), tuple(said["survivors"]))
         elif "stopped" in said and self._end is None:

@@ -8,7 +8,6 @@ end, and nothing of it is in any file system.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import select
 import socket
@@ -22,6 +21,7 @@ from typing import Any
 
 from chaoskit.errors import ParentLost
 from chaoskit.launch import surroundings
+from chaoskit.launch.lines import Lines
 
 _SCRIPT = Path(__file__).with_name("forkserver.py")
 #: Seconds for imports on a machine that is busy, and for what takes milliseconds.
@@ -38,10 +38,10 @@ class Parent:
         self._asked: list[str] = []
         self._unread = 0
         self._unfit: str | None = None
-        self._heard = b""
         self.process: subprocess.Popen[bytes] | None = None
         name = surroundings.digest(interpreter, dict(env), surroundings.limits(), slot, list(packages), _stamp())
         self._line = self._connect(f"\0chaoskit-{os.getuid()}-{name}", [interpreter, "-u", str(_SCRIPT)], env)
+        self._lines = Lines(self._line)
 
     def _connect(self, address: str, command: list[str], env: Mapping[str, str]) -> socket.socket:
         deadline = time.monotonic() + _LIMIT
@@ -74,7 +74,7 @@ class Parent:
                 listener.listen(64)
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
-                    time.sleep(0.01)
+                    time.sleep(0.01)  # between its bind and its listen there is nothing to wait for
                     return
                 raise
             try:
@@ -127,29 +127,16 @@ class Parent:
             self.process.returncode = self.process.returncode or 0  # it may outlive us, for others
 
     def _say(self, request: Mapping[str, Any], *lines: socket.socket) -> None:
-        data = json.dumps(request).encode() + b"\n"
         try:
-            self._line.settimeout(_LIMIT)
-            if lines:
-                sent = socket.send_fds(self._line, [data], [line.fileno() for line in lines])
-                data = data[sent:]
-            self._line.sendall(data)
+            self._lines.say(request, limit=_LIMIT, fds=[line.fileno() for line in lines])
         except OSError as error:
             raise ParentLost(f"the warm parent is gone: {error}") from error
 
     def _hear(self, limit: float) -> dict[str, Any]:
-        self._line.settimeout(limit)
-        while b"\n" not in self._heard:
-            try:
-                data = self._line.recv(1 << 16)
-            except OSError as error:
-                raise ParentLost(f"the warm parent does not answer: {error}") from error
-            if not data:
-                raise ParentLost("the warm parent died")
-            self._heard += data
-        line, _, self._heard = self._heard.partition(b"\n")
-        said: dict[str, Any] = json.loads(line)
-        return said
+        try:
+            return self._lines.hear(limit)
+        except OSError as error:
+            raise ParentLost(f"the warm parent died, or does not answer: {error}") from error
 
 
 def _stamp() -> list[object]:

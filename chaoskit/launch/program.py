@@ -11,6 +11,7 @@ import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from chaoskit.errors import CannotWarm
 
@@ -31,6 +32,15 @@ class Program:
     args: tuple[str, ...]
     unbuffered: bool
     executed: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, every field."""
+        return {**self.__dict__, "words": list(self.words), "args": list(self.args)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Program:
+        """The inverse of `to_json`."""
+        return cls(**{**data, "words": tuple(data["words"]), "args": tuple(data["args"])})
 
     @property
     def is_launcher(self) -> bool:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class WarmLauncher:
         """See `Launcher.start`."""
         order = order_of(command, env=env, cwd=cwd, log=log, tmp=tmp, grace=self.grace)
         try:
-            order["program"] = vars(program_of(command, env=env, cwd=cwd))
+            order["program"] = program_of(command, env=env, cwd=cwd).to_json()
             return self._start(order, run_id)
         except CannotWarm as error:
             if self.demanded:
@@ -92,22 +93,26 @@ class WarmLauncher:
         """Have the parents started, if there are none yet, and import what they must; waits for nothing."""
         for slot in range(_twins(env)):
             with suppress(ParentLost):  # whoever needs it will learn why
-                self._ask(env, cwd, slot)
+                self.ask(env, cwd, slot)
 
-    def _parent(self, env: Mapping[str, str], cwd: str, *, launch: int) -> Parent:
-        """The parent whose turn it is, ready to be forked; its twin is made ready meanwhile."""
-        self.prepare(env, cwd)
-        parent = self._ask(env, cwd, launch % _twins(env))
-        if (reason := parent.unfit()) is not None:
-            raise CannotWarm(reason)
-        return parent
-
-    def _ask(self, env: Mapping[str, str], cwd: str, slot: int) -> Parent:
+    def ask(self, env: Mapping[str, str], cwd: str, slot: int) -> Parent:
+        """The parent of that slot, told what to import; raises ParentLost where none can be had."""
         given = {name: value for name, value in surroundings.early(env, cwd).items() if name != "OMP_NUM_THREADS"}
         if self.threads is not None:
             given["OMP_NUM_THREADS"] = self.threads
         parent = _find(sys.executable, given, slot, _foreign(self.modules))
         parent.ask((*_ALWAYS, *_probe(), *self.modules))
+        return parent
+
+    def _parent(self, env: Mapping[str, str], cwd: str, *, launch: int) -> Parent:
+        """The parent whose turn it is, ready to be forked; its twin is made ready meanwhile."""
+        twins = _twins(env)
+        parent = self.ask(env, cwd, launch % twins)
+        if twins > 1:
+            with suppress(ParentLost):  # whoever needs it will learn why
+                self.ask(env, cwd, 1 - launch % twins)
+        if (reason := parent.unfit()) is not None:
+            raise CannotWarm(reason)
         return parent
 
 
@@ -137,8 +142,7 @@ def trial(env: Mapping[str, str], cwd: str) -> str | None:
     """Why this machine cannot launch warm, None if it can: a parent is started, and asked. Raises CannotWarm for what
     the surroundings themselves forbid."""
     refuse(env, cwd)
-    parent = WarmLauncher()._ask(env, cwd, 0)
-    return parent.unfit()
+    return WarmLauncher().ask(env, cwd, 0).unfit()
 
 
 def _find(interpreter: str, env: Mapping[str, str], slot: int, packages: tuple[str, ...]) -> Parent:
@@ -170,6 +174,7 @@ def _foreign(modules: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({name.partition(".")[0] for name in modules} - _HARMLESS))
 
 
+@cache
 def _probe() -> tuple[str, ...]:
     place = Path(__file__).parent.parent / "probe"
     return tuple(f"chaoskit.probe.{path.stem}" for path in sorted(place.glob("[a-z]*.py")))

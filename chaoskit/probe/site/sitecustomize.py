@@ -20,18 +20,6 @@ def _chain(own: str) -> None:
     spec.loader.exec_module(module)
 
 
-def _chaoskit(package: str) -> None:
-    """Make `chaoskit` importable from its own directory where this interpreter does not have it installed."""
-    if importlib.util.find_spec("chaoskit") is None:
-        spec = importlib.util.spec_from_file_location(
-            "chaoskit", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
-        )
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["chaoskit"] = module
-        spec.loader.exec_module(module)
-
-
 def _start() -> None:
     own = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != own]
@@ -40,7 +28,9 @@ def _start() -> None:
     finally:
         if os.environ.get("CHAOSKIT_RUN"):
             try:
-                _chaoskit(os.path.dirname(os.path.dirname(own)))
+                path = os.path.join(os.path.dirname(os.path.dirname(own)), "importable.py")
+                with open(path) as file:
+                    exec(file.read(), {"__file__": path})
                 from chaoskit.probe.session import start
 
                 start()

@@ -1,0 +1,14 @@
+"""The memory of this machine, as the kernel tells it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def memory(line: str) -> int:
+    """A line of /proc/meminfo (`MemAvailable`, `MemTotal`), in bytes; 0 where there is none."""
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return 0
+    return next((int(each.split()[1]) * 1024 for each in text.splitlines() if each.startswith(f"{line}:")), 0)
