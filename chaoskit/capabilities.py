@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -90,9 +90,140 @@ class CanTouchFiles(Protocol):
         ...
 
 
+#: A way through the network, from one node to another, by their names. The way back is another.
+Way = tuple[str, str]
+
+
+@runtime_checkable
+class CanPartition(Protocol):
+    """Cuts the network between the nodes of a job, each direction on its own. Nodes go by their names."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that are up, in order; the first hosts the rendezvous."""
+        ...
+
+    def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
+        """From now on lose what takes these ways, or `percent` of it; a number that stands for this cut.
+
+        `reset` answers what belongs to a connection that exists with a TCP reset, and lets new ones begin.
+        """
+        ...
+
+    def mend(self, cut: int) -> None:
+        """Let everything through again that this cut has stopped; no cut of that number is no error."""
+        ...
+
+    def lost(self, cut: int) -> Mapping[str, int]:
+        """How many packets of the job this cut has stopped so far, by way (`node0>node1`)."""
+        ...
+
+    def reaches(self, source: str, target: str) -> bool:
+        """Whether a datagram from one node comes to the other: one is sent, which no `lost` counts."""
+        ...
+
+
+@runtime_checkable
+class CanDegrade(Protocol):
+    """Makes the links of nodes slow or noisy, in both directions."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        ...
+
+    def degrade(
+        self,
+        nodes: Sequence[str],
+        *,
+        delay: float = 0.0,
+        jitter: float = 0.0,
+        rate: float | None = None,
+        corrupt: float = 0.0,
+    ) -> int:
+        """From now on hold back what these nodes send by `delay` seconds, plus or minus `jitter`; pass `rate` bytes per
+        second at most; and flip a bit in `corrupt` percent of the packets. A number that stands for this."""
+        ...
+
+    def restore(self, degraded: int) -> None:
+        """As before; no such number is no error."""
+        ...
+
+    def degraded(self, degraded: int) -> Mapping[str, float]:
+        """What has come of it so far: `packets`, `bytes`, `corrupted`, and `held`, seconds over all packets."""
+        ...
+
+
+@runtime_checkable
+class CanHideNames(Protocol):
+    """Lets the names of nodes be forgotten, as a name server does that is down."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        ...
+
+    def hide_names(self, nodes: Sequence[str]) -> None:
+        """On these nodes no node's name is known any more, its own excepted."""
+        ...
+
+    def show_names(self, nodes: Sequence[str]) -> None:
+        """As before."""
+        ...
+
+    def resolves(self, node: str, name: str) -> bool:
+        """Whether that node knows the address of `name`: it is asked there."""
+        ...
+
+
+@runtime_checkable
+class CanLoseNodes(Protocol):
+    """Takes whole nodes away from a running job, and gives it others."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        ...
+
+    def lose_node(self, node: str) -> Mapping[str, Any]:
+        """Cut the node off and end all that runs on it, so that it says nothing to anybody; who was ended. What becomes
+        of the node is the supervisor's affair. Raises LookupError where it is not up."""
+        ...
+
+    def is_lost(self, node: str) -> bool:
+        """Whether nothing of the job runs there, and nobody reaches it."""
+        ...
+
+    def freeze_node(self, node: str) -> Mapping[str, Any]:
+        """Stop every process of the node (SIGSTOP); which. Raises LookupError where it is not up."""
+        ...
+
+    def is_frozen(self, node: str) -> bool:
+        """Whether every process of the job on that node is stopped."""
+        ...
+
+    def thaw_node(self, node: str) -> None:
+        """Let its processes go on."""
+        ...
+
+    def add_node(self) -> str:
+        """Bring up a fresh node, whose agent joins the running job; its name. Raises LookupError where the job runs on
+        as many as it may."""
+        ...
+
+    def remove_node(self, node: str) -> None:
+        """Ask the agent of the node to end (SIGTERM), as a scheduler does that wants the node back. It is not replaced.
+        Raises LookupError where it is not up."""
+        ...
+
+    def ranks_of(self, node: str) -> tuple[int, ...]:
+        """The ranks that live on that node now."""
+        ...
+
+
 #: How to get a capability that an environment lacks.
 REMEDIES: dict[str, str] = {
     "CanSignal": "use --env local, which runs the ranks as processes of this machine",
     "CanOrder": "use --env local, and let the probe run in the ranks",
     "CanTouchFiles": "use --env local, where the job's files are those of this machine",
+    "CanPartition": "use --env netns, where each node has a network of its own",
+    "CanDegrade": "use --env netns, where each node has a network of its own",
+    "CanHideNames": "use --env netns, where each node has names of its own",
+    "CanLoseNodes": "use --env netns, which runs the job on virtual hosts",
 }
