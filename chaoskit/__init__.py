@@ -14,13 +14,16 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from chaoskit import checks, faults, probe
     from chaoskit.job import Job
+    from chaoskit.supervisor import Supervisor
 
-__all__ = ["Job", "__version__", "checks", "faults", "probe"]
+__all__ = ["Job", "Supervisor", "__version__", "checks", "faults", "probe"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "Job":
         return import_module("chaoskit.job").Job
+    if name == "Supervisor":
+        return import_module("chaoskit.supervisor").Supervisor
     if name in ("checks", "faults", "probe"):
         return import_module(f"chaoskit.{name}")
     raise AttributeError(f"module 'chaoskit' has no attribute {name!r}")

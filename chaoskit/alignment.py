@@ -31,21 +31,26 @@ class Alignment:
 
     `positions` maps each component to the positions that it matches: empty where it matches none, None where the
     step lacks a component that the index knows. `known` are the positions at which the index knew each component,
-    `likely` those at which a checkpoint is known to have been written.
+    `likely` those at which a checkpoint is known to have been written. `loose` components may be anything but behind.
     """
 
     rank: int
     positions: Mapping[str, frozenset[int] | None]
     known: Mapping[str, frozenset[int]]
     likely: frozenset[int] = NOWHERE
+    loose: frozenset[str] = frozenset()
 
     @cached_property
     def columns(self) -> dict[str, frozenset[int] | None]:
         """The positions by column of the table: the RNG streams together, as the intersection of theirs."""
-        streams = [found for name, found in self.positions.items() if _column(name) == "rng" and found is not None]
-        columns = {name: found for name, found in self.positions.items() if _column(name) != "rng"}
-        if any(_column(name) == "rng" for name in self.positions):
-            columns["rng"] = frozenset.intersection(*streams) if streams else None
+        return self._columns(name for name in self.positions if name not in self.loose)
+
+    def _columns(self, names: Iterable[str]) -> dict[str, frozenset[int] | None]:
+        columns: dict[str, frozenset[int] | None] = {}
+        for name in names:
+            own, column = self.positions[name], _column(name)
+            before = columns.get(column)
+            columns[column] = before if own is None else own if before is None else own & before
         return columns
 
     @cached_property
@@ -90,12 +95,20 @@ class Alignment:
             name
             for name, found in self.positions.items()
             if found is not None and position not in found and position in self.known[name]
+            if name not in self.loose or _behind(found, position)
         )
+
+    def silent(self, position: int) -> frozenset[str]:
+        """The loose components that say nothing of `position`."""
+        off = self.off(position)
+        return frozenset(n for n in self.loose if n not in off and position not in (self.positions.get(n) or NOWHERE))
 
     def absent(self, position: int) -> tuple[str, ...]:
         """The components that the index knows at `position` and the step lacks."""
         return tuple(
-            name for name, found in self.positions.items() if found is None and position in self.known[name]
+            name
+            for name, found in self.positions.items()
+            if found is None and position in self.known[name] and name not in self.loose
         )
 
     @property
@@ -112,17 +125,19 @@ class Alignment:
 
     def row(self, expected: int | None = None) -> dict[str, str]:
         """The cells of the table: '40', '40…80', '0, 30', 'any', 'none', or 'mixed' where the RNG streams are
-        apart; what is absent has no cell. A match of several positions names the expected one: '40 (any)'."""
-        cells = ((name, self._cell(name)) for name in COMPONENTS)
+        apart; what is absent, or says nothing, has no cell. A match of several positions names the expected one:
+        '40 (any)'."""
+        silent = self.loose if expected is None else self.silent(expected)
+        told = [name for name in self.positions if name not in silent]
+        columns = self._columns(told)
+        cells = ((name, self._cell(columns.get(name), [n for n in told if _column(n) == name])) for name in COMPONENTS)
         return {
             name: f"{expected} ({text})" if expected in found and text != str(expected) else text
             for name, text in cells
-            if (found := self.columns.get(name)) is not None
+            if (found := columns.get(name)) is not None
         }
 
-    def _cell(self, column: str) -> str:
-        found = self.columns.get(column) or NOWHERE
-        names = [name for name in self.positions if _column(name) == column]
+    def _cell(self, found: frozenset[int] | None, names: Sequence[str]) -> str:
         if not found:
             return "mixed" if len(names) > 1 and all(self.positions[name] for name in names) else "none"
         if len(found) > 1 and found >= NOWHERE.union(*(self.known[name] for name in names)):
@@ -140,6 +155,12 @@ def show_positions(positions: Collection[int]) -> str:
     if len(ordered) <= 3:
         return ", ".join(map(str, ordered))
     return f"{ordered[0]}, {ordered[1]}, … {ordered[-1]}"
+
+
+def _behind(found: frozenset[int], position: int) -> bool:
+    """Whether a stream that is drawn from less or more than in the reference began too early all the same: from what a
+    checkpoint held, it has been where the reference was one step before."""
+    return bool(found) and max(found) < position - 1
 
 
 def _column(name: str) -> str:
@@ -171,9 +192,13 @@ class _Piece:
 
 
 class Index:
-    """Where each fingerprint was seen. Columns are searched where they lie: an index costs next to nothing to make."""
+    """Where each fingerprint was seen. Columns are searched where they lie: an index costs next to nothing to make.
 
-    def __init__(self) -> None:
+    `loose` names components of which each rank has its own and which depend on how many ranks there are.
+    """
+
+    def __init__(self, *, loose: Collection[str] = ()) -> None:
+        self.loose = frozenset(loose)
         self._pieces: dict[int, dict[str, list[_Piece]]] = {}
         # Equal sets of thousands of positions, of hundreds of ranks, are kept once.
         self._sets: dict[frozenset[int], frozenset[int]] = {}
@@ -188,13 +213,23 @@ class Index:
             index.learn(rank, 0, steps, components=components)
         return index
 
-    def learn(self, rank: int, base: int, steps: Steps, *, components: Collection[str] | None = None) -> None:
-        """Learn what `rank` had in the steps of a life that began at `base`."""
+    def learn(
+        self,
+        rank: int,
+        base: int,
+        steps: Steps,
+        *,
+        components: Collection[str] | None = None,
+        last: int | None = None,
+    ) -> None:
+        """Learn what `rank` had in the steps of a life that began at `base`, up to the position `last`."""
         for start, end in steps.runs():
+            first = base + steps.numbers[start] - 1
+            end = end if last is None else max(start, min(end, start + last - first + 1))
             for name, column in steps.columns.items():
                 if components is None or name in components:
                     whole = start == 0 and end == len(column)
-                    self._put(rank, name, base + steps.numbers[start] - 1, column if whole else column[start:end])
+                    self._put(rank, name, first, column if whole else column[start:end])
 
     def align(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> Alignment:
         """Where `step` of `rank` is; `likely` are positions at which a checkpoint is known to have been written.
@@ -205,7 +240,7 @@ class Index:
         for name in self._pieces.get(rank, {}):
             fingerprint = step.components.get(name)
             positions[name] = None if fingerprint is None else self.where(rank, name, fingerprint)
-        return Alignment(rank, positions, self._known_of(rank), frozenset(likely))
+        return Alignment(rank, positions, self._known_of(rank), frozenset(likely), self.loose)
 
     def where(self, rank: int, name: str, fingerprint: str) -> frozenset[int]:
         """The positions at which the component of the rank had this fingerprint."""

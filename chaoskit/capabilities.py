@@ -24,8 +24,8 @@ class CanSignal(Protocol):
         """The process of `rank` in the current incarnation; raises LookupError where it has none."""
         ...
 
-    def launcher_process(self) -> Process:
-        """The process that the job's command became; raises LookupError where none is running."""
+    def launcher_processes(self) -> Sequence[Process]:
+        """What the job's command became, one process a node; raises LookupError where none is running."""
         ...
 
     def signal(self, process: Process, signum: int) -> bool:
@@ -181,13 +181,15 @@ class CanLoseNodes(Protocol):
         """See `CanPartition`."""
         ...
 
-    def lose_node(self, node: str) -> Mapping[str, Any]:
+    def lose_node(self, node: str, *, replaced: bool = False) -> Mapping[str, Any]:
         """Cut the node off and end all that runs on it, so that it says nothing to anybody; who was ended. What becomes
-        of the node is the supervisor's affair. Raises LookupError where it is not up."""
+        of the node is the supervisor's affair, unless it is `replaced`: then a fresh node takes its place at once.
+        Raises LookupError where it is not up."""
         ...
 
     def is_lost(self, node: str) -> bool:
-        """Whether nothing of the job runs there, and nobody reaches it."""
+        """Whether nothing of the job runs there, and nobody reaches it: of the node that was lost, also where a fresh
+        one has taken its place."""
         ...
 
     def freeze_node(self, node: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chaoskit.checkpoints import above, numbers_in
 from chaoskit.history import History, Incarnation
@@ -20,6 +20,8 @@ CLOCKS = re.compile(
     r"time(?!step)|(?<!up)date|elapsed|duration|second|clock|host|uuid|path|dir|mem|speed|throughput|pid|restart|attempt|launch|resum",
     re.IGNORECASE,
 )
+#: What counts the same however many ranks there are.
+COUNTS = re.compile(r"tokens", re.IGNORECASE)
 #: Tensors and whole numbers must be put back. A mean loss since the last log line need not.
 TELLING = re.compile(r"[0-9a-f]{32}|=-?\d+")
 #: A load is taken for one of a checkpoint when this share of what came back had been saved there.
@@ -81,7 +83,10 @@ def show_keys(keys: tuple[str, ...], of: int | None = None) -> str:
 
 
 def altered(history: History, timeline: Timeline) -> Iterator[Altered]:
-    """What did not come back, in lives that went on from it."""
+    """What did not come back, in lives that went on from it.
+
+    Between different numbers of ranks only what every rank holds alike can be compared: a shard becomes another one.
+    """
     for index, start in timeline.starts.items():
         if index == 0:
             continue
@@ -91,15 +96,28 @@ def altered(history: History, timeline: Timeline) -> Iterator[Altered]:
             own = start.ranks.get(rank)
             if own is not None:
                 off = start.base is not None and bool(own.off(start.base))
-                yield from _altered(life, index, rank, start.base, saved, off=off)
+                for one in _altered(life, index, rank, start.base, saved, off=off):
+                    keys = tuple(key for key in one.keys if _comparable(key, inc, saved[one.position]))
+                    if keys:
+                        yield replace(one, keys=keys)
 
 
 @dataclass
 class _Held:
-    """What all the saves at one position were given: the values by key, and the paths that they went to."""
+    """What all the saves at one position were given: the values by key, the paths that they went to, and how many ranks
+    there were."""
 
     values: dict[str, set[str]] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
+    worlds: set[int] = field(default_factory=set)
+
+
+def _comparable(key: str, inc: Incarnation, held: _Held) -> bool:
+    """Whether a key can be compared at all: it was saved by as many ranks, or it is alike on all of them."""
+    if held.worlds == {inc.world_size}:
+        return True
+    loaded = {load.content[key] for life in inc.ranks.values() for load in life.loads if key in load.content}
+    return len(loaded) == len(held.values.get(key, ())) == 1
 
 
 def _saved_before(history: History, timeline: Timeline, inc: Incarnation) -> dict[int, _Held]:
@@ -110,6 +128,7 @@ def _saved_before(history: History, timeline: Timeline, inc: Incarnation) -> dic
             for save in life.saves:
                 held = saved.setdefault((base or 0) + save.n, _Held())
                 held.paths.add(save.path)
+                held.worlds.add(earlier.world_size)
                 for key, value in save.content.items():
                     held.values.setdefault(key, set()).add(value)
     return saved
@@ -165,7 +184,8 @@ def unlike(
     timeline: Timeline, reference: Reference, first: Mapping[tuple[int, int, str], int]
 ) -> Iterator[Unlike]:
     """What saves hold beside the reference's saves, as long as the rank had not parted from the reference in anything
-    else; `first` is where it did (see `checks.comparison`)."""
+    else; `first` is where it did (see `checks.comparison`). With another number of ranks all but counts of tokens
+    have parted."""
     parted: dict[tuple[int, int], int] = {}
     for (index, rank, _), at in first.items():
         parted[index, rank] = min(at, parted.get((index, rank), at))
@@ -183,7 +203,10 @@ def unlike(
                     continue
                 own, (wanted, *others) = _written(life, n), [_written(control, position) for control in known]
                 found: dict[bool, list[tuple[int, str]]] = {}
+                resized = inc.index in timeline.resized
                 for key, value in wanted.items():
+                    if resized and not (COUNTS.search(key[1]) and value.startswith("=")):
+                        continue
                     agreed = all(other.get(key) == value for other in others)
                     if agreed and key[1] in moving and _differ(key[1], own.get(key, value), value):
                         found.setdefault(key[1] in live, []).append(key)

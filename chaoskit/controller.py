@@ -3,7 +3,9 @@ down what it did and what it saw.
 
 The ranks stop at their gates while a fault is still to come; the controller knows from alignment with the reference at
 which true step each one is, and lets it go on or strikes. It keeps to the order of the faults: each is armed once the
-one before it has been struck and seen to take effect (or was given up on).
+one before it has been struck and seen to take effect (or was given up on). A rank whose moment it was is held at its
+gate until then, unless the fault only shows while the ranks go on: such a one is looked for until it is healed, and
+nobody waits for it.
 """
 
 from __future__ import annotations
@@ -13,23 +15,29 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from chaoskit.alignment import Index
 from chaoskit.capabilities import CanOrder
-from chaoskit.environments.environment import Arrived, Ended, Environment
+from chaoskit.environments.environment import Arrived, Ended, Environment, Told
+from chaoskit.errors import TooFewNodes
 from chaoskit.events import EventWriter
 from chaoskit.faults import Fault
+from chaoskit.faults.fault import Driven, Manner, manner
 from chaoskit.job import Job
 from chaoskit.life import step_of
 from chaoskit.progress import Progress
 from chaoskit.reference import Reference
 from chaoskit.triggers import Moment
 
-#: A fault that has not been seen to take effect after this many seconds never was.
+#: A fault that has not been seen to take effect after this many seconds never was, unless it says otherwise.
 OBSERVE_WITHIN = 10.0
 #: How often an applied fault is looked at, in seconds, until it is observed.
 LOOK_EVERY = 0.003
+#: One that holds nobody is looked at less often as time goes by: after this share of the time that has passed, and
+#: after `LOOK_AT_LEAST_EVERY` seconds at the latest.
+LOOK_SHARE = 0.02
+LOOK_AT_LEAST_EVERY = 0.1
 #: A fault that goes by the clock and finds nobody to strike tries again after this many seconds.
 RETRY_EVERY = 0.05
 
@@ -46,8 +54,15 @@ class Strike:
     applied: float | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     held: int | None = None
+    look_at: float = 0.0
+    tick_at: float = 0.0
     heal_at: float | None = None
     heal_launch: int | None = None
+
+    @property
+    def manner(self) -> Manner:
+        """What its action says of itself."""
+        return manner(self.fault.action)
 
 
 class Controller:
@@ -98,14 +113,17 @@ class Controller:
                 if status == "interrupted":
                     self._end_launch(code=None, cause="interrupted", survivors=self.env.stop())
             finally:
-                self._heal(strike for strike in self.healing if strike.heal_launch is not None)
+                self._heal(self.healing)
             self.writer.write("run.end", status=status)
 
     def _turn(self) -> str | None:
         """Wait for the next thing to happen and deal with it; the status once the run is over."""
         for happening in self.env.wait(self._patience()):
-            self._look(time.monotonic())
-            if isinstance(happening, Ended):
+            ended = isinstance(happening, Ended)
+            self._look(time.monotonic(), whatever=ended)
+            if isinstance(happening, Told):
+                self.writer.write(happening.kind, **happening.data)
+            elif isinstance(happening, Ended):
                 cause = "fault" if self.struck_launcher else "itself"
                 self._end_launch(code=happening.code, cause=cause, survivors=happening.survivors)
                 if happening.code == 0:
@@ -113,10 +131,12 @@ class Controller:
                 if self.launch >= self.job.relaunches:
                     return "gave-up"
                 self._between_launches()
-                self._start_launch()
+                if not self._start_launch():
+                    return "gave-up"
             else:
                 self._arrived(happening)
         now = time.monotonic()
+        self._tick(now)
         self._look(now)
         self._heal(strike for strike in self.healing if strike.heal_at is not None and now >= strike.heal_at)
         if self.waiting and self.pending is None:
@@ -130,23 +150,30 @@ class Controller:
     def _patience(self) -> float:
         """How long nothing needs to be done unless something happens."""
         times = [self.deadline] + [strike.heal_at for strike in self.healing if strike.heal_at is not None]
+        times += [strike.tick_at for strike in self.healing if strike.manner.tick_every is not None]
         if self.pending is not None:
-            times.append(time.monotonic() + LOOK_EVERY)
+            times.append(max(time.monotonic() + LOOK_EVERY, self.pending.look_at))
         elif self.waiting and (due := self._due()) is not None:
             times.append(due)
         return max(0.0, min(times) - time.monotonic())
 
     # Launches.
 
-    def _start_launch(self) -> None:
+    def _start_launch(self) -> bool:
+        """Whether there was anything to launch it on."""
         self.launch += 1
         relaunch = self.launch > 0
         self.progress.phase(f"relaunch {self.launch} of {self.job.relaunches}" if relaunch else "launch")
         self.struck_launcher = False
         command = self.job.words(out=self.out, relaunch=relaunch)
         self.writer.write("launch.start", launch=self.launch, command=command)
-        how = self.env.launch(self.launch, command)
+        try:
+            how = self.env.launch(self.launch, command)
+        except TooFewNodes:
+            self._end_launch(code=None, cause="too-few-nodes", survivors=())
+            return False
         self.writer.write("launch.how", launch=self.launch, how=how)
+        return True
 
     def _end_launch(self, *, code: int | None, cause: str, survivors: Sequence[Mapping[str, Any]]) -> None:
         self.writer.write(
@@ -221,7 +248,8 @@ class Controller:
         return None if delay is None else max(self._armed() + delay, strike.retry)
 
     def _strike(self, at: int | None) -> None:
-        """Apply the next fault; the rank whose moment it was, `at`, is held until the effect has been seen."""
+        """Apply the next fault; the rank whose moment it was, `at`, is held until the effect has been seen, if it may
+        be."""
         strike = self.waiting[0]
         fault = strike.fault
         world_size = self.reference.world_size if self.reference is not None else 1
@@ -252,43 +280,63 @@ class Controller:
         if fault.action.heal_launches is not None:
             strike.heal_launch = self.launch + fault.action.heal_launches
             self.healing.append(strike)
+        if strike.manner.tick_every is not None:
+            strike.tick_at = strike.applied + strike.manner.tick_every
         self.pending = strike
-        # An order is carried out only once its rank is let go.
-        if at is not None and CanOrder in fault.action.needs:
+        # An order is carried out only once its rank is let go, and packets flow only if the ranks go on.
+        if at is not None and (CanOrder in fault.action.needs or not strike.manner.holds):
             strike.held = None
             self._release(at)
         self._look(time.monotonic())
 
-    def _look(self, now: float) -> None:
-        """Has the fault that was applied taken effect?"""
+    def _look(self, now: float, *, whatever: bool = False, last: bool = False) -> None:
+        """Has the fault that was applied taken effect? Asked when its time to be looked at has come (or `whatever` the
+        time is); after the `last` look it is given up on."""
         strike = self.pending
-        if strike is None or strike.applied is None:
+        if strike is None or strike.applied is None or not (now >= strike.look_at or whatever or last):
             return
         seen = strike.fault.action.observed(self.env, strike.evidence)
         if seen is not None:
             self.writer.write("fault.observed", fault=strike.index, evidence=dict(seen))
-        if seen is not None or now > strike.applied + OBSERVE_WITHIN:
+        within = strike.manner.observe_within or OBSERVE_WITHIN
+        within = max(within, strike.fault.action.heal_after or 0.0)
+        if seen is not None or last or now > strike.applied + within:
             self.pending = None
             if strike.held is not None:
                 self._release(strike.held)
+        elif not strike.manner.holds:
+            # To look costs: at first precisely, later in proportion.
+            strike.look_at = now + min(LOOK_AT_LEAST_EVERY, max(LOOK_EVERY, LOOK_SHARE * (now - strike.applied)))
 
     def _settle(self) -> None:
-        """Wait until the fault that was applied has been seen, or given up on."""
-        while self.pending is not None:
+        """Wait until the fault that was applied has been seen, or given up on. One that only shows while the ranks go
+        on stays as it is: there are none now."""
+        while self.pending is not None and self.pending.manner.holds:
             self._look(time.monotonic())
             if self.pending is not None:
                 time.sleep(LOOK_EVERY)
 
+    def _tick(self, now: float) -> None:
+        """Drive the faults that are to be driven while they last."""
+        for strike in self.healing:
+            every = strike.manner.tick_every
+            if every is not None and now >= strike.tick_at:
+                strike.evidence = cast(Driven, strike.fault.action).tick(self.env, strike.evidence)
+                strike.tick_at = now + every
+
     def _heal(self, due: Iterable[Strike]) -> None:
         """The newest first: two that have moved the same things must move them back in turn."""
         for strike in reversed(list(due)):
+            if strike is self.pending:
+                self._look(time.monotonic(), last=True)
             self.healing.remove(strike)
             self.progress.phase(f"heal: {strike.fault.action}")
             evidence = strike.fault.action.heal(self.env, strike.evidence)
             self.writer.write("fault.healed", fault=strike.index, evidence=dict(evidence))
 
     def _release(self, rank: int) -> None:
-        self.env.release(rank, keep_gating=bool(self.waiting or self.pending))
+        coming = self.pending is not None and self.pending.manner.holds
+        self.env.release(rank, keep_gating=bool(self.waiting or coming))
 
 
 def _files(out: Path) -> list[tuple[str, int]]:

@@ -36,6 +36,7 @@ CODES: dict[str, str] = {
     "data-replayed": "Batches that had been consumed before the checkpoint come again.",
     "data-skipped": "Batches that come after the checkpoint are never consumed.",
     "data-reordered": "The batches after the resume are others than the reference consumed, or in another order.",
+    "global-batch-changed": "A step consumed more or fewer samples, over all ranks, than it should.",
     # checkpoint
     "restarted-from-scratch": "The job began again at its first step although a checkpoint was due.",
     "stale-checkpoint": "The job resumed from a checkpoint older than the last valid one.",
@@ -49,6 +50,7 @@ CODES: dict[str, str] = {
     "crash-loop": "The job never came back within its budget of relaunches.",
     "exited-early": "The job ended without its last step.",
     "orphans": "Processes of the job outlived its launcher.",
+    "needless-restart": "The job restarted for a fault that it should have waited out.",
     "slow-recovery": "The job came back later, or lost more steps, than the limit that was set.",
     # trajectory
     "loss-diverged": "Every component is aligned with the reference and the losses still differ.",
@@ -81,6 +83,10 @@ class CannotWarm(UsageError):
 
 class ParentLost(CannotWarm):
     """A warm parent died, or does not answer."""
+
+
+class TooFewNodes(ChaoskitError):
+    """A job whose nodes are lost for good: fewer are left than it needs, and none will come."""
 
 
 class StoreError(ChaoskitError):

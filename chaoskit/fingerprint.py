@@ -246,7 +246,7 @@ def reduce_on_device(tensor: Any) -> list[Any]:
     if flat.numel() == 0:
         return []
     words = _words(flat)
-    weights = _device_weights(flat.device, min(words.numel(), CHUNK))
+    weights = weights_on(flat.device, min(words.numel(), CHUNK))
     return [(chunk * weights[: chunk.numel()]).sum(0, True, dtype=torch.int64) for chunk in words.split(CHUNK)]
 
 
@@ -259,7 +259,7 @@ def reduce_rows_on_device(tensor: Any) -> Any:
     if tensor.numel() == 0:
         return numbers
     words = _words(tensor.detach().contiguous().reshape(rows, -1))
-    weights = _device_weights(tensor.device, min(words.shape[1], CHUNK))
+    weights = weights_on(tensor.device, min(words.shape[1], CHUNK))
     for chunk in words.split(max(1, CHUNK // rows), dim=1):
         # An odd factor between the chunks, for which the weights are the same.
         numbers = numbers * _ODD + (chunk * weights[: chunk.shape[1]]).sum(1, dtype=torch.int64)
@@ -281,7 +281,8 @@ def _words(tensor: Any) -> Any:
 _ODD = -7046029254386353131
 
 
-def _device_weights(device: Any, count: int) -> Any:
+def weights_on(device: Any, count: int) -> Any:
+    """At least `count` fixed pseudo-random odd numbers of 64 bits on a device; the first are always the same."""
     import torch  # already imported: a tensor exists
 
     have = _weights.get(device)

@@ -12,7 +12,7 @@ position they stand for is found by `alignment`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,8 @@ class FaultRecord:
 @dataclass(frozen=True)
 class LaunchRecord:
     """One start of the command. `code` is its exit code, negative for a signal; `cause` is what ended it:
-    `itself`, `fault` (we killed the launcher), `deadline` or `interrupted`. None while it had not ended. `how`
-    is `warm`, `cold`, or `cold: ` and why it was not warm."""
+    `itself`, `fault` (we killed the launcher), `deadline`, `interrupted` or `too-few-nodes` (it was never begun). None
+    while it had not ended. `how` is `warm`, `cold`, or `cold: ` and why it was not warm."""
 
     index: int
     begun: float
@@ -71,6 +71,22 @@ class LaunchRecord:
     code: int | None = None
     cause: str | None = None
     survivors: tuple[Mapping[str, Any], ...] = ()
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """One life of a node in a launch, from the start of its agent. `cause` is what ended that: `itself`, `supervisor`
+    (another one had failed), `stop` (the run was over), or a fault: `lost`, `replaced`, `removed`. None while it had
+    not ended."""
+
+    launch: int
+    node: str
+    begun: float
+    ended: float | None = None
+    code: int | None = None
+    cause: str | None = None
+    address: str = ""
     how: str = ""
 
 
@@ -94,6 +110,7 @@ class History:
 
     incarnations: list[Incarnation] = field(default_factory=list)
     launches: list[LaunchRecord] = field(default_factory=list)
+    nodes: list[NodeRecord] = field(default_factory=list)
     faults: list[FaultRecord] = field(default_factory=list)
     stacks: dict[int, str] = field(default_factory=dict)
     files: list[Event] = field(default_factory=list)
@@ -137,8 +154,13 @@ class History:
                 _read_process(found, own)
             else:
                 _read_harness(history, own)
-        for (launch, restart), many in sorted(found.items()):
-            history.incarnations += _incarnations(launch, restart, many)
+        for launch in sorted({launch for launch, _ in found}):
+            restarts = {restart: many for (of, restart), many in sorted(found.items()) if of == launch}
+            if len({life.node for many in restarts.values() for _, life in many}) > 1:
+                history.incarnations += _rounds(launch, restarts)
+            else:
+                for restart, many in restarts.items():
+                    history.incarnations += _incarnations(launch, restart, many)
         for index, inc in enumerate(history.incarnations):
             inc.index = index
         _settle_untouched(history)
@@ -150,7 +172,7 @@ def _read_process(found: dict[tuple[int, int], list[tuple[int, Life]]], events: 
     start = events[0]
     if start.get("role") != "rank":
         return
-    life = Life(int(start["rank"]), int(start["pid"]), start.t)
+    life = Life(int(start["rank"]), int(start["pid"]), start.t, node=str(start.get("node", "")))
     fill(life, events[1:])
     found.setdefault((int(start["launch"]), int(start["restart"])), []).append((int(start["world"]), life))
 
@@ -170,6 +192,24 @@ def _incarnations(launch: int, restart: int, found: list[tuple[int, Life]]) -> l
             if generation == len(made):
                 made.append(Incarnation(-1, launch, restart, world_size))
             made[generation].ranks[rank] = life
+    return made
+
+
+def _rounds(launch: int, found: Mapping[int, list[tuple[int, Life]]]) -> list[Incarnation]:
+    """The incarnations of a launch over several nodes, whose agents count their restarts each on its own: one for each
+    time that they met. Nobody meets again before everybody has ended, so that they follow one another."""
+    every = [(restart, *one) for restart, many in found.items() for one in many]
+    made: list[Incarnation] = []
+    restarts: dict[str, int] = {}
+    for restart, world_size, life in sorted(every, key=lambda one: one[2].start):
+        now = made[-1] if made else None
+        met = now is not None and now.world_size == world_size and life.rank not in now.ranks
+        if now is None or not met or restarts.get(life.node, restart) != restart:
+            now = Incarnation(-1, launch, len(made), world_size)
+            made.append(now)
+            restarts.clear()
+        restarts[life.node] = restart
+        now.ranks[life.rank] = life
     return made
 
 
@@ -198,6 +238,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
                 cause=str(event["cause"]),
                 survivors=tuple(event.get("survivors", ())),
             )
+        elif event.kind in ("node.start", "node.end"):
+            _read_node(history.nodes, event)
         elif event.kind == "files":
             history.files.append(event)
         elif event.kind == "stack":
@@ -209,6 +251,20 @@ def _read_harness(history: History, events: list[Event]) -> None:
     history.launches += [LaunchRecord(index, **fields) for index, fields in sorted(launches.items())]
     history.log += tuple(log)
     history.faults += [FaultRecord(index, **fields) for index, fields in sorted(faults.items())]
+
+
+def _read_node(nodes: list[NodeRecord], event: Event) -> None:
+    """A node whose agent was started, or the newest one of that name, which has ended."""
+    launch, node = int(event["launch"]), str(event["node"])
+    if event.kind == "node.start":
+        address, how = str(event.get("address", "")), str(event.get("how", ""))
+        nodes.append(NodeRecord(launch, node, event.t, address=address, how=how))
+        return
+    for at in reversed(range(len(nodes))):
+        if (nodes[at].launch, nodes[at].node, nodes[at].ended) == (launch, node, None):
+            told = {"ended": event.t, "code": event.get("code"), "cause": str(event.get("cause", "itself"))}
+            nodes[at] = replace(nodes[at], **told)
+            return
 
 
 #: The fingerprint of a random stream that is as the process found it: nobody seeded it, nobody drew from it.

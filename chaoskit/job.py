@@ -14,8 +14,15 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from chaoskit.errors import UsageError
+from chaoskit.nodes import Nodes, count_nodes
+from chaoskit.supervisor import Supervisor
 
 OUT = "{out}"
+#: What names the node itself, whichever it is.
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_MEETING_FLAGS = ("--rdzv-endpoint", "--master-addr")
+_MEETING = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR")
+_INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,10 @@ class Job:
     `controls` is how many uninterrupted runs are made of a job whose first two differ: the spread that others are
     judged by.
 
+    `nnodes` is torchrun's: on how many nodes the job runs, `2`, or between how many, `"1:2"`; each node has
+    `nproc_per_node` ranks. It needs an environment with nodes (`--env netns`), which tells torchrun where they are.
+    `rdzv_conf` is torchrun's too, and `supervisor` what the scheduler does when a node is lost.
+
     `log_regex` finds the job's log lines; its named groups `step` and `loss` are what they tell. The log is what the
     job prints, or `log_file`, a path below `{out}`, if the job keeps one document there over all relaunches.
 
@@ -40,6 +51,9 @@ class Job:
     script: str = ""
     args: Sequence[str] = ()
     nproc_per_node: int = field(default=2, kw_only=True)
+    nnodes: int | str = field(default=1, kw_only=True)
+    rdzv_conf: str = field(default="", kw_only=True)
+    supervisor: Supervisor = field(default_factory=Supervisor, kw_only=True)
     max_restarts: int = field(default=0, kw_only=True)
     module: bool = field(default=False, kw_only=True)
     command: Sequence[str] = field(default=(), kw_only=True)
@@ -65,6 +79,7 @@ class Job:
         for name in ("max_restarts", "relaunches"):
             if getattr(self, name) < 0:
                 raise UsageError(f"Job: {name} must not be negative, not {getattr(self, name)}")
+        count_nodes(self.nnodes)
         if self.controls < 2:
             raise UsageError(f"Job: controls must be at least 2, not {self.controls}")
         if self.timeout is not None and self.timeout <= 0:
@@ -89,6 +104,12 @@ class Job:
     def directory(self) -> Path:
         """Where the command starts."""
         return Path(self.cwd or os.getcwd()).absolute()
+
+    @property
+    def nodes(self) -> Nodes:
+        """On how many nodes it runs, and all that belongs to that."""
+        least, most = count_nodes(self.nnodes)
+        return Nodes(least, most, self.rdzv_conf, self.supervisor)
 
     @property
     def uses_out(self) -> bool:
@@ -120,6 +141,11 @@ class Job:
         script = next((word for word in words[1:] if word.endswith(".py")), None)
         if script is not None and not (self.directory / script).is_file():
             raise UsageError(f"there is no script {script!r} in {self.directory}: check the path")
+        if self.nodes.most > 1 and (alone := self._stays_alone(words)):
+            raise UsageError(
+                f"the job binds to its own node only ({alone}), so that the ranks of {self.nodes} nodes cannot meet: "
+                "leave it out; torchrun is told where the others are by PET_RDZV_ENDPOINT"
+            )
         if not self.uses_out:
             raise UsageError(
                 "the command has no {out}: write {out} where the job takes its checkpoint directory "
@@ -127,12 +153,32 @@ class Job:
                 "gets a fresh directory and a relaunch finds its own checkpoints"
             )
 
+    def _stays_alone(self, words: Sequence[str]) -> str | None:
+        """What in the command or its environment keeps the ranks of one node from those of others."""
+        for word, following in zip(words, (*words[1:], ""), strict=True):
+            flag, _, value = word.partition("=")
+            flag, value = flag.replace("_", "-"), value or following
+            host = value.rpartition(":")[0] or value
+            if flag == "--standalone":
+                return flag
+            if flag in _MEETING_FLAGS and host.strip("[]") in LOOPBACK:
+                return f"{flag} {value}"
+        for name, value in {**os.environ, **self.env}.items():
+            if (name in _MEETING and value.partition(":")[0] in LOOPBACK) or (
+                name in _INTERFACES and value == "lo"
+            ):
+                return f"{name}={value}"
+        return None
+
     def to_json(self) -> dict[str, Any]:
         """The form that `run.json` keeps."""
         return {
             "script": self.script,
             "args": list(self.args),
             "nproc_per_node": self.nproc_per_node,
+            "nnodes": self.nnodes,
+            "rdzv_conf": self.rdzv_conf,
+            "supervisor": self.supervisor.to_json(),
             "max_restarts": self.max_restarts,
             "module": self.module,
             "command": list(self.command),
@@ -149,12 +195,13 @@ class Job:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Job:
         """The inverse of `to_json`."""
-        return cls(**data)
+        supervisor = Supervisor.from_json(data.get("supervisor", {}))
+        return cls(**{**data, "supervisor": supervisor})
 
     def digest(self) -> str:
         """Identifies what an uninterrupted run of the job would do, as far as the job itself says it."""
         told = self.to_json()
-        for name in ("resume_args", "relaunches", "timeout", "max_restarts", "controls"):
+        for name in ("resume_args", "relaunches", "timeout", "max_restarts", "controls", "supervisor"):
             told.pop(name)
         told["words"] = self.words()[0:1]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

@@ -17,6 +17,9 @@ from chaoskit.reference import Reference
 from chaoskit.steps import Steps, first_apart
 from chaoskit.timeline import Timeline
 
+#: So many units are named.
+SHOWN = 20
+
 #: What one rank consumed in one step.
 Units = tuple[str, ...]
 
@@ -51,6 +54,8 @@ class Ledger:
     first_skipped: Place | None = None
     first_reordered: Place | None = None
     epochs: tuple[int, ...] = ()
+    repeated: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -90,17 +95,19 @@ class Ledger:
         places = {name: getattr(self, name) for name in ("first_replayed", "first_skipped", "first_reordered")}
         told = {name: vars(place) for name, place in places.items() if place is not None}
         counts = {name: getattr(self, name) for name in ("unit", "replayed", "skipped", "strange", "reordered")}
-        return {**counts, "tail": self.tail, "epochs": list(self.epochs), **told}
+        units = {"repeated": list(self.repeated), "lost": list(self.lost)}
+        return {**counts, "tail": self.tail, "epochs": list(self.epochs), **units, **told}
 
 
 def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
-    """The ledger of a run; None where the reference consumed nothing that was seen."""
+    """The ledger of a run; None where the reference consumed nothing that was seen, or, with another number of ranks,
+    where samples could not be told apart."""
     expected = dict(reference.traces())
     seen = [*expected.values(), *(one.steps for one in timeline.segments)]
     unit: Literal["sample", "batch"] = "sample" if all(all(steps.samples) for steps in seen) else "batch"
-    if unit == "batch" and not all("batch" in steps.columns for steps in expected.values()):
+    if unit == "batch" and (timeline.resized or not all("batch" in steps.columns for steps in expected.values())):
         return None
-    got, due = _apart(timeline, reference, unit)
+    got, due = (_apart_as_wholes if timeline.resized else _apart)(timeline, reference, unit)
     extra, lacking = _surplus(got, due), _surplus(due, got)
     if not extra and not lacking:
         places = sorted(got)
@@ -126,6 +133,8 @@ def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
         first_replayed=replayed,
         first_skipped=skipped,
         epochs=_epochs(reference, [*got, *due]),
+        repeated=_first(got, extra),
+        lost=_first(due, lacking),
     )
 
 
@@ -154,6 +163,33 @@ def _apart(timeline: Timeline, reference: Reference, unit: str) -> tuple[Consume
     return got, due
 
 
+def _apart_as_wholes(timeline: Timeline, reference: Reference, unit: str) -> tuple[Consumed, Consumed]:
+    """The same of a run whose number of ranks changed: who consumed a sample does not matter in the steps after that,
+    nor in which order a step consumed its own."""
+    taken: dict[int, dict[int, Units]] = {}
+    together: set[int] = set()
+    for one, start, end in timeline.effective:
+        for place in range(start, end):
+            taken.setdefault(one.true(place), {})[one.rank] = _units(one.steps.samples[place], unit)
+        if one.incarnation in timeline.resized:
+            together.update(range(one.true(start), one.true(end)))
+    wanted = {rank: steps.samples for rank, steps in reference.traces()}
+    last = reference.steps if timeline.history.end == "finished" else timeline.highest()
+    got: Consumed = {}
+    due: Consumed = {}
+    for step in range(1, max([last, *taken]) + 1):
+        own = taken.get(step, {})
+        want = {rank: _units(samples[step - 1], unit) for rank, samples in wanted.items() if step <= len(samples)}
+        if step in together and sorted(u for one in own.values() for u in one) == sorted(
+            u for one in want.values() for u in one
+        ):
+            continue
+        apart = [rank for rank in {*own, *want} if step in together or own.get(rank) != want.get(rank)]
+        got.update({(step, rank): own[rank] for rank in apart if rank in own})
+        due.update({(step, rank): want[rank] for rank in apart if rank in want})
+    return got, due
+
+
 def _column(steps: Steps, unit: str) -> Sequence[str | None]:
     if unit == "sample":
         return steps.samples
@@ -169,6 +205,11 @@ def _surplus(one: Consumed, other: Consumed) -> Counter[str]:
     return Counter(u for units in one.values() for u in units) - Counter(
         u for units in other.values() for u in units
     )
+
+
+def _first(consumed: Consumed, units: Counter[str]) -> tuple[str, ...]:
+    """The first of these units, in the order of steps and ranks."""
+    return tuple(dict.fromkeys(u for at in sorted(consumed) for u in consumed[at] if u in units))[:SHOWN]
 
 
 def _first_steps(expected: Mapping[int, Steps], unit: str, wanted: set[str]) -> dict[str, int]:

@@ -57,21 +57,28 @@ class Life:
     """What one rank did in one incarnation. `end` is None for a rank that was killed or crashed hard.
 
     `tensors` holds, for some steps by number (the first of the process, and those that follow a save or a load), the
-    fingerprints of single tensors as they were in that step.
+    fingerprints of single tensors as they were in that step. `held` holds what an elastic job had after some steps, by
+    their number, as it wrote a checkpoint: the step after, as far as no forward pass moves it. `group_timeout` is after
+    how many seconds its collectives give up, `node` the name of its host where there are several. `left` is when its
+    process said that it ends, by an exception too.
     """
 
     rank: int
     pid: int
     start: float
+    node: str = field(default="", kw_only=True)
     steps: Steps = field(default_factory=Steps)
     saves: list[Save] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
     tensors: dict[int, Tensors] = field(default_factory=dict)
+    held: dict[int, Step] = field(default_factory=dict)
     epochs: list[int] = field(default_factory=list)
     blind: dict[str, str] = field(default_factory=dict)
     first_rng: dict[str, str] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     end: float | None = None
+    left: float | None = None
+    group_timeout: float | None = None
 
 
 def fill(life: Life, events: list[Event]) -> None:
@@ -88,6 +95,8 @@ def fill(life: Life, events: list[Event]) -> None:
                 life.steps.append(_step(event, late.get(int(event["n"]), {})))
             case "tensors":
                 life.tensors[int(event["n"])] = event["tensors"]
+            case "held":
+                life.held[int(event["n"])] = step_of({**event.data, "n": int(event["n"]) + 1}, event.t)
             case "save.begin":
                 open_saves[int(event["id"])] = event
             case "save.end":
@@ -102,14 +111,17 @@ def fill(life: Life, events: list[Event]) -> None:
                 life.first_rng[f"rng.{event['stream']}"] = str(event["value"])
             case "epoch":
                 life.epochs.append(int(event["n"]))
+            case "group" if event.get("timeout") is not None:
+                life.group_timeout = float(event["timeout"])
             case "blind":
                 life.blind[str(event["component"])] = str(event["reason"])
             case "probe.error":
                 life.errors.append(f"{event.get('where', '?')}: {event.get('error', '?')}")
             case "probe.lost":
                 life.errors.append(f"{event['events']} events could not be written (disk full?)")
-            case "process.end" if event.get("clean", True):
-                life.end = event.t
+            case "process.end":
+                life.left = event.t
+                life.end = event.t if event.get("clean", True) else life.end
     life.saves.extend(_save(begin, None) for begin in open_saves.values())
     life.loads.extend(_load(begin, None) for begin in open_loads.values())
     life.saves.sort(key=lambda save: save.begun)
@@ -118,9 +130,9 @@ def fill(life: Life, events: list[Event]) -> None:
 
 def step_of(data: Mapping[str, Any], t: float) -> Step:
     """The step that the fields of a `step` event describe."""
-    components = {str(k): str(v) for k, v in data.get("state", {}).items()}
+    components, parts = ({str(k): str(v) for k, v in data.get(name, {}).items()} for name in ("state", "parts"))
     losses, samples = tuple(data.get("losses", ())), tuple(data.get("samples", ()))
-    return Step(int(data["n"]), t, losses, components, samples, tuple(data.get("nonfinite", ())))
+    return Step(int(data["n"]), t, losses, components, samples, tuple(data.get("nonfinite", ())), parts)
 
 
 def _step(event: Event, late: Mapping[str, Any]) -> Step:

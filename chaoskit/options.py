@@ -61,6 +61,17 @@ def launch(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
+def nodes(text: str) -> str:
+    """A number of nodes, or a range."""
+    from chaoskit.nodes import count_nodes
+
+    try:
+        count_nodes(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
 @dataclass(frozen=True)
 class Option:
     """One option; `convert` is None for a switch."""
@@ -89,6 +100,7 @@ class Option:
 
 SHARED = (
     Option("env", "environment to run in (default: local; 'chaoskit doctor' lists them)", "NAME", str),
+    Option("nodes", "on how many nodes the job runs, N or a range MIN:MAX (needs --env netns)", "N", nodes),
     Option("require", "a missing capability or environment is an error, not a skip"),
     Option("dir", "where runs are kept (default: .chaoskit in the project)", "DIR", str),
     Option(
@@ -148,7 +160,10 @@ def forward(args: argparse.Namespace) -> list[str]:
 def overrides(config: pytest.Config) -> dict[str, Any]:
     """The fields of a `Job` that options were given for; they replace what the job itself says."""
     names = ("relaunches", "timeout", "resume_args", "controls", "log_regex", "log_file")
-    return {name: value for name in names if (value := config.getoption(f"chaos_{name}")) is not None}
+    fields = {**{name: name for name in names}, "nnodes": "nodes"}
+    return {
+        field: value for field, name in fields.items() if (value := config.getoption(f"chaos_{name}")) is not None
+    }
 
 
 def job_given(config: pytest.Config) -> Job | None:

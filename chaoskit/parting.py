@@ -94,3 +94,22 @@ def differing(one: Step, other: Step | None) -> dict[str, tuple[str, str]]:
     if one.losses != other.losses:
         found["loss"] = (" ".join(one.losses), " ".join(other.losses))
     return {name: values for name, values in found.items() if values[0] != values[1]}
+
+
+def departures(steps: Steps, expected: Steps, count: int) -> Iterator[tuple[int, str, tuple[str, str]]]:
+    """Where each component, and the loss, of the first `count` steps first is not what was expected: step, name, both.
+
+    What one of the two lacks is no departure: the checks that need it will say so.
+    """
+    for name in [*steps.columns, LOSS]:
+        own, other = steps.column(name), expected.column(name)
+        if own is None or other is None:
+            continue
+        for start, end in steps.runs():
+            at = steps.numbers[start] - 1
+            stop = min(end, count, start + len(other) - at)
+            for place in first_apart(own[start:stop], other[at : at + max(0, stop - start)], limit=len(own)):
+                pair = own[start + place], other[at + place]
+                if pair[0] and pair[1]:
+                    yield at + place + 1, name, (pair[0], pair[1])
+                    break

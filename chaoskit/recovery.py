@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from chaoskit.checkpoints import Checkpoint, checkpoints, position_at, resume_after
-from chaoskit.history import FaultRecord, History, Incarnation
+from chaoskit.history import FaultRecord, History, Incarnation, NodeRecord
+from chaoskit.life import Life
 from chaoskit.timeline import Timeline, struck_at
 from chaoskit.waits import waited
 
@@ -21,6 +22,11 @@ class Recovery:
     fault until something ended or started because of it; `recovery_seconds` (RTO) until the next step was about to
     be taken. `position` is the number of steps that had been completed, `steps_lost` (RPO) how many of them had to
     be taken again. None stands for what is not known or did not happen.
+
+    Detection, rank by rank, runs from the moment that the fault took effect (the first packet that was stopped, the end
+    of the node): `noticed_seconds` until the first rank that lived on in the struck incarnation had ended because of
+    it, `stopped_seconds` until the last rank of it had. A rank that was killed has ended when its node, its launch or
+    its incarnation had. None where the job rode it out.
     """
 
     fault: int
@@ -29,6 +35,8 @@ class Recovery:
     incarnation: int | None
     ridden_out: bool
     detection_seconds: float | None
+    noticed_seconds: float | None
+    stopped_seconds: float | None
     recovery_seconds: float | None
     position: int | None
     resumed_from: int | None
@@ -57,19 +65,26 @@ def _recovery(
         later = []
     following = next((inc for inc in later if inc.first_step is not None), None)
     position = position_at(timeline, struck, t) if struck is not None else 0
+    noticed, stopped = (None, None) if struck is None else _ended(history, struck, t, later)
     resumed = last_valid = lost = back = None
     ridden_out = False
     if following is not None:
         back = following.first_step
         resumed = timeline.base(following.index)
         if struck is not None:
-            last_valid = resume_after(history, timeline, written, following).last_valid
+            resume = resume_after(history, timeline, written, following)
+            last_valid = resume.last_valid
+            # Of a fault that the job went on under for a while, the steps until it did not.
+            position = max(position, resume.position) if resume.before == struck.index else position
         lost = max(0, position - resumed) if resumed is not None else None
     elif not later and struck is not None:
-        back = _next_step(struck, max(seen, fault.healed or seen))
+        back = _next_step(struck, _over(history, fault, struck, seen))
         ridden_out = survived or back is not None or history.end == "finished"
         lost = 0 if ridden_out else None
     used = later[: later.index(following) + 1] if following is not None else later
+    if ridden_out:
+        noticed = stopped = None
+    since = _took_effect(fault, seen)
     launches = [one for one in history.launches if one.begun > t and (not used or one.index <= used[-1].launch)]
     return Recovery(
         fault=fault.index,
@@ -78,6 +93,8 @@ def _recovery(
         incarnation=following.index if following is not None else None,
         ridden_out=ridden_out,
         detection_seconds=_since(seen, None if ridden_out else _noticed(history, t, later)),
+        noticed_seconds=_since(since, noticed),
+        stopped_seconds=_since(since, stopped),
         recovery_seconds=_since(seen, back),
         position=position,
         resumed_from=resumed,
@@ -99,6 +116,57 @@ def _survived(history: History, inc: Incarnation, t: float) -> bool:
     )
 
 
+def _took_effect(fault: FaultRecord, seen: float) -> float:
+    """When the fault took effect: as its evidence tells, else when it was observed."""
+    since = fault.evidence.get("since")
+    return since if isinstance(since, float) else seen
+
+
+def _over(history: History, fault: FaultRecord, struck: Incarnation, seen: float) -> float:
+    """From when on a step of the struck incarnation shows that it is back: once the fault was healed. One that lasted
+    until the job had come to its end did not keep it from going on."""
+    ended = next((one.ended for one in history.launches if one.index == struck.launch), None)
+    to_the_end = fault.healed is not None and ended is not None and fault.healed >= ended
+    return seen if to_the_end and history.end == "finished" else max(seen, fault.healed or seen)
+
+
+#: What made a node end that was struck itself: it does not count as one that noticed.
+STRUCK = ("lost", "replaced", "removed")
+#: What is ended by the harness has noticed nothing.
+OURS = ("deadline", "interrupted", "stop")
+
+
+def _ended(
+    history: History, struck: Incarnation, t: float, later: list[Incarnation]
+) -> tuple[float | None, float | None]:
+    """When the first rank of the struck incarnation that was not struck itself had ended, and when the last of all."""
+    limits = [inc.start for inc in later[:1]]
+    limits += [
+        one.ended
+        for one in history.launches
+        if one.index == struck.launch and one.ended is not None and one.cause not in OURS
+    ]
+    others: list[float] = []
+    every: list[float | None] = []
+    for life in struck.ranks.values():
+        node = next((one for one in reversed(history.nodes) if _lived_on(life, one, struck)), None)
+        own = [node.ended] if node is not None and node.ended is not None and node.cause not in OURS else []
+        end = life.left if life.left is not None else min([*own, *limits], default=None)
+        every.append(end)
+        if end is not None and (node is None or node.cause not in STRUCK) and end >= t:
+            others.append(end)
+    known = [end for end in every if end is not None]
+    last = max(known, default=t)
+    if len(known) < len(every) or not known:
+        return min(others, default=None), None
+    # Where all had ended before, it struck nobody.
+    return (min(others, default=last), last) if last >= t else (None, None)
+
+
+def _lived_on(life: Life, node: NodeRecord, inc: Incarnation) -> bool:
+    return (node.launch, node.node) == (inc.launch, life.node) and node.begun <= life.start
+
+
 def _since(start: float, t: float | None) -> float | None:
     # The fault may be observed a little later than the job reacts to it.
     return None if t is None else max(0.0, t - start)
@@ -116,14 +184,17 @@ def _noticed(history: History, t: float, later: list[Incarnation]) -> float | No
 
 @dataclass(frozen=True)
 class Summary:
-    """What the table of results shows of a run: the resume after the fault that lost most steps, the longest
-    recovery in seconds, all relaunches and restarts together, and the seconds that were spent waiting for a clock
-    (`waits`). None where it is not known or did not happen."""
+    """What the table of results shows of a run: the resume after the fault that lost most steps, the longest seconds
+    until a rank had noticed, until all had stopped and until the job was back (see `Recovery`), all relaunches and
+    restarts together, and the seconds that were spent waiting for a clock (`waits`). None where it is not known or did
+    not happen."""
 
     resumed_from: int | None = None
     last_valid: int | None = None
     steps_lost: int | None = None
     recovery_seconds: float | None = None
+    noticed_seconds: float | None = None
+    stopped_seconds: float | None = None
     relaunches: int = 0
     restarts: int = 0
     waited_seconds: float = 0.0
@@ -146,8 +217,14 @@ def summary(case: Measured) -> Summary:
         resumed_from=worst.resumed_from if worst is not None else None,
         last_valid=worst.last_valid if worst is not None else None,
         steps_lost=worst.steps_lost if worst is not None else None,
-        recovery_seconds=max((s for one in measured if (s := one.recovery_seconds) is not None), default=None),
+        recovery_seconds=_longest(one.recovery_seconds for one in measured),
+        noticed_seconds=_longest(one.noticed_seconds for one in measured),
+        stopped_seconds=_longest(one.stopped_seconds for one in measured),
         relaunches=max(0, len(case.history.launches) - 1),
         restarts=sum(inc.restart > 0 for inc in case.history.incarnations),
         waited_seconds=waited(case.history),
     )
+
+
+def _longest(times: Iterable[float | None]) -> float | None:
+    return max((seconds for seconds in times if seconds is not None), default=None)

@@ -12,6 +12,7 @@ from chaoskit.history import History, Incarnation
 from chaoskit.life import Life, Tensors
 from chaoskit.parting import Parting, apart_at, part
 from chaoskit.steps import Step, Steps
+from chaoskit.whole import Whole
 
 #: Streams that are seeded from the system where the job does not seed them.
 UNSEEDED = frozenset({"rng.python", "rng.numpy"})
@@ -66,6 +67,16 @@ class Reference:
     def world_size(self) -> int:
         """The number of ranks."""
         return self.controls[0].world_size
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes that the ranks lived on."""
+        return len({life.node for life in self._lives.values()})
+
+    @property
+    def group_timeout(self) -> float | None:
+        """After how many seconds a collective gives up, on the most impatient rank; None where that is not known."""
+        return min((t for life in self._lives.values() if (t := life.group_timeout) is not None), default=None)
 
     @property
     def steps(self) -> int:
@@ -202,6 +213,16 @@ class Reference:
                 steps = found.steps if found is not None else Steps()
                 apart.update(name for name, place in apart_at(life.steps, steps) if place is not None)
         return frozenset(apart)
+
+    @cached_property
+    def sharded(self) -> frozenset[str]:
+        """The components of which no rank alone has the whole, as far as their parts were recorded."""
+        return frozenset(name for life in self._lives.values() for name in life.steps.parts)
+
+    @cached_property
+    def whole(self) -> Whole:
+        """What all ranks did together, for runs that go on with another number of them."""
+        return Whole.of({rank: life.steps for rank, life in self._lives.items()}, self.world_size)
 
     def traces(self) -> Iterator[tuple[int, Steps]]:
         """The steps of every rank of the first control, as `alignment.Index` wants them."""

@@ -22,24 +22,24 @@ from filelock import FileLock, Timeout
 from chaoskit.errors import ReferenceFailed
 from chaoskit.events import rank_events
 from chaoskit.history import History
-from chaoskit.job import Job
+from chaoskit.job import LOOPBACK, Job
 from chaoskit.launch.surroundings import IDLE
 from chaoskit.probe.sources import identify
 from chaoskit.reference import Reference
 from chaoskit.store import FORMAT, Store
 
-#: What makes fingerprints: another probe makes others.
+#: What makes fingerprints: another probe makes others, and so may ranks that are forked otherwise.
 _OWN = Path(__file__).parent
-PROBE = sorted([_OWN / "fingerprint.py", *(_OWN / "probe").glob("*.py")])
+PROBE = sorted([_OWN / "fingerprint.py", *(_OWN / "probe").glob("*.py"), *(_OWN / "launch").glob("*.py")])
 #: How many uninterrupted runs are compared.
 CONTROLS = 2
 
 
-def digest(job: Job, *, launch: str = "auto") -> str:
-    """Names the reference of a job on this machine, as it is set up now, and launched as is wished."""
+def digest(job: Job, *, launch: str = "auto", environment: str = "local") -> str:
+    """Names the reference of a job in an environment, on this machine as it is now, and launched as is wished."""
     path = job.env.get("PATH", os.environ.get("PATH", os.defpath))
     program = shutil.which(job.words()[0], path=path) or job.words()[0]
-    environment = {**os.environ, **job.env}
+    variables = {**os.environ, **job.env}
     traits = {
         "job": job.digest(),
         "launch": launch,
@@ -47,7 +47,8 @@ def digest(job: Job, *, launch: str = "auto") -> str:
         "python": sys.version,
         "chaoskit": [identify(str(path)) for path in PROBE],
         "machine": [platform.machine(), platform.release(), len(os.sched_getaffinity(0)), _processor()],
-        "environment": {name: environment[name] for name in sorted(environment) if not name.startswith(IDLE)},
+        "where": environment,
+        "environment": {name: variables[name] for name in sorted(variables) if not name.startswith(IDLE)},
     }
     return hashlib.sha256(json.dumps(traits, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -183,23 +184,37 @@ def attached(run_dir: Path, name: str) -> Reference | None:
     return _read(run_dir / "reference", name, count=max(count, CONTROLS))
 
 
-def must_have_finished(run_dir: Path, status: str) -> None:
-    """Raises ReferenceFailed, with what the job said last, unless the control came to its end by itself."""
+def must_have_finished(run_dir: Path, status: str, *, nodes: int = 1) -> None:
+    """Raises ReferenceFailed, with what the job said last, unless the control came to its end by itself, and the ranks
+    of its nodes together."""
+    history = History.read(run_dir)
+    if nodes > 1 and not any(len({life.node for life in inc.ranks.values()}) > 1 for inc in history.incarnations):
+        raise ReferenceFailed(f"{_apart(run_dir, nodes)}. It said last:\n{_last_words(run_dir)}", run=str(run_dir))
     if status == "finished":
         return
-    history = History.read(run_dir)
     code = history.launches[-1].code if history.launches else None
     what = {
         "deadline": "made no end before its deadline",
         "gave-up": f"ended with {'signal' if code is not None and code < 0 else 'exit code'} {abs(code or 0)}",
     }.get(status, f"came to nothing ({status})")
-    logs = sorted((run_dir / "logs").glob("launch-*.log"))
-    said = logs[-1].read_text(errors="replace") if logs else ""
     stacks = "".join(f"\nrank {rank} was at:\n{text}" for rank, text in sorted(history.stacks.items()))
     raise ReferenceFailed(
-        f"the uninterrupted run {what}, before anything was broken. It said last:\n{_telling(said)}{stacks}",
+        f"the uninterrupted run {what}, before anything was broken. It said last:\n{_last_words(run_dir)}{stacks}",
         run=str(run_dir),
     )
+
+
+def _apart(run_dir: Path, nodes: int) -> str:
+    """Why the ranks of several nodes did not meet."""
+    said = [str(event["at"]) for event in rank_events(run_dir, "meeting")]
+    if at := next((at for at in said if at in LOOPBACK), None):
+        return f"the ranks of {nodes} nodes cannot meet: they are told to at {at}, which is each node itself"
+    return f"the ranks of {nodes} nodes did not meet: no rank came up that trains with one of another node"
+
+
+def _last_words(run_dir: Path) -> str:
+    logs = sorted((run_dir / "logs").glob("launch-*.log"))
+    return _telling(logs[-1].read_text(errors="replace")) if logs else ""
 
 
 def _telling(said: str) -> str:

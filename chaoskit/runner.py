@@ -32,6 +32,7 @@ from chaoskit.errors import (
 )
 from chaoskit.events import EventWriter
 from chaoskit.faults import Fault
+from chaoskit.faults.fault import check_nodes
 from chaoskit.history import History
 from chaoskit.job import Job
 from chaoskit.launch.mode import COLD, Mode, wish
@@ -132,7 +133,8 @@ class Runner:
         """
         job = self._with_options(job)
         job.validate()
-        name = references.digest(job, launch=self.launch)
+        self._must_have(job)
+        name = references.digest(job, launch=self.launch, environment=self.environment)
         waiting = "waiting for the reference, which another process is making"
         with references.lock(self.store, name, waiting=lambda: self.progress.phase(waiting)):
             kept = references.load(self.store, name)
@@ -152,6 +154,7 @@ class Runner:
         resolved = []
         for fault in faults:
             fault.action.victims(reference.world_size)
+            check_nodes(fault, job.nodes.most)
             assert fault.trigger is not None
             resolved.append(replace(fault, trigger=fault.trigger.resolve(reference)))
         run_dir = self.store.new_run(
@@ -175,6 +178,16 @@ class Runner:
 
     def _with_options(self, job: Job) -> Job:
         return replace(job, **self._options) if self._options else job
+
+    def _must_have(self, job: Job) -> None:
+        """Raises UsageError for an environment that has no nodes to give, MissingCapability for one that cannot be used
+        on this machine."""
+        kind = environment_named(self.environment)
+        if job.nodes.most > 1 and not getattr(kind, "has_nodes", False):
+            raise UsageError(f"nnodes={job.nodes}: environment {self.environment!r} has one node only; use --env netns")
+        if (why := kind.available()) is not None:
+            name = self.environment
+            raise MissingCapability(f"environment {name!r} cannot be used here: {why}", capability=name, remedy=why)
 
     def _must_offer(self, faults: Sequence[Fault]) -> None:
         """Raises MissingCapability for the first thing that a fault needs and the environment does not have."""
@@ -243,7 +256,7 @@ class Runner:
         alone = replace(job, relaunches=0)
         deadline = job.timeout or CONTROL_DEADLINE
         status = self._execute(run_dir, alone, deadline=deadline, mode=mode, learning=learning)
-        references.must_have_finished(run_dir, status)
+        references.must_have_finished(run_dir, status, nodes=job.nodes.most)
         return run_dir
 
     def _execute(
@@ -268,6 +281,7 @@ class Runner:
             env={key: value.replace("{out}", str(out)) for key, value in job.env.items()},
             mode=mode,
             learning=learning,
+            nodes=job.nodes,
         )
         status = "interrupted"
         try:

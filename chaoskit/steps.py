@@ -24,7 +24,8 @@ class Step:
     `n` counts from 1 in the incarnation, `t` is in seconds. `losses` are `float.hex` of each backward since the step
     before. `components` maps model, buffers, optimizer, options, lr, scaler, ema, `rng.<stream>` and batch to
     fingerprints; what the job does not have is absent. `samples` are the fingerprints of the samples consumed (none
-    where they could not be told apart), `nonfinite` the components that held a value that is not finite.
+    where they could not be told apart), `nonfinite` the components that held a value that is not finite. `parts` maps
+    components that are sharded to what this rank holds of them (see `shards`), as far as that was asked for.
     """
 
     n: int
@@ -33,12 +34,14 @@ class Step:
     components: Mapping[str, str]
     samples: tuple[str, ...] = ()
     nonfinite: tuple[str, ...] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class Steps(Sequence[Step]):
     """Grows by `append`. `numbers` and `times` are ascending; `columns` maps each component to its fingerprints, None
-    where a step lacks it; `losses` and `samples` hold those of a step as one text, divided by blanks."""
+    where a step lacks it, and so does `parts`; `losses` and `samples` hold those of a step as one text, divided by
+    blanks."""
 
     numbers: array[int] = field(default_factory=lambda: array("q"))
     times: array[float] = field(default_factory=lambda: array("d"))
@@ -46,6 +49,7 @@ class Steps(Sequence[Step]):
     samples: list[str] = field(default_factory=list)
     columns: dict[str, list[str | None]] = field(default_factory=dict)
     nonfinite: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    parts: dict[str, list[str | None]] = field(default_factory=dict)
 
     def append(self, step: Step) -> None:
         """Add a step at the end."""
@@ -56,15 +60,9 @@ class Steps(Sequence[Step]):
         self.samples.append(intern(" ".join(step.samples)))
         if step.nonfinite:
             self.nonfinite[place] = step.nonfinite
-        for name, fingerprint in step.components.items():
-            column = self.columns.get(name)
-            if column is None:
-                column = self.columns[intern(name)] = [None] * place
-            column.append(intern(fingerprint))
-        if len(step.components) < len(self.columns):
-            for column in self.columns.values():
-                if len(column) == place:
-                    column.append(None)
+        _append(self.columns, place, step.components)
+        if step.parts or self.parts:
+            _append(self.parts, place, step.parts)
 
     def column(self, name: str) -> Sequence[str | None] | None:
         """The fingerprints of a component, or the losses; None where no step has it."""
@@ -120,7 +118,21 @@ class Steps(Sequence[Step]):
             {name: value for name, column in self.columns.items() if (value := column[place]) is not None},
             tuple(self.samples[place].split()),
             self.nonfinite.get(place, ()),
+            {name: value for name, column in self.parts.items() if (value := column[place]) is not None},
         )
+
+
+def _append(columns: dict[str, list[str | None]], place: int, values: Mapping[str, str]) -> None:
+    """Add what a step has of each column, which holds `place` values so far."""
+    for name, value in values.items():
+        column = columns.get(name)
+        if column is None:
+            column = columns[intern(name)] = [None] * place
+        column.append(intern(value))
+    if len(values) < len(columns):
+        for column in columns.values():
+            if len(column) == place:
+                column.append(None)
 
 
 def values(losses: str) -> tuple[float, ...] | None:

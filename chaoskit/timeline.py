@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
-from chaoskit.alignment import Alignment, Index
+from chaoskit.alignment import Index
 from chaoskit.history import FaultRecord, History, Incarnation
-from chaoskit.parting import Parting
+from chaoskit.measure import Past, measure
+from chaoskit.parting import Parting, departures
 from chaoskit.reference import Reference
 from chaoskit.segment import Execution, Segment, without
-from chaoskit.steps import LOSS, Steps, first_apart
+from chaoskit.start import Start
+from chaoskit.steps import Steps
+from chaoskit.whole import Whole
 
 #: How many steps of an incarnation are looked at to tell positions apart that its first step does not.
 LOOKAHEAD = 50
@@ -27,41 +29,19 @@ def struck_at(fault: FaultRecord) -> float | None:
     return fault.applied if fault.applied is not None else fault.observed
 
 
-@dataclass(frozen=True)
-class Start:
-    """Where an incarnation started: its base (None where nothing tells), and each rank's own alignment."""
-
-    incarnation: int
-    base: int | None
-    ranks: Mapping[int, Alignment]
-
-    @property
-    def apart(self) -> tuple[int, ...]:
-        """The ranks that stand somewhere else than the base says."""
-        return tuple(
-            rank
-            for rank, own in self.ranks.items()
-            if self.base is not None and own.candidates and self.base not in own.candidates
-        )
-
-    @property
-    def trusted(self) -> bool:
-        """Whether the model of every rank is at the base."""
-        return self.base is not None and all(own.trusted(self.base) for own in self.ranks.values())
-
-    @property
-    def exact(self) -> bool:
-        """Whether every component of every rank that can be compared is at the base."""
-        return self.trusted and not any(own.off(self.base or 0) for own in self.ranks.values())
-
-
 class Timeline:
-    """See the module. `reference` may be None: the run is then aligned with its own past alone."""
+    """See the module. `reference` may be None: the run is then aligned with its own past alone.
+
+    `resized` holds, as wholes, the incarnations that have left the bits of the reference for another number of ranks:
+    those whose number is another one, and those that go on from a checkpoint which was written after that.
+    """
 
     def __init__(self, history: History, reference: Reference | None) -> None:
         self.history = history
         self.reference = reference
         self.starts: dict[int, Start] = {}
+        self.resized: dict[int, Whole] = {}
+        self._wholes: dict[int, Whole] = {}
         self.index = Index.of(reference, components=self.comparable) if reference is not None else Index()
         for inc in history.incarnations:
             if inc.first_step is not None:
@@ -94,6 +74,8 @@ class Timeline:
         if self.reference is None or not self.reference.deterministic or not self.history.incarnations:
             return
         quiet = min((t for t in map(struck_at, self.history.faults) if t is not None), default=float("inf"))
+        if self.history.world_size != self.reference.world_size:
+            return
         expected = dict(self.reference.traces())
         for rank, life in self.history.incarnations[0].ranks.items():
             steps = expected.get(rank, Steps())
@@ -115,20 +97,39 @@ class Timeline:
         return self.reference is not None and self.reference.deterministic and self.departure is None
 
     def _start(self, inc: Incarnation) -> Start:
+        plain = {rank: life.steps for rank, life in inc.ranks.items()}
+        if self.reference is None or (inc.world_size == self.reference.world_size and not self.resized):
+            return self._aligned(inc, self.index, plain)
+        past = [Past(one, base, self.whole(one.index)) for one, base in self._bases()]
+        left = min((base for one, base in self._bases() if one.index in self.resized), default=None)
+        whole = self.whole(inc.index)
+        start = self._aligned(inc, measure(self.reference, self.comparable, inc.ranks, past, left), whole.ranks)
+        before = left is not None and start.base is not None and start.base <= left
+        if before and inc.world_size == self.reference.world_size:
+            return self._aligned(inc, self.index, plain)
+        self.resized[inc.index] = whole
+        return start
+
+    def whole(self, incarnation: int) -> Whole:
+        """What its ranks did together."""
+        if incarnation not in self._wholes:
+            inc = self.history.incarnations[incarnation]
+            ranks = {rank: life.steps for rank, life in inc.ranks.items()}
+            sharded = self.reference.sharded if self.reference is not None else ()
+            self._wholes[incarnation] = Whole.of(ranks, inc.world_size, sharded=sharded)
+        return self._wholes[incarnation]
+
+    def _aligned(self, inc: Incarnation, index: Index, lived: Mapping[int, Steps]) -> Start:
         likely = self._written_before(inc)
-        ranks = {
-            rank: self.index.align(life.steps[0], rank, likely=likely)
-            for rank, life in inc.ranks.items()
-            if life.steps
-        }
-        offsets = {rank: inc.ranks[rank].steps.numbers[0] - 1 for rank in ranks}
+        ranks = {rank: index.align(steps[0], rank, likely=likely) for rank, steps in lived.items() if steps}
+        offsets = {rank: lived[rank].numbers[0] - 1 for rank in ranks}
         bases = {
             rank: {position - offsets[rank] for position in own.candidates if position >= offsets[rank]}
             for rank, own in ranks.items()
         }
-        return Start(inc.index, self._agree(inc, list(bases.values())), ranks)
+        return Start(inc.index, self._agree(index, lived, list(bases.values())), ranks)
 
-    def _agree(self, inc: Incarnation, bases: list[set[int]]) -> int | None:
+    def _agree(self, index: Index, lived: Mapping[int, Steps], bases: list[set[int]]) -> int | None:
         """The base of an incarnation, from what its ranks say each: their intersection, else what most of those
         say that loaded something, since a rank at 0 may just not have been restored."""
         said = [own for own in bases if own]
@@ -140,17 +141,18 @@ class Timeline:
             votes = Counter(base for own in said for base in own)
             common = {max(votes, key=lambda base: (base > 0, votes[base], base))}
         if len(common) > 1:
-            common = self._by_lookahead(inc, common)
+            common = self._by_lookahead(index, lived, common)
         if not self.starts:
             return min(common)
         reached = max((base + max(self._counts(i)) for i, base in self._bases()), default=0)
         return max((base for base in common if base <= reached), default=min(common))
 
-    def _by_lookahead(self, inc: Incarnation, bases: set[int]) -> set[int]:
+    @staticmethod
+    def _by_lookahead(index: Index, lived: Mapping[int, Steps], bases: set[int]) -> set[int]:
         score: Counter[int] = Counter(dict.fromkeys(bases, 0))
-        for rank, life in inc.ranks.items():
-            for record in life.steps[:LOOKAHEAD]:
-                found = [own for own in self.index.align(record, rank).columns.values() if own]
+        for rank, steps in lived.items():
+            for record in steps[:LOOKAHEAD]:
+                found = [own for own in index.align(record, rank).columns.values() if own]
                 for base in bases:
                     score[base] += sum(base + record.n - 1 in own for own in found)
         best = max(score.values())
@@ -178,7 +180,7 @@ class Timeline:
 
     def _learn(self, inc: Incarnation, start: Start) -> None:
         """The run's own past is a measure too: of what came after it had left the reference, or has none."""
-        if start.base is None:
+        if start.base is None or inc.index in self.resized:
             return
         idle = self.reference.idle if self.reference is not None else frozenset[str]()
         for rank, life in inc.ranks.items():
@@ -190,35 +192,48 @@ class Timeline:
         start = self.starts.get(incarnation)
         return start.base if start is not None else None
 
+    def steps(self, incarnation: int) -> Mapping[int, Steps]:
+        """What its ranks did; of one that is resized, in terms of the whole."""
+        if incarnation in self.resized:
+            return self.resized[incarnation].ranks
+        return {rank: life.steps for rank, life in self.history.incarnations[incarnation].ranks.items()}
+
+    def expected(self, incarnation: int) -> Mapping[int, Steps]:
+        """What the reference has for its ranks, in the same terms; without a reference nothing."""
+        if self.reference is None:
+            return {}
+        if incarnation not in self.resized:
+            return dict(self.reference.traces())
+        whole = self.reference.whole
+        return {rank: whole.rank(rank, local=whole.local) for rank in self.resized[incarnation].ranks}
+
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
         """Everything that was executed and whose true number is known, in order of incarnation, rank and step."""
         return tuple(
-            Segment(rank, inc.index, life.steps, start, end, base + life.steps.numbers[start])
+            Segment(rank, inc.index, steps, start, end, base + steps.numbers[start])
             for inc, base in self._bases()
-            for rank, life in inc.ranks.items()
-            for start, end in life.steps.runs()
+            for rank, steps in self.steps(inc.index).items()
+            for start, end in steps.runs()
         )
 
-    @cached_property
-    def _by_rank(self) -> dict[int, list[Segment]]:
-        """The segments of each rank, in their order."""
-        found: dict[int, list[Segment]] = {}
-        for one in self.segments:
-            found.setdefault(one.rank, []).append(one)
-        return found
+    def _world(self, one: Segment) -> int:
+        return self.history.incarnations[one.incarnation].world_size
 
     @cached_property
-    def _kept(self) -> dict[int, tuple[tuple[int, int], ...]]:
+    def _kept(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For every segment, by its place among them, the true steps from and to (exclusive) of which it is the last
-        execution."""
-        later: dict[int, list[tuple[int, int]]] = {}
-        kept = {}
-        for number, one in reversed(list(enumerate(self.segments))):
-            covered = later.setdefault(one.rank, [])
-            kept[number] = tuple(without((one.first, one.last + 1), covered))
-            covered.append((one.first, one.last + 1))
-        return kept
+        execution: by that rank, or, where there was another number of them, by any."""
+        by_rank: dict[int, list[tuple[int, int]]] = {}
+        by_world: dict[int, set[tuple[int, int]]] = {}
+        kept = []
+        for one in reversed(self.segments):
+            own, span = self._world(one), (one.first, one.last + 1)
+            others = [other for world, spans in by_world.items() if world != own for other in spans]
+            kept.append(tuple(without(span, [*by_rank.get(one.rank, []), *others])))
+            by_rank.setdefault(one.rank, []).append(span)
+            by_world.setdefault(own, set()).add(span)
+        return tuple(reversed(kept))
 
     @property
     def effective(self) -> Iterator[tuple[Segment, int, int]]:
@@ -228,16 +243,38 @@ class Timeline:
                 yield one, one.start + first - one.first, one.start + end - one.first
 
     def kept(self, rank: int, step: int) -> Execution | None:
-        """The last execution of a true step; None where the rank never took it."""
-        for one in reversed(self._by_rank.get(rank, [])):
-            if one.first <= step <= one.last:
+        """The last execution of a true step; None where the rank never took it, or others have taken it again."""
+        for number, one in self._by_rank.get(rank, []):
+            if any(first <= step < end for first, end in self._kept[number]):
                 return one.execution(one.start + step - one.first)
         return None
 
+    @cached_property
+    def _by_rank(self) -> dict[int, list[tuple[int, Segment]]]:
+        """The segments of each rank and their places, the last first."""
+        found: dict[int, list[tuple[int, Segment]]] = {}
+        for number, one in reversed(list(enumerate(self.segments))):
+            found.setdefault(one.rank, []).append((number, one))
+        return found
+
     def missing(self, rank: int, last: int) -> list[int]:
-        """The true steps from 1 to `last` that the rank was never seen to take."""
-        taken = [(one.first, one.last + 1) for one in self._by_rank.get(rank, [])]
-        return [step for first, end in without((1, last + 1), taken) for step in range(first, end)]
+        """The true steps from 1 to `last` that neither the rank was seen to take, nor all ranks of another world."""
+        taken = [(one.first, one.last + 1) for _, one in self._by_rank.get(rank, [])]
+        return [step for a, b in without((1, last + 1), [*taken, *self._elsewhere]) for step in range(a, b)]
+
+    @cached_property
+    def _elsewhere(self) -> list[tuple[int, int]]:
+        """The true steps from and to (exclusive) that all ranks took of a number other than the reference's."""
+        usual = self.reference.world_size if self.reference is not None else self.history.world_size
+        found = []
+        for inc, base in self._bases():
+            if inc.world_size == usual or not set(range(inc.world_size)) <= set(inc.ranks):
+                continue
+            whole = (base + 1, base + max(self._counts(inc)) + 1)
+            own = [[(base + steps.numbers[a], base + steps.numbers[b - 1] + 1) for a, b in steps.runs()]
+                   for steps in self.steps(inc.index).values()]  # fmt: skip
+            found += without(whole, [gap for spans in own for gap in without(whole, spans)])
+        return found
 
     @property
     def executed(self) -> int:
@@ -251,29 +288,12 @@ class Timeline:
 
     def highest(self, rank: int | None = None) -> int:
         """The highest true step that the rank, or any rank, executed; 0 for none."""
-        segments = self.segments if rank is None else self._by_rank.get(rank, [])
-        return max((one.last for one in segments), default=0)
+        if rank is None:
+            return max((one.last for one in self.segments), default=0)
+        own = [one.last for _, one in self._by_rank.get(rank, [])]
+        return max([*own, *(end - 1 for _, end in self._elsewhere)], default=0)
 
     @property
     def unplaced(self) -> tuple[int, ...]:
         """The incarnations that took steps of which no true number is known."""
         return tuple(index for index, start in self.starts.items() if start.base is None)
-
-
-def departures(steps: Steps, expected: Steps, count: int) -> Iterator[tuple[int, str, tuple[str, str]]]:
-    """Where each component, and the loss, of the first `count` steps first is not what was expected: step, name, both.
-
-    What one of the two lacks is no departure: the checks that need it will say so.
-    """
-    for name in [*steps.columns, LOSS]:
-        own, other = steps.column(name), expected.column(name)
-        if own is None or other is None:
-            continue
-        for start, end in steps.runs():
-            at = steps.numbers[start] - 1
-            stop = min(end, count, start + len(other) - at)
-            for place in first_apart(own[start:stop], other[at : at + max(0, stop - start)], limit=len(own)):
-                pair = own[start + place], other[at + place]
-                if pair[0] and pair[1]:
-                    yield at + place + 1, name, (pair[0], pair[1])
-                    break

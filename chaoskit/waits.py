@@ -9,6 +9,8 @@ from chaoskit.history import History, LaunchRecord
 
 #: What is quiet for less than this, in seconds, may be at work.
 LEAST = 2.0
+#: Faults under which a job stands still, for as long as they last.
+_STILL = ("pause", "pause_node", "partition", "isolate", "one_way")
 
 
 def waited(history: History) -> float:
@@ -42,6 +44,6 @@ def _signs(history: History, launch: LaunchRecord) -> Iterator[float]:
 
 def _frozen(history: History) -> Iterator[float]:
     for fault in history.faults:
-        by_the_clock = (fault.what.get("action") or {}).get("kind") == "pause"
+        by_the_clock = (fault.what.get("action") or {}).get("kind") in _STILL
         if by_the_clock and fault.applied is not None and fault.healed is not None:
             yield fault.healed - fault.applied

@@ -17,7 +17,11 @@ TRAINER = CHECKOUT / "tinymodels" / "train.py"
 def job(request):
     if request.config.getoption("--chaos-job") or not TRAINER.is_file():
         return request.getfixturevalue("job")
-    return Job("tinymodels.train", ["--out", "{out}"], module=True, nproc_per_node=2, cwd=str(CHECKOUT))
+    args, ranks = ["--out", "{out}"], 2
+    if request.config.getoption("--chaos-nodes"):
+        # The ranks are spread over nodes, and do not wait for lost ones for longer than a rehearsal should take.
+        args, ranks = [*args, "--timeout", "4"], 1
+    return Job("tinymodels.train", args, module=True, nproc_per_node=ranks, cwd=str(CHECKOUT))
 
 
 @pytest.fixture

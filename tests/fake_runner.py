@@ -21,7 +21,8 @@ from chaoskit.verdict import Outcome, merge
 
 
 class Summary:
-    resumed_from, last_valid, steps_lost, recovery_seconds, waited_seconds = 20, 30, 5, 2.5, 3.0
+    resumed_from, last_valid, steps_lost, waited_seconds = 20, 30, 5, 3.0
+    noticed_seconds, stopped_seconds, recovery_seconds = 1.0, 1.5, 2.5
 
 
 class Launch:

@@ -24,8 +24,8 @@ class Fake:
     def rank_process(self, rank):
         return Process(100 + rank, 7)
 
-    def launcher_process(self):
-        return Process(99, 7)
+    def launcher_processes(self):
+        return [Process(99, 7)]
 
     def signal(self, process, signum):
         self.sent.append((process.pid, signum))

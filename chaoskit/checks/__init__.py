@@ -10,13 +10,17 @@ from chaoskit.checks.checkpoints_faithful import checkpoints_faithful
 from chaoskit.checks.completed import completed
 from chaoskit.checks.controls_agree import controls_agree
 from chaoskit.checks.faults_took_effect import faults_took_effect
+from chaoskit.checks.global_batch_kept import global_batch_kept
 from chaoskit.checks.judge import judge
 from chaoskit.checks.log_right import log_right
+from chaoskit.checks.lr_schedule_kept import lr_schedule_kept
 from chaoskit.checks.matches_reference import matches_reference
 from chaoskit.checks.no_orphans import no_orphans
 from chaoskit.checks.recovered_within import recovered_within
 from chaoskit.checks.resumed_from_last_valid import resumed_from_last_valid
+from chaoskit.checks.ridden_out import ridden_out
 from chaoskit.checks.same_data import same_data
+from chaoskit.checks.samples_exactly_once import samples_exactly_once
 from chaoskit.checks.state_restored import state_restored
 from chaoskit.checks.stays_finite import stays_finite
 from chaoskit.errors import UsageError
@@ -30,13 +34,17 @@ __all__ = [
     "controls_agree",
     "faults_took_effect",
     "from_json",
+    "global_batch_kept",
     "judge",
     "log_right",
+    "lr_schedule_kept",
     "matches_reference",
     "no_orphans",
     "recovered_within",
     "resumed_from_last_valid",
+    "ridden_out",
     "same_data",
+    "samples_exactly_once",
     "state_restored",
     "stays_finite",
 ]
@@ -47,12 +55,16 @@ REGISTRY: dict[str, Callable[..., Check]] = {
     "completed": completed,
     "controls_agree": controls_agree,
     "faults_took_effect": faults_took_effect,
+    "global_batch_kept": global_batch_kept,
     "log_right": log_right,
+    "lr_schedule_kept": lr_schedule_kept,
     "matches_reference": matches_reference,
     "no_orphans": no_orphans,
     "recovered_within": recovered_within,
     "resumed_from_last_valid": resumed_from_last_valid,
+    "ridden_out": ridden_out,
     "same_data": same_data,
+    "samples_exactly_once": samples_exactly_once,
     "state_restored": state_restored,
     "stays_finite": stays_finite,
 }

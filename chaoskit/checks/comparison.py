@@ -10,6 +10,7 @@ from chaoskit.reference import Reference
 from chaoskit.segment import Execution, Segment
 from chaoskit.steps import LOSS, Steps, first_apart, values
 from chaoskit.timeline import Timeline
+from chaoskit.whole import PLANNED
 
 #: How many differing steps of one segment are kept: one departure makes all that follows differ.
 KEPT = 100
@@ -31,7 +32,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`compared` counts the executed steps that were looked at; `names` is what was compared in them.
+    """`compared` counts the executed steps that were looked at, without those that were taken at another world size: of
+    these only what is planned is compared (see `whole`). `names` is what was compared.
 
     `differences` are the first steps that differ in each life of each rank, `first` where each component first does:
     the true step, by (incarnation, rank, component). `absent` maps a component that the reference has to the first
@@ -51,15 +53,14 @@ def compare(timeline: Timeline, reference: Reference) -> Comparison:
     Only what the reference can measure is compared: all of it, or, where the controls differ, the components in
     which they agree.
     """
-    expected = dict(reference.traces())
-    seen = _Seen(timeline, expected)
+    seen = _Seen(timeline)
     for one in timeline.segments:
         seen.compare(one)
     for one, start, end in timeline.effective:
         seen.require(one, start, end)
     return Comparison(
         tuple(sorted(seen.differences, key=lambda one: one.order)),
-        timeline.executed,
+        sum(one.end - one.start for one in timeline.segments if one.incarnation not in timeline.resized),
         frozenset(seen.names),
         seen.absent,
         seen.first,
@@ -69,26 +70,35 @@ def compare(timeline: Timeline, reference: Reference) -> Comparison:
 class _Seen:
     """What has been compared so far."""
 
-    def __init__(self, timeline: Timeline, expected: Mapping[int, Steps]) -> None:
-        self.timeline, self.expected = timeline, expected
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self._expected: dict[int, Mapping[int, Steps]] = {}
         self.differences: list[Difference] = []
         self.names: set[str] = set()
         self.absent: dict[str, Execution] = {}
         self.first: dict[tuple[int, int, str], int] = {}
 
-    def measured(self, rank: int, steps: Steps) -> list[str]:
-        """What of this rank can be compared: components, and the losses."""
-        expected = self.expected.get(rank, Steps())
+    def expected(self, one: Segment) -> Steps:
+        """What the reference has for the rank of a segment."""
+        if one.incarnation not in self._expected:
+            self._expected[one.incarnation] = self.timeline.expected(one.incarnation)
+        return self._expected[one.incarnation].get(one.rank, Steps())
+
+    def measured(self, one: Segment) -> list[str]:
+        """What of a segment can be compared: components, and the losses."""
+        expected = self.expected(one)
         names = [name for name in expected.columns if name in self.timeline.comparable]
-        losses = self.timeline.bitwise and (expected.column(LOSS) or steps.column(LOSS))
+        if one.incarnation in self.timeline.resized:
+            return [name for name in names if name in PLANNED]
+        losses = self.timeline.bitwise and (expected.column(LOSS) or one.steps.column(LOSS))
         return [*names, *([LOSS] if losses else [])]
 
     def compare(self, one: Segment) -> None:
         """The columns of a segment beside those of the reference."""
-        expected = self.expected.get(one.rank, Steps())
+        expected = self.expected(one)
         stop = max(one.start, min(one.end, one.start + len(expected) - one.first + 1))
         apart: dict[int, dict[str, tuple[str, str]]] = {}
-        for name in self.measured(one.rank, one.steps):
+        for name in self.measured(one):
             own, other = one.steps.column(name), expected.column(name)
             if own is None:
                 continue
@@ -107,9 +117,9 @@ class _Seen:
 
     def require(self, one: Segment, start: int, end: int) -> None:
         """What was kept has to be whole; the last record of a rank that was killed may be cut short."""
-        expected = self.expected.get(one.rank, Steps())
+        expected = self.expected(one)
         end = min(end, start + len(expected) - one.true(start) + 1)
-        for name in self.measured(one.rank, one.steps):
+        for name in self.measured(one):
             if name in self.absent or start >= end:
                 continue
             own, other = one.steps.column(name), expected.column(name)

@@ -12,7 +12,7 @@ from chaoskit.checks.stacks import explain, waits_in
 from chaoskit.history import lives
 from chaoskit.life import Load
 from chaoskit.segment import Execution
-from chaoskit.verdict import Verdict, failed, inconclusive, passed
+from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ class Completed:
     def _crash_loop(self, case: Case) -> Verdict:
         launches = case.history.launches
         last = f", the last with exit code {launches[-1].code}" if launches else ""
+        if launches and launches[-1].cause == "too-few-nodes":
+            last = ", for fewer nodes are left than it needs"
         codes, why = _torn(case, "failed")
         return failed(
             self.name,
@@ -119,6 +121,21 @@ def blind_spots(case: Case) -> list[str]:
         if list(life.steps.numbers) != list(range(1, len(life.steps) + 1)):
             spots.append(f"steps of rank {life.rank} are missing in incarnation {inc.index}")
     return spots + [f"the state of incarnation {index} matches nothing" for index in case.timeline.unplaced]
+
+
+def incomplete(name: str, case: Case, evidence: Mapping[str, Any]) -> Verdict | None:
+    """The verdict of the check `name` on a run of which all that was seen is right, and of which something was not
+    seen."""
+    missing = missing_steps(case)
+    if not missing and not case.timeline.unplaced:
+        return None
+    end = completed()(case)
+    rank, step = missing[0] if missing else (0, 0)
+    sentence = f"step {step} of rank {rank} is missing" if missing else "some steps cannot be placed"
+    if end.outcome is Outcome.FAIL:
+        return failed(name, f"{sentence}: {end.sentence}", *end.codes, **evidence)
+    why = "; ".join(blind_spots(case)[:1]) or end.sentence
+    return inconclusive(name, f"{sentence}: {why}", "probe-blind", **evidence)
 
 
 def _last_save_open(case: Case, last: int) -> bool:

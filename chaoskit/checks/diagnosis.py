@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from chaoskit.alignment import PROOF, Alignment
 from chaoskit.checkpoints import Resume
 from chaoskit.checks.check import Case
 from chaoskit.checks.comparison import Comparison
 from chaoskit.checks.finding import WORDS, Finding
 from chaoskit.life import COMPONENTS, Life
-from chaoskit.timeline import Start
+from chaoskit.start import Start
 
 CODES = {
     "model": "model-not-restored",
@@ -96,10 +97,13 @@ def _at_resume(
     case: Case, resume: Resume, start: Start, unseen: list[str], undecided: list[str], loose: list[str]
 ) -> Iterable[Finding]:
     expected = case.expected(resume)
-    lives = case.history.incarnations[resume.incarnation].ranks
+    inc = case.history.incarnations[resume.incarnation]
+    lives, resized = inc.ranks, inc.index in case.timeline.resized
     if resume.incarnation == max(case.timeline.starts):
-        silent = [rank for rank in case.history.ranks if rank not in start.ranks]
+        silent = [rank for rank in range(inc.world_size) if rank not in start.ranks]
         unseen += [f"rank {rank}: no step was seen after the resume" for rank in silent]
+    assert case.reference is not None
+    sharded = case.reference.sharded
     found: list[Finding] = []
     for rank, own in start.ranks.items():
         offset = lives[rank].steps.numbers[0] - 1
@@ -108,8 +112,10 @@ def _at_resume(
             why = "its first steps are" if offset else "a rank of that number in the reference is"
             unseen.append(f"rank {rank}, incarnation {resume.incarnation}: {why} missing")
         unseen += [f"rank {rank}: {name} was not seen after the resume" for name in own.absent(position)]
+        if resized:
+            unseen += _unknown(own, lives[rank], position)
         for name in own.positions:
-            if position not in own.known[name] and not case.timeline.bitwise:
+            if position not in own.known[name] and not case.timeline.bitwise and name not in own.loose:
                 undecided.append(f"{name} of rank {rank} at step {position}")
         for name in own.off(position):
             family = name.partition(".")[0]
@@ -119,8 +125,21 @@ def _at_resume(
             places = tuple(sorted(own.positions[name] or ()))
             code = CODES.get(family) or _data_code(places, position)
             finding = Finding(code, name, rank, resume.incarnation, position + 1, position, places)
-            found.append(finding if places else _look_closer(case, finding, lives[rank]))
+            look = not places and not (resized and (name == "batch" or name in sharded))
+            found.append(_look_closer(case, finding, lives[rank]) if look else finding)
     return found
+
+
+def _unknown(own: Alignment, life: Life, position: int) -> Iterator[str]:
+    """What of the state after a resume at another world size has no measure."""
+    for name in PROOF:
+        if name in own.loose:
+            yield (
+                f"the {name} is not alike on every rank, and the parts that they hold of it were not recorded "
+                "(CHAOSKIT_ELASTIC=1), so ranks of another number cannot be compared"
+            )
+        elif name in life.steps.columns and position not in own.known.get(name, ()):
+            yield f"rank {life.rank}: what the {name} was at step {position}, at another world size, was not seen"
 
 
 def _look_closer(case: Case, finding: Finding, life: Life) -> Finding:
@@ -192,8 +211,7 @@ def _places(case: Case, *, one_rank: int, step: int, incarnation: int) -> tuple[
     """Where the reference has the batch that this incarnation consumed in that step."""
     ran = next(one for one in case.timeline.segments if (one.rank, one.incarnation) == (one_rank, incarnation))
     batch = ran.steps[ran.start + step - ran.first].components["batch"]
-    assert case.reference is not None
-    return dict(case.reference.traces())[one_rank].places("batch", batch)
+    return case.timeline.expected(incarnation)[one_rank].places("batch", batch)
 
 
 def tell(case: Case, findings: Sequence[Finding], scratch: Sequence[Resume] = ()) -> str:
@@ -204,11 +222,11 @@ def tell(case: Case, findings: Sequence[Finding], scratch: Sequence[Resume] = ()
             f"incarnation {resume.incarnation} began again at the first step, "
             f"although the checkpoint of step {resume.last_valid} was due"
         )
-    ranks = case.reference.world_size if case.reference is not None else 0
     grouped: dict[tuple[int, str], list[int]] = {}
     for finding in findings:
         grouped.setdefault((finding.incarnation, str(finding)), []).append(finding.rank)
     for incarnation in dict.fromkeys(key[0] for key in grouped):
+        ranks = case.history.incarnations[incarnation].world_size
         by_ranks: dict[tuple[int, ...], list[str]] = {}
         for (index, text), own in grouped.items():
             if index == incarnation:

@@ -51,7 +51,7 @@ def tested(case: Case, *, alpha: float) -> Iterator[Tested]:
     controls = [dict(traces) for traces in case.reference.all_traces()]
     for incarnation in lives:
         base = case.timeline.base(incarnation)
-        if base is None:
+        if base is None or incarnation in case.timeline.resized:
             continue
         own = {
             rank: life.steps for rank, life in case.history.incarnations[incarnation].ranks.items() if life.steps

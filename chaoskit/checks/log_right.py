@@ -189,6 +189,7 @@ class _Audit:
         seen = self.case.comparison
         found = [(index, 0) for index in self.case.timeline.unplaced]
         found += [(at[0], step) for at, step in seen.first.items() if at[2] == LOSS or LOSS not in seen.names]
+        found += [(index, (self.case.timeline.base(index) or 0) + 1) for index in self.case.timeline.resized]
         past = (one.execution for one in seen.differences if "steps" in one.values)
         found += [(one.incarnation, one.step) for one in past]
         return [(self.case.history.incarnations[index].launch, step) for index, step in found]

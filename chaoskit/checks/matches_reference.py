@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from chaoskit.checks.band import within
 from chaoskit.checks.check import Case, Check, unmeasured
 from chaoskit.checks.comparison import Comparison, Difference, finite
-from chaoskit.checks.completed import blind_spots, completed, missing_steps
+from chaoskit.checks.completed import incomplete
 from chaoskit.checks.diagnosis import Diagnosis, diagnose, tell
 from chaoskit.checks.equivalence import tested
 from chaoskit.errors import UsageError
@@ -25,11 +26,22 @@ class MatchesReference:
     rtol: float | None = None
     alpha: float = 0.01
     shift: float = 0.25
+    band: float | None = None
     name = "matches_reference"
 
     def __call__(self, case: Case) -> Verdict:
         if (unknown := unmeasured(self.name, case)) is not None:
             return unknown
+        own = self._judged(case)
+        if own.outcome is Outcome.FAIL or not case.timeline.resized:
+            return own
+        other = within(self.name, case, self.band)
+        if own.outcome is other.outcome is Outcome.PASS:
+            return passed(self.name, f"{own.sentence}; {other.sentence}", **{**own.evidence, **other.evidence})
+        return own if own.outcome is Outcome.INCONCLUSIVE and other.outcome is not Outcome.FAIL else other
+
+    def _judged(self, case: Case) -> Verdict:
+        """The verdict on all that is held to the reference itself."""
         if case.timeline.bitwise:
             return self._bitwise(case)
         assert case.reference is not None
@@ -46,7 +58,8 @@ class MatchesReference:
         return inconclusive(self.name, sentence, "not-deterministic")
 
     def to_json(self) -> Mapping[str, Any]:
-        return {"name": self.name, "rtol": self.rtol, "alpha": self.alpha, "shift": self.shift}
+        options = {"rtol": self.rtol, "alpha": self.alpha, "shift": self.shift, "band": self.band}
+        return {"name": self.name, **options}
 
     def _bitwise(self, case: Case) -> Verdict:
         told = diagnose(case)
@@ -54,15 +67,15 @@ class MatchesReference:
         evidence: dict[str, Any] = {"compared": seen.compared, "components": sorted(seen.names)}
         if seen.differences or told.findings:
             return self._mismatch(case, told, evidence)
-        if (gap := self._incomplete(case, evidence)) is not None:
+        if (gap := incomplete(self.name, case, evidence)) is not None:
             return gap
         for name, one in seen.absent.items():
             sentence = f"{name} was not seen at step {one.step}, rank {one.rank}, so it was not compared"
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
-        if not seen.names & {"model", "loss"}:
+        if seen.compared and not seen.names & {"model", "loss"}:
             return inconclusive(self.name, "neither the model nor a loss was seen", "probe-blind", **evidence)
         again = case.timeline.rolled_back
-        extra = f", {again} rolled back ones among them" if again else ""
+        extra = f", {again} rolled back ones among them" if again and not case.timeline.resized else ""
         sentence = f"{seen.compared} executed steps{extra} are equal to the reference to the bit"
         return passed(self.name, sentence, **evidence)
 
@@ -90,19 +103,6 @@ class MatchesReference:
         evidence["table"] = case.table()
         return failed(self.name, "; ".join(parts), *codes, **evidence)
 
-    def _incomplete(self, case: Case, evidence: dict[str, Any]) -> Verdict | None:
-        """The verdict on a run of which all that was seen is right, and of which something was not seen."""
-        missing = missing_steps(case)
-        if not missing and not case.timeline.unplaced:
-            return None
-        end = completed()(case)
-        rank, step = missing[0] if missing else (0, 0)
-        sentence = f"step {step} of rank {rank} is missing" if missing else "some steps cannot be placed"
-        if end.outcome is Outcome.FAIL:
-            return failed(self.name, f"{sentence}: {end.sentence}", *end.codes, **evidence)
-        why = "; ".join(blind_spots(case)[:1]) or end.sentence
-        return inconclusive(self.name, f"{sentence}: {why}", "probe-blind", **evidence)
-
     def _statistical(self, case: Case, why: str) -> Verdict:
         """What is deterministic to the bit; the losses after each resume within the spread of the controls."""
         told = diagnose(case)
@@ -117,9 +117,9 @@ class MatchesReference:
         outside = [one for one in lives if not one.result.within]
         if outside:
             return failed(self.name, f"{outside[0]}; {why}", "loss-diverged", table=case.table(), **evidence)
-        if (gap := self._incomplete(case, evidence)) is not None:
+        if (gap := incomplete(self.name, case, evidence)) is not None:
             return gap
-        if not lives:
+        if not lives and not case.timeline.resized:
             return inconclusive(self.name, f"no loss was seen that could be compared; {why}", "probe-blind")
         weak = [one for one in lives if one.result.sharpest.power_shift > self.shift]
         if weak:
@@ -129,7 +129,7 @@ class MatchesReference:
             )
             return inconclusive(self.name, sentence, "not-deterministic", **evidence)
         exact = ", ".join(sorted(told.comparison.names - {"loss"}))
-        sentence = f"{'; '.join(map(str, lives))}; to the bit: {exact or 'nothing'}; {why}"
+        sentence = "; ".join([*map(str, lives), f"to the bit: {exact or 'nothing'}", why])
         return passed(self.name, sentence, **evidence)
 
     def _within(self, case: Case, rtol: float, why: str) -> Verdict:
@@ -152,9 +152,9 @@ class MatchesReference:
                 return failed(self.name, sentence, *_state_codes(case), table=case.table())
             compared += len(one.record.losses)
             worst = max(worst, min(gaps))
-        if (gap := self._incomplete(case, {"compared": compared})) is not None:
+        if (gap := incomplete(self.name, case, {"compared": compared})) is not None:
             return gap
-        if not compared:
+        if not compared and not case.timeline.resized:
             return inconclusive(self.name, "no loss was seen, so none was compared", "probe-blind")
         sentence = f"every loss is within rtol={rtol:g} of a control, the worst {worst:.3g} off; {why}"
         return passed(self.name, sentence, compared=compared, rtol=rtol, worst=worst)
@@ -194,8 +194,9 @@ def _as_json(difference: Difference) -> dict[str, Any]:
 
 def _executions(case: Case) -> Iterator[Execution]:
     for one in case.timeline.segments:
-        for place in range(one.start, one.end):
-            yield one.execution(place)
+        if one.incarnation not in case.timeline.resized:
+            for place in range(one.start, one.end):
+                yield one.execution(place)
 
 
 def _nonfinite(comparison: Comparison) -> Difference | None:
@@ -223,7 +224,9 @@ def _ranks_apart(case: Case, comparison: Comparison) -> Execution | None:
     return None
 
 
-def matches_reference(*, rtol: float | None = None, alpha: float = 0.01, shift: float = 0.25) -> Check:
+def matches_reference(
+    *, rtol: float | None = None, alpha: float = 0.01, shift: float = 0.25, band: float | None = None
+) -> Check:
     """Every loss and component of every executed step, kept or rolled back, is the reference's to the bit.
 
     Where the controls themselves differ: what they agree in is compared to the bit; the losses after each resume must
@@ -232,11 +235,18 @@ def matches_reference(*, rtol: float | None = None, alpha: float = 0.01, shift: 
     is inconclusive. With `rtol` each loss is instead compared with the nearest control, within that relative
     difference. None of this loosens the comparison of a job whose controls agree.
 
-    Raises UsageError for an rtol that is not a number from 0, below 1, an alpha or a shift that is not between 0 and 1.
+    Steps that were trained with another number of ranks, or go on from such, cannot be equal to the bit: the loss of
+    each, over all ranks, must lie within `band` of the reference's, relatively. That is what the user states, not a
+    measurement; without it the verdict on such a run is inconclusive. What is planned (learning rates, options, which
+    samples a step consumes) is compared exactly all the same.
+
+    Raises UsageError for an rtol or a band that is not a number from 0, below 1, an alpha or a shift that is not
+    between 0 and 1.
     """
-    if rtol is not None and (isinstance(rtol, bool) or not isinstance(rtol, (int, float)) or not 0 <= rtol < 1):
-        raise UsageError(f"matches_reference: rtol must be a number from 0, below 1, not {rtol!r}")
+    for name, limit in (("rtol", rtol), ("band", band)):
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < 1):
+            raise UsageError(f"matches_reference: {name} must be a number from 0, below 1, not {limit!r}")
     for name, value in (("alpha", alpha), ("shift", shift)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
             raise UsageError(f"matches_reference: {name} must be a number between 0 and 1, not {value!r}")
-    return MatchesReference(rtol, alpha, shift)
+    return MatchesReference(rtol, alpha, shift, band)

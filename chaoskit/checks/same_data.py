@@ -20,24 +20,11 @@ class SameData:
     def __call__(self, case: Case) -> Verdict:
         if (unknown := unmeasured(self.name, case)) is not None:
             return unknown
-        assert case.reference is not None
-        found = case.ledger
-        if found is None:
-            return inconclusive(self.name, "no batch of the uninterrupted run was seen", "probe-blind")
-        if "batch" not in case.timeline.comparable:
-            sentence = "the uninterrupted runs themselves consume different data, so nothing can be compared"
-            return inconclusive(self.name, sentence, "not-deterministic")
-        blind = [one for one, start, end in case.timeline.effective if _unseen(one.steps.columns, start, end)]
-        if blind:
-            where = f"rank {blind[0].rank}, incarnation {blind[0].incarnation}"
-            return inconclusive(self.name, f"batches were not seen ({where})", "probe-blind")
+        if (unread := unread_data(self.name, case)) is not None:
+            return unread
+        assert case.reference is not None and case.ledger is not None
+        found, missing = case.ledger, missing_steps(case)
         evidence = {"ledger": found.to_json()}
-        missing = missing_steps(case)
-        if missing and (spots := blind_spots(case)):
-            # What was not seen may have been consumed.
-            rank, step = missing[0]
-            sentence = f"what rank {rank} consumed in step {step} is not known: {spots[0]}"
-            return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if found.codes:
             return failed(self.name, found.sentence, *found.codes, **evidence)
         if missing and (end := completed()(case)).outcome is not Outcome.PASS:
@@ -53,6 +40,30 @@ class SameData:
         return {"name": self.name}
 
 
+def unread_data(name: str, case: Case) -> Verdict | None:
+    """The verdict of the check `name` where it is not known what the run consumed, or was to consume."""
+    found = case.ledger
+    if found is None and case.timeline.resized:
+        why = "samples could not be told apart, and with another number of ranks batches cannot be compared"
+        return inconclusive(name, why, "probe-blind")
+    if found is None:
+        return inconclusive(name, "no batch of the uninterrupted run was seen", "probe-blind")
+    if "batch" not in case.timeline.comparable:
+        sentence = "the uninterrupted runs themselves consume different data, so nothing can be compared"
+        return inconclusive(name, sentence, "not-deterministic")
+    blind = [one for one, start, end in case.timeline.effective if _unseen(one.steps.columns, start, end)]
+    if blind:
+        where = f"rank {blind[0].rank}, incarnation {blind[0].incarnation}"
+        return inconclusive(name, f"batches were not seen ({where})", "probe-blind")
+    missing = missing_steps(case)
+    if missing and (spots := blind_spots(case)):
+        # What was not seen may have been consumed.
+        rank, step = missing[0]
+        sentence = f"what rank {rank} consumed in step {step} is not known: {spots[0]}"
+        return inconclusive(name, sentence, "probe-blind", ledger=found.to_json())
+    return None
+
+
 def _unseen(columns: Mapping[str, list[str | None]], start: int, end: int) -> bool:
     batches = columns.get("batch")
     return batches is None or None in batches[start:end]
@@ -62,7 +73,8 @@ def same_data() -> Check:
     """On the effective timeline, over all ranks, every sample was consumed exactly as often as in the reference, and
     in the same order: none again, none left out, across epochs too.
 
-    Where samples could not be told apart, batches are compared. Fails with `data-replayed`, `data-skipped`,
+    Where samples could not be told apart, batches are compared. With another number of ranks it does not matter which
+    of them consumes a sample, nor in which order a step consumes its own. Fails with `data-replayed`, `data-skipped`,
     `data-reordered`, with counts and first places.
     """
     return SameData()

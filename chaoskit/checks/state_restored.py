@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from chaoskit.checks.check import Case, Check, unmeasured
 from chaoskit.checks.completed import completed
 from chaoskit.checks.diagnosis import diagnose, tell
+from chaoskit.checks.finding import WORDS
+from chaoskit.life import COMPONENTS
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 
@@ -56,6 +58,9 @@ class StateRestored:
         if told.loose:
             sentence = f"all but {', '.join(told.loose)}, which every run has of its own, is that of step {where}"
             return passed(self.name, sentence, **evidence)
+        sizes = {start.incarnation for start in starts} & set(case.timeline.resized)
+        if sizes:
+            return passed(self.name, f"{_at_other_size(case, sizes)} that of step {where}", **evidence)
         return passed(self.name, f"every component on every rank is that of step {where}", **evidence)
 
     def to_json(self) -> Mapping[str, Any]:
@@ -68,10 +73,28 @@ class StateRestored:
         return passed(self.name, "there was no restart, so there was nothing to restore")
 
 
+def _at_other_size(case: Case, resized: Collection[int]) -> str:
+    """What of the state was compared with another number of ranks: 'with 1 rank (...) each of model, LR, data is'."""
+    assert case.reference is not None
+    starts = [case.timeline.starts[index] for index in resized]
+    compared = [
+        name
+        for name in COMPONENTS
+        if all(name in own.row(start.base) for start in starts for own in start.ranks.values())
+    ]
+    words = ", ".join(WORDS.get(name, name) for name in compared)
+    sizes = sorted({case.history.incarnations[index].world_size for index in resized})
+    many = f"{' and '.join(map(str, sizes))} rank{'' if sizes == [1] else 's'}"
+    return f"with {many} (the reference has {case.reference.world_size}) each of {words} is"
+
+
 def state_restored() -> Check:
     """After each resume the model, buffers, optimizer, learning rate, scaler, EMA, random streams and batches of
     every rank are those of the step that the job resumed from; the batches, the LR and the streams for as long as
     that life goes on.
+
+    With another number of ranks the components are compared as wholes, the batches as the samples of all ranks, and of
+    a stream, which is then drawn from less or more, no more is claimed than that it did not begin too early.
 
     Fails with the codes of state and data, or `restarted-from-scratch` where nothing was restored at all.
     """

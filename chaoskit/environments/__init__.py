@@ -6,9 +6,10 @@ from typing import Protocol
 
 from chaoskit.environments.environment import Environment, Place
 from chaoskit.environments.local import LocalEnvironment
+from chaoskit.environments.netns import NetnsEnvironment
 from chaoskit.errors import UsageError
 
-__all__ = ["ENVIRONMENTS", "EnvironmentType", "LocalEnvironment", "environment"]
+__all__ = ["ENVIRONMENTS", "EnvironmentType", "LocalEnvironment", "NetnsEnvironment", "environment"]
 
 
 class EnvironmentType(Protocol):
@@ -22,7 +23,7 @@ class EnvironmentType(Protocol):
         ...
 
 
-ENVIRONMENTS: dict[str, EnvironmentType] = {"local": LocalEnvironment}
+ENVIRONMENTS: dict[str, EnvironmentType] = {"local": LocalEnvironment, "netns": NetnsEnvironment}
 
 
 def environment(name: str) -> EnvironmentType:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from chaoskit.launch.mode import COLD, Mode
+from chaoskit.nodes import Nodes
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,21 @@ class Ended:
     survivors: tuple[Mapping[str, Any], ...] = ()
 
 
-Happening = Arrived | Ended
+@dataclass(frozen=True)
+class Told:
+    """Something else for the record, of this `kind`: a node that came up, or went (see docs/format.md)."""
+
+    kind: str
+    data: Mapping[str, Any]
+
+
+Happening = Arrived | Ended | Told
 
 
 @dataclass(frozen=True)
 class Place:
     """What one run tells its environment: its directory, the job's `out`, whether ranks stop at gates, how it is to be
-    launched, and whether the ranks shall say what they imported (`learning`)."""
+    launched, whether the ranks shall say what they imported (`learning`), and on how many `nodes` the job runs."""
 
     run_dir: Path
     out: Path
@@ -58,6 +67,7 @@ class Place:
     env: Mapping[str, str] = field(default_factory=dict)
     mode: Mode = COLD
     learning: bool = False
+    nodes: Nodes = field(default_factory=Nodes)
 
 
 class Environment(Protocol):
@@ -71,7 +81,7 @@ class Environment(Protocol):
     def launch(self, index: int, command: Sequence[str]) -> str:
         """Start the command as launch number `index`, and say how: `warm` or `cold`, or `cold: ` and why not warm.
 
-        Raises UsageError if it cannot be started.
+        Raises UsageError if it cannot be started, TooFewNodes where not enough of the job's nodes are left.
         """
         ...
 

@@ -22,6 +22,7 @@ from typing import Any, Literal
 from chaoskit.capabilities import Process
 from chaoskit.environments import processes
 from chaoskit.environments.environment import Arrived
+from chaoskit.environments.ranks import Incarnation
 
 NAME = "gate.sock"
 _LONGEST_LINE = 16 << 20
@@ -35,7 +36,7 @@ class _Rank:
         self.line = line
         self.heard = b""
         self.rank: int | None = None
-        self.incarnation = (-1, -1)
+        self.incarnation = (-1, -1, -1)
         self.process = Process(0, 0)
         self.waiting = False
         self.order: Mapping[str, Any] | None = None
@@ -89,8 +90,8 @@ class Gate:
         self._take_in()
         return rank in self._raised
 
-    def newest(self, rank: int) -> tuple[tuple[int, int], Process] | None:
-        """The (launch, restart) and the process of the newest incarnation of `rank`, connected or not."""
+    def newest(self, rank: int) -> tuple[Incarnation, Process] | None:
+        """The order and the process of the newest incarnation of `rank`, connected or not."""
         self._take_in()
         found = self._newest.get(rank)
         return (found.incarnation, found.process) if found is not None else None
@@ -154,7 +155,7 @@ class Gate:
             record = said.get("record")
             if rank.waiting or not (record is None or isinstance(record, dict)):
                 raise ValueError("it waits already, or its record is none")
-            launch, restart = rank.incarnation
+            launch, _, restart = rank.incarnation
             n, call = _whole(said["n"]), _whole(said.get("call", 1))
             arrived = Arrived(rank.rank, launch, restart, rank.process.pid, at, n, call, record)
             rank.waiting = True
@@ -173,7 +174,7 @@ class Gate:
         process = processes.identify(_whole(said["pid"]))
         if process is None:
             raise ValueError("there is no such process")
-        incarnation = _whole(said["launch"]), _whole(said["restart"])
+        incarnation = _whole(said["launch"]), process.started, _whole(said["restart"])  # see `Rank.incarnation`
         number = _whole(said["rank"])
         rank.rank, rank.process, rank.incarnation = number, process, incarnation
         older = self._newest.get(number)

@@ -4,6 +4,7 @@ files."""
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import sys
@@ -18,11 +19,12 @@ from chaoskit.capabilities import Process, StoredCheckpoint
 from chaoskit.environments import processes, ranks, scratch, stacks, stored
 from chaoskit.environments.environment import Ended, Happening, Place
 from chaoskit.environments.gate import Gate
-from chaoskit.environments.ranks import Rank
+from chaoskit.environments.ranks import Incarnation, Rank
 from chaoskit.errors import UsageError
 from chaoskit.launch.cold import ColdLauncher
 from chaoskit.launch.launcher import Launch, Launcher
 from chaoskit.launch.mode import Mode
+from chaoskit.launch.order import Order
 from chaoskit.launch.warm import WarmLauncher
 from chaoskit.probe.session import STACK_SIGNAL
 
@@ -90,14 +92,15 @@ class LocalEnvironment:
         """
         self._close_launch()
         self._index = index
-        self._launch = self._launcher.start(
+        order = Order(
             command,
             env=self._environ(index),
             cwd=self.place.cwd,
             log=self._run_dir / "logs" / f"launch-{index}.log",
-            tmp=self._tmp,
             run_id=self.place.run_id,
+            tmp=self._tmp,
         )
+        self._launch = self._launcher.start(order)
         self._told_end = False
         # A launcher that was chosen to start afresh does not know why.
         return str(self.place.mode) if self._launch.how == "cold" else self._launch.how
@@ -114,6 +117,7 @@ class LocalEnvironment:
             left = deadline - time.monotonic()
             if happened or left <= 0:
                 return happened
+            left = min(left, self._patience())
             ears = select.poll()
             if self._gate is not None:
                 ears.register(self._gate, select.POLLIN)
@@ -141,7 +145,7 @@ class LocalEnvironment:
 
     def rank_process(self, rank: int) -> Process:
         """See `CanSignal`."""
-        lives: list[tuple[tuple[int, int], Process]] = []
+        lives: list[tuple[Incarnation, Process]] = []
         greeted = self._gate.newest(rank) if self._gate is not None else None
         if greeted is not None:
             lives.append(greeted)
@@ -156,11 +160,11 @@ class LocalEnvironment:
             raise LookupError(f"rank {rank} is gone")
         return process
 
-    def launcher_process(self) -> Process:
+    def launcher_processes(self) -> list[Process]:
         """See `CanSignal`."""
         if self._launch is None or processes.state(self._launch.process) == "gone":
             raise LookupError("the job's command is not running")
-        return self._launch.process
+        return [self._launch.process]
 
     def signal(self, process: Process, signum: int) -> bool:
         """See `CanSignal`."""
@@ -199,6 +203,10 @@ class LocalEnvironment:
     def checkpoint_directories(self) -> tuple[str, ...]:
         """See `CanTouchFiles`."""
         return stored.entries(self._run_dir, self.place.out)
+
+    def _patience(self) -> float:
+        """For how many seconds nothing needs to be done unless something happens."""
+        return math.inf
 
     def _news(self) -> list[Happening]:
         end = None

@@ -66,8 +66,9 @@ def delivered(process: Process, signum: int) -> bool:
     return bool(masks["SigCgt"] & bit) and not (masks["SigPnd"] | masks["ShdPnd"]) & bit
 
 
-def marked(run_id: str, *, run_dir: Path | None = None) -> list[Process]:
-    """Our own living processes that carry `CHAOSKIT_ID=<run_id>` (and whose CHAOSKIT_RUN is `run_dir`, if given).
+def marked(run_id: str, *, run_dir: Path | None = None, node: str | None = None) -> list[Process]:
+    """Our own living processes that carry `CHAOSKIT_ID=<run_id>` (and whose CHAOSKIT_RUN is `run_dir`, and their
+    CHAOSKIT_NODE `node`, if given).
 
     The calling process is left out.
     """
@@ -83,6 +84,8 @@ def marked(run_id: str, *, run_dir: Path | None = None) -> list[Process]:
             continue  # gone meanwhile
         entries = environ.split(b"\0")
         if process is None or f"CHAOSKIT_ID={run_id}".encode() not in entries:
+            continue
+        if node is not None and f"CHAOSKIT_NODE={node}".encode() not in entries:
             continue
         runs = [entry[13:].decode(errors="replace") for entry in entries if entry.startswith(b"CHAOSKIT_RUN=")]
         if run_dir is None or os.path.realpath(run_dir) in map(os.path.realpath, runs):

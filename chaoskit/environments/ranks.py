@@ -8,6 +8,9 @@ from pathlib import Path
 
 from chaoskit.capabilities import Process
 
+#: Launch, start in clock ticks, restart.
+Incarnation = tuple[int, int, int]
+
 
 @dataclass(frozen=True)
 class Rank:
@@ -19,11 +22,13 @@ class Rank:
     restart: int
     t: float
     stack_signal: int | None = None
+    node: str = ""
 
     @property
-    def incarnation(self) -> tuple[int, int]:
-        """What orders the lives of one rank."""
-        return self.launch, self.restart
+    def incarnation(self) -> Incarnation:
+        """What orders the lives of one rank: its launch, and in it when its process began. Agents of different nodes
+        count their restarts each on its own, and a rank may move from one to the other."""
+        return self.launch, self.process.started, self.restart
 
 
 def seen(run_dir: Path, *, launch: int) -> dict[int, Rank]:
@@ -55,6 +60,7 @@ def _first(path: Path) -> Rank | None:
             restart=int(said["restart"]),
             t=float(said["t"]),
             stack_signal=int(signum) if signum is not None else None,
+            node=str(said.get("node", "")),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None  # being written, or cut short, or not a rank's

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from chaoskit import triggers
+from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition
 from chaoskit.errors import UsageError
 from chaoskit.triggers import Trigger
 
@@ -20,8 +22,12 @@ class Action(Protocol):
     `needs` are the capability protocols of the environment. `apply` does it and returns evidence; it may raise
     LookupError where there is nothing to strike. `observed` is asked again and again until it returns evidence
     that the fault took effect (None: not yet). It is healed `heal_after` seconds later, or as soon as
-    `heal_launches` further launches have ended (or the run has); both None: there is nothing to heal. `env` is the
-    environment, which has every capability in `needs`.
+    `heal_launches` further launches have ended; both None: there is nothing to heal. Whatever is not healed by then is
+    healed when the run ends. `env` is the environment, which has every capability in `needs`.
+
+    An action may also have what `Manner` lists, and, if it is to be driven while it lasts, a method
+    `tick(env, applied)`, which is called every `tick_every` seconds until it is healed and returns what `applied` is
+    from then on.
     """
 
     @property
@@ -37,6 +43,33 @@ class Action(Protocol):
     def observed(self, env: Any, applied: Mapping[str, Any]) -> Mapping[str, Any] | None: ...
     def heal(self, env: Any, applied: Mapping[str, Any]) -> Mapping[str, Any]: ...
     def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Manner:
+    """What an action may say of itself, and what holds where it says nothing.
+
+    `holds`: the rank whose moment it was stays at its gate until the fault has been observed; False for what only shows
+    while the ranks go on. `observe_within` seconds it is looked for (None: as long as the controller does otherwise),
+    and never for less than it lasts. `tick_every`: see `Action`. `nodes_meant` are the nodes that it names, by number.
+    """
+
+    holds: bool = True
+    observe_within: float | None = None
+    tick_every: float | None = None
+    nodes_meant: tuple[int, ...] = ()
+
+
+class Driven(Action, Protocol):
+    """An action with a `tick`."""
+
+    def tick(self, env: Any, applied: Mapping[str, Any]) -> Mapping[str, Any]: ...
+
+
+def manner(action: Action) -> Manner:
+    """What the action says of itself."""
+    names = [field.name for field in fields(Manner)]
+    return Manner(**{name: getattr(action, name) for name in names if hasattr(action, name)})
 
 
 @dataclass(frozen=True)
@@ -120,3 +153,29 @@ def show_ranks(ranks: RankSpec) -> str:
     if isinstance(ranks, tuple):
         return "ranks " + ", ".join(map(str, ranks))
     return f"rank {ranks}"
+
+
+def check_nodes(fault: Fault, count: int) -> None:
+    """Raises UsageError unless a job of `count` nodes has the nodes that the fault names, each of them once."""
+    job = f"a job of {count} node{'' if count == 1 else 's'}"
+    if count < 2 and {CanPartition, CanDegrade, CanHideNames} & set(fault.action.needs):
+        raise UsageError(f"{fault.action}: {job} has no network between nodes; launch it on several: nnodes=2")
+    named: dict[int, int] = {}
+    for node in manner(fault.action).nodes_meant:
+        if not -count <= node < count:
+            there = "its node is 0" if count == 1 else f"nodes are {', '.join(map(str, range(count)))}"
+            raise UsageError(f"{fault.action}: there is no node {node} in {job}; {there}")
+        other = named.setdefault(node % count, node)
+        if other != node:
+            raise UsageError(f"{fault.action}: node {other} and node {node} are the same in {job}; name it once")
+
+
+def check_number(name: str, argument: str, value: float, *, most: float = math.inf, zero: bool = False) -> float:
+    """`value`, unless it is no finite number over 0 (or from 0) and up to `most`: that raises UsageError."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or value < 0 or (value == 0 and not zero) or value > most:
+        least = "a number from 0" if zero else "a positive number"
+        raise UsageError(
+            f"{name}: {argument} must be {least}{f' up to {most:g}' if most < math.inf else ''}, not {value!r}"
+        )
+    return float(value)

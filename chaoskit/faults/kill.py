@@ -28,7 +28,7 @@ class Kill:
         return resolve_ranks(self.name, "all" if self.launcher else self.rank, world_size)
 
     def apply(self, env: CanSignal, world_size: int) -> Mapping[str, Any]:
-        targets = [env.launcher_process()] if self.launcher else []
+        targets = list(env.launcher_processes()) if self.launcher else []
         if not self.launcher or self.signal == signals.SIGKILL:
             targets += self._ranks(env, world_size)
         sent = [target for target in targets if env.signal(target, self.signal)]

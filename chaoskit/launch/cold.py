@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from chaoskit.errors import UsageError
-from chaoskit.launch.kept import KeptLaunch, order_of
+from chaoskit.launch.kept import KeptLaunch
+from chaoskit.launch.order import Order
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 
@@ -22,23 +22,13 @@ class ColdLauncher:
 
     grace: float = 8.0
 
-    def start(
-        self,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: Path,
-        log: Path,
-        tmp: Path | None,
-        run_id: str,
-    ) -> KeptLaunch:
+    def start(self, order: Order) -> KeptLaunch:
         """See `Launcher.start`."""
-        order = order_of(command, env=env, cwd=cwd, log=log, tmp=tmp, grace=self.grace)
         ours, theirs = socket.socketpair()
         try:
-            with theirs, log.open("ab") as errors:
+            with theirs, order.log.open("ab") as errors:
                 keeper = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(_KEEPER), run_id],
+                    [sys.executable, "-I", "-S", str(_KEEPER), order.run_id],
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
@@ -49,7 +39,7 @@ class ColdLauncher:
             ours.close()
             raise UsageError(f"cannot start a process: {error}") from error
         try:
-            return KeptLaunch(keeper.pid, ours, order, reap=keeper.wait)
+            return KeptLaunch(keeper.pid, ours, order.to_json(grace=self.grace), reap=keeper.wait)
         except BaseException:
             ours.close()  # the keeper takes it for our death and leaves nothing behind
             keeper.wait()

@@ -28,7 +28,7 @@ if __name__ == "__main__":
     with open(_path) as _file:
         exec(_file.read(), {"__file__": _path})
 
-from chaoskit.launch import fresh, hugepages, keeper, roles
+from chaoskit.launch import fresh, host, hugepages, keeper, roles
 from chaoskit.launch.forker import Forker, serve_agent
 from chaoskit.launch.program import Program
 
@@ -162,6 +162,8 @@ def keep(line: int, harness: int, run_id: str, origin: roles.Origin) -> None:
             os.setpgid(0, 0)
             kept.let_go()
             _redirect(log)
+            if order.get("host"):
+                host.enter(order["host"], order["cwd"])
             raise roles.Become(lambda: _command(program, order["env"], order["cwd"], origin, run_id))
         with suppress(OSError):  # it may have done so itself, and gone
             os.setpgid(pid, pid)

@@ -7,7 +7,7 @@ away from it. torchrun, for one, gives every rank a session of its own, which no
 A warm launch has its keeper too, forked from a process that has imported torch already; what differs is only how the
 command comes into being (`begin`).
 
-It speaks JSON lines on its standard input, a socket. It is told `{"command", "env", "cwd", "log", "tmp",
+It speaks JSON lines on its standard input, a socket. It is told `{"command", "env", "cwd", "log", "tmp", "host",
 "grace"}`, answers `{"started": pid, "starttime": ticks}` or `{"failed": message}`, and, once the command has ended
 and its survivors have been ended, `{"ended": code, "survivors": [...]}`. Told `stop`, it ends everything and
 answers `{"stopped": [...], "code": code}`; told `leave`, it ends everything and goes. When the harness dies (its
@@ -85,7 +85,7 @@ class Keeper:
     def _start(self, order: dict[str, Any]) -> bool:
         try:
             self._pid = self._begin(order)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             _say(failed=str(error))
             return False
         stat = _stat(self._pid)
@@ -228,9 +228,18 @@ def execute(order: dict[str, Any]) -> int:
             stdout=log,
             stderr=subprocess.STDOUT,
             process_group=0,
+            preexec_fn=_move(order) if order.get("host") else None,
         )
     command.returncode = 0  # the keeper reaps it, with everything else: Popen must not try
     return command.pid
+
+
+def _move(order: dict[str, Any]) -> Callable[[], None]:
+    """Has a child enter the host of an order before it becomes the command."""
+    import runpy  # only few jobs have hosts
+
+    enter = runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "host.py"))["enter"]
+    return lambda: enter(order["host"], order["cwd"])
 
 
 def _watch_shm(libc: ctypes.CDLL) -> int:

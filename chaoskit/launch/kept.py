@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from chaoskit.capabilities import Process
@@ -17,20 +16,6 @@ from chaoskit.launch.lines import Lines
 #: Seconds for what takes milliseconds on a healthy machine.
 _START_LIMIT = 30.0
 _STOP_LIMIT = 60.0
-
-
-def order_of(
-    command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path, tmp: Path | None, grace: float
-) -> dict[str, Any]:
-    """What a keeper is told to begin with; see there."""
-    return {
-        "command": list(command),
-        "env": dict(env),
-        "cwd": str(cwd.absolute()),
-        "log": str(log.absolute()),
-        "tmp": str(tmp.absolute()) if tmp is not None else None,
-        "grace": grace,
-    }
 
 
 class KeptLaunch:

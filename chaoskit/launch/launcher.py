@@ -6,12 +6,12 @@ any way, no process of it is left, whatever session or process group it had move
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from chaoskit.capabilities import Process
+from chaoskit.launch.order import Order
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,10 @@ class LaunchEnd:
 class Launch(Protocol):
     """One start of the command. Has a `fileno`, so that it can be waited for along with other things."""
 
-    #: `warm`, `cold`, or `cold: ` and why it could not be warm.
-    how: str
+    @property
+    def how(self) -> str:
+        """`warm`, `cold`, or `cold: ` and why it could not be warm."""
+        ...
 
     @property
     def process(self) -> Process:
@@ -57,19 +59,6 @@ class Launch(Protocol):
 class Launcher(Protocol):
     """Starts commands."""
 
-    def start(
-        self,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: Path,
-        log: Path,
-        tmp: Path | None,
-        run_id: str,
-    ) -> Launch:
-        """Start `command` in `cwd` with exactly `env`, its output appended to `log`.
-
-        `tmp` is a directory that is removed if the harness dies before the launch is closed; `run_id` is for the
-        eyes of people who list processes. Raises UsageError if the command cannot be started.
-        """
+    def start(self, order: Order) -> Launch:
+        """Start what is ordered; raises UsageError if it cannot be started."""
         ...

@@ -22,7 +22,7 @@ IDLE = (
 )  # fmt: skip
 #: What torchrun adds for a rank, and whatever else is read when it is used, not when something is imported.
 LATE = (
-    "CUDA_VISIBLE_DEVICES", "GLOO_", "GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    "CUDA_VISIBLE_DEVICES", "GLOO_", "GROUP_RANK", "GROUP_WORLD_SIZE", "HOSTNAME", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
     "MASTER_ADDR", "MASTER_PORT", "NCCL_", "PET_", "RANK", "ROLE_", "TMPDIR", "TORCHELASTIC_", "TORCH_NCCL_",
     "WORLD_SIZE",
 )  # fmt: skip

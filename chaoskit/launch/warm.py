@@ -22,7 +22,8 @@ from typing import Any
 from chaoskit.errors import CannotWarm, ParentLost
 from chaoskit.launch import surroundings
 from chaoskit.launch.cold import ColdLauncher
-from chaoskit.launch.kept import KeptLaunch, order_of
+from chaoskit.launch.kept import KeptLaunch
+from chaoskit.launch.order import Order
 from chaoskit.launch.parent import Parent
 from chaoskit.launch.program import Program, read
 
@@ -55,25 +56,15 @@ class WarmLauncher:
     demanded: bool = False
     grace: float = field(default=ColdLauncher.grace)
 
-    def start(
-        self,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: Path,
-        log: Path,
-        tmp: Path | None,
-        run_id: str,
-    ) -> KeptLaunch:
+    def start(self, order: Order) -> KeptLaunch:
         """See `Launcher.start`."""
-        order = order_of(command, env=env, cwd=cwd, log=log, tmp=tmp, grace=self.grace)
         try:
-            order["program"] = program_of(command, env=env, cwd=cwd).to_json()
-            return self._start(order, run_id)
+            program = program_of(order.command, env=order.env, cwd=order.cwd)
+            return self._start({**order.to_json(grace=self.grace), "program": program.to_json()}, order.run_id)
         except CannotWarm as error:
             if self.demanded:
                 raise
-            afresh = ColdLauncher(self.grace).start(command, env=env, cwd=cwd, log=log, tmp=tmp, run_id=run_id)
+            afresh = ColdLauncher(self.grace).start(order)
             afresh.how = f"cold: {error}"
             return afresh
 

@@ -1,4 +1,7 @@
-"""The components of a rank's training state, each as one fingerprint. None: the job has no such thing."""
+"""The components of a rank's training state, each as one fingerprint. None: the job has no such thing.
+
+Those that may be sharded can be fed to a fingerprint of another kind (`into`).
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ def parameters(optimizers: Sequence[Any], roots: Sequence[Any]) -> list[Any]:
     return list({id(tensor): tensor for tensor in tensors}.values())
 
 
-def model(tensors: Sequence[Any]) -> Fingerprint | None:
+def model(tensors: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:
     """The parameters."""
-    fingerprint = Fingerprint()
+    fingerprint = into or Fingerprint()
     for tensor in tensors:
         fingerprint.tensor(tensor)
     return fingerprint if tensors else None
@@ -47,20 +50,20 @@ def held_buffers(roots: Sequence[Any]) -> Iterator[tuple[str, Any]]:
                 yield full, buffer
 
 
-def buffers(roots: Sequence[Any]) -> Fingerprint | None:
+def buffers(roots: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:
     """The buffers of the modules: running statistics and their like."""
-    fingerprint, found = Fingerprint(), False
+    fingerprint, found = into or Fingerprint(), False
     for _, buffer in held_buffers(roots):
         found = True
         fingerprint.tensor(buffer)
     return fingerprint if found else None
 
 
-def optimizer(optimizers: Sequence[Any]) -> Fingerprint | None:
+def optimizer(optimizers: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:
     """Moments, step counts and whatever else the optimizers keep per parameter, in the order of the parameters."""
     if not optimizers:
         return None
-    fingerprint = Fingerprint()
+    fingerprint = into or Fingerprint()
     for each in optimizers:
         state = each.state
         for group in each.param_groups:
@@ -123,11 +126,11 @@ def scaler(scalers: Sequence[Any]) -> Fingerprint | None:
     return fingerprint
 
 
-def averages(models: Sequence[Any]) -> Fingerprint | None:
+def averages(models: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:
     """Averaged copies of a model (torch.optim.swa_utils.AveragedModel): parameters, buffers and the count."""
     if not models:
         return None
-    fingerprint = Fingerprint()
+    fingerprint = into or Fingerprint()
     for each in models:
         for tensor in (*each.parameters(), *each.buffers()):
             fingerprint.tensor(tensor)

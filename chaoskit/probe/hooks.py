@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from chaoskit.fingerprint import is_tensor
 from chaoskit.probe.captures import capture
@@ -230,6 +231,7 @@ class _Hooks:
         @functools.wraps(original)
         def init_process_group(*args: Any, **kwargs: Any) -> Any:
             begun = "RANK" in os.environ and self.session.guard("rank", self.session.open)
+            self.session.guard("meeting", self._tell_meeting, *args, **kwargs)
             if begun and self.session.gate is not None:
                 order = self.session.guard("start", self.session.gate.arrive, "start", self.observer.steps)
                 if isinstance(order, BaseException):
@@ -246,6 +248,20 @@ class _Hooks:
         if mesh is not None and hasattr(mesh, "init_process_group"):
             mesh.__dict__["init_process_group"] = init_process_group
 
+    def _tell_meeting(self, backend: Any = None, init_method: Any = None, *_: Any, **__: Any) -> None:
+        """Where the ranks are told to meet."""
+        method = str(init_method or "env://")
+        at = os.environ.get("MASTER_ADDR", "") if method.startswith("env://") else urlsplit(method).hostname
+        self.session.write("meeting", at=at or "")
+
     def _learn_rank(self, distributed: Any) -> None:
         if self.session.open(rank=distributed.get_rank(), world_size=distributed.get_world_size()):
-            self.session.write("group", backend=str(distributed.get_backend()))
+            backend, timeout = str(distributed.get_backend()), self.session.guard("group", _timeout, distributed)
+            self.session.write("group", backend=backend, timeout=timeout)
+
+
+def _timeout(distributed: Any) -> float | None:
+    """After how many seconds a collective of the default group gives up, where the backend tells."""
+    group = distributed.group.WORLD
+    found = [group._get_backend(device).options._timeout.total_seconds() for device in group._device_types]
+    return min(found, default=None)

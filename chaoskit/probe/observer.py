@@ -16,12 +16,14 @@ from chaoskit.fingerprint import Fingerprint, is_tensor
 from chaoskit.probe import components
 from chaoskit.probe.captures import captures
 from chaoskit.probe.contents import leaves
+from chaoskit.probe.elastic import Elastic
 from chaoskit.probe.late import Late, exact
 from chaoskit.probe.nonfinite import Nonfinite
 from chaoskit.probe.samples import Samples
 from chaoskit.probe.sources import installed, sources
 from chaoskit.probe.streams import streams
 from chaoskit.probe.tensors import Named, tensors, told_tensors
+from chaoskit.shards import Shards
 
 if TYPE_CHECKING:
     from chaoskit.probe.session import Session
@@ -40,6 +42,7 @@ class Observer:
         self.explicit = False
         self.by_name = True
         self.not_a_number = False
+        self.elastic = Elastic(session.guard)
         self._losses: list[Any] = []
         self._batches: list[Fingerprint] = []
         self._samples = Samples()
@@ -121,7 +124,7 @@ class Observer:
         self.knows("optimizer", optimizer)
         if self.explicit or not self._moved or not self.session.open():
             return None
-        return self._record(self._state(), {})
+        return self._record(self._state(), {}, self.elastic.parts(*self._owners()))
 
     def forget(self) -> None:
         """What was seen since the last step belongs to none."""
@@ -133,7 +136,7 @@ class Observer:
             return None
         self.explicit = True
         self._losses = [exact(loss)] if loss is not None else []
-        state = self._state()
+        state, parts = self._state(), self.elastic.parts(*self._owners())
         by_name: dict[str, Named] = {}
         for name, thing in (("batch", batch), ("model", model), ("optimizer", optimizer)):
             if thing is not None:
@@ -145,7 +148,16 @@ class Observer:
                     self._samples.add([leaf for _, leaf in leaves(value) if is_tensor(leaf)])
                 elif self.by_name:
                     by_name[name] = told_tensors(leaves(value))
-        return self._record(state, by_name)
+                if name != "batch":
+                    parts.pop(name, None)
+                    parts.update(self.elastic.part(name, value))
+        return self._record(state, by_name, parts)
+
+    def hold(self) -> None:
+        """A checkpoint is about to be written."""
+        # A loop that tells of itself has components of its own.
+        if not self.explicit and (data := self.elastic.held(self.steps, *self._owners())) is not None:
+            self.session.write("held", n=self.steps, **data)
 
     # What is made of it.
 
@@ -168,6 +180,10 @@ class Observer:
         }
         return {name: value for name, value in state.items() if value is not None}
 
+    def _owners(self) -> tuple[list[Any], list[Any], list[Any]]:
+        """The optimizers, the outermost modules, the averaged copies."""
+        return _living(self._optimizers), _living(self._roots), _living(self._averages)
+
     def _batch(self) -> Fingerprint | None:
         if not self._batches:
             if self.steps == 0:
@@ -179,9 +195,11 @@ class Observer:
             whole.reductions.extend(part.reductions)
         return whole
 
-    def _fields(self, state: dict[str, Any]) -> dict[str, Any]:
+    def _fields(self, state: dict[str, Any], parts: dict[str, Shards]) -> dict[str, Any]:
         """What a step's record holds."""
         fields: dict[str, Any] = {"losses": self._losses, "state": state}
+        if parts:
+            fields["parts"] = parts
         if self._samples.told:
             fields["samples"] = self._samples
         self._look_at([loss for loss in self._losses if isinstance(loss, str)])
@@ -202,17 +220,18 @@ class Observer:
             self.not_a_number = not all(map(math.isfinite, numbers))
 
     def _by_name(self, told: Mapping[str, Named]) -> Late:
-        found = tensors(_living(self._optimizers), _living(self._roots), _living(self._averages))
-        return Late({"tensors": {**found, **told}})
+        return Late({"tensors": {**tensors(*self._owners()), **told}})
 
-    def _record(self, state: dict[str, Any], told: Mapping[str, Named]) -> BaseException | None:
+    def _record(
+        self, state: dict[str, Any], told: Mapping[str, Named], parts: dict[str, Shards]
+    ) -> BaseException | None:
         """Stop at the gate with this step, then write it down. A rank that is killed at the gate has not taken it."""
         self.settle()
         if self._new_epoch:
             self._new_epoch = False
             self.session.write("epoch", n=self.steps)
         n = self.steps + 1
-        late = Late(self._fields(state))
+        late = Late(self._fields(state, parts))
         by_name = self.session.guard("tensors", self._by_name, told) if self.by_name else None
         gate = self.session.gate
         if gate is not None and gate.open:

@@ -70,6 +70,8 @@ class Saves:
 
     def begin_save(self, path: str, api: str, state: Any, *, full: bool) -> int:
         """Note the beginning of a save, and what it is given to write."""
+        if full and self.session.observer is not None:
+            self.session.guard("held", self.session.observer.hold)
         more: dict[str, Any] = {"full": full}
         if (content := self.session.guard("content", contents, state)) is not None:
             more["content"] = content

@@ -92,6 +92,7 @@ class Session:
             algorithm=ALGORITHM,
             stack_signal=self.register_stacks(),
             forked=self.forked,
+            **({"node": env["CHAOSKIT_NODE"]} if env.get("CHAOSKIT_NODE") else {}),
         )
         for kind, data in self._before:
             self.write(kind, **data)

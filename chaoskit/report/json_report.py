@@ -29,6 +29,8 @@ def _entry(result: Result) -> dict[str, Any]:
         **entry,
         "sentences": told["sentences"],
         "table": told["table"],
+        "noticed_seconds": told["noticed_seconds"],
+        "stopped_seconds": told["stopped_seconds"],
         "seconds": told["seconds"],
         "waited_seconds": told["waited_seconds"],
         "launched": told["launched"],

@@ -29,7 +29,8 @@ SKIPPED = "skipped"
 class Result:
     """One experiment. `verdict` is pass, fail, inconclusive or skipped; `run` the stored run's directory.
 
-    Positions are numbers of completed steps, None where they were not found. `table` is the alignment, one row
+    Positions are numbers of completed steps, None where they were not found. After a fault a rank had noticed, all had
+    stopped and the job was back (`recovery_seconds`) after so many seconds. `table` is the alignment, one row
     for each incarnation and rank; `stacks` what each rank was doing when it hung. Of `seconds`, `waited_seconds` went
     by waiting for a clock. `launched` says how: `warm`, `cold`, `cold: ` and why. `trouble` tells what is no verdict
     on the job: `usage` for a mistake in the experiment or its options, `internal` for one of chaoskit's.
@@ -42,6 +43,8 @@ class Result:
     last_valid: int | None = None
     steps_lost: int | None = None
     recovery_seconds: float | None = None
+    noticed_seconds: float | None = None
+    stopped_seconds: float | None = None
     run: str | None = None
     sentences: tuple[str, ...] = ()
     table: tuple[Mapping[str, Any], ...] = ()
@@ -90,6 +93,8 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
         last_valid=summary.last_valid,
         steps_lost=summary.steps_lost,
         recovery_seconds=summary.recovery_seconds,
+        noticed_seconds=summary.noticed_seconds,
+        stopped_seconds=summary.stopped_seconds,
         waited_seconds=round(sum(run.summary.waited_seconds for run in runs), 3),
         launched=tuple(dict.fromkeys(launch.how for run in runs for launch in run.history.launches)),
         run=str(telling.dir),

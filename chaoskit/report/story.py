@@ -30,7 +30,8 @@ class Moment:
 
 def story(case: Case, verdicts: Sequence[Verdict] = ()) -> list[Moment]:
     """The run from its first launch to its verdicts."""
-    happened = sorted([*_launches(case), *_faults(case), *_lives(case), *_saves(case)], key=lambda one: one[0])
+    parts = (_launches(case), _faults(case), _lives(case), _returns(case), _saves(case))
+    happened = sorted((one for part in parts for one in part), key=lambda one: one[0])
     begun = happened[0][0] if happened else 0.0
     told = [Moment(t - begun, text) for t, text in happened]
     end = {"finished": "the job came to its end", "gave-up": "the relaunches were used up",
@@ -92,6 +93,17 @@ def _lives(case: Case) -> Happened:
         resume = resumes.get(inc.index)
         if resume is not None and inc.first_step is not None:
             yield from ((inc.first_step, text) for text in _resume(case, inc, resume))
+
+
+def _returns(case: Case) -> Happened:
+    """How long it took, beside the first step that was taken again."""
+    for one in case.recoveries:
+        back = case.history.incarnations[one.incarnation].first_step if one.incarnation is not None else None
+        if back is None or one.recovery_seconds is None:
+            continue
+        times = {"a rank had noticed": one.noticed_seconds, "all ranks had stopped": one.stopped_seconds}
+        told = [f"{text} after {seconds:.1f} s" for text, seconds in times.items() if seconds is not None]
+        yield back, f"  of '{one.name}': {', '.join([*told, f'back after {one.recovery_seconds:.1f} s'])}"
 
 
 def _resume(case: Case, inc: Incarnation, resume: Resume) -> Iterator[str]:

@@ -20,6 +20,8 @@ from chaoskit.report.results import SKIPPED, Result
 
 STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}
 NARROWEST = 80
+#: From this width on there is room for how long it took to notice a fault, and to stop.
+WIDE = 110
 
 
 def console_for(stream: TextIO) -> Console:
@@ -32,7 +34,7 @@ def console_for(stream: TextIO) -> Console:
 def show(results: Sequence[Result], console: Console, *, seconds: float | None = None) -> None:
     """Everything: the table, the explanations, the total."""
     if results:
-        console.print(experiments_table(results))
+        console.print(experiments_table(results, wide=console.width >= WIDE))
     for group in _alike(results):
         console.print()
         explain(group, console)
@@ -62,12 +64,13 @@ def explanation(result: Result) -> str:
     return codes + "\n".join(line.rstrip() for line in console.file.getvalue().strip().splitlines())
 
 
-def experiments_table(results: Iterable[Result]) -> Table:
-    """One row an experiment."""
+def experiments_table(results: Iterable[Result], *, wide: bool = False) -> Table:
+    """One row an experiment; in a `wide` one also when the first rank had noticed, and when all had stopped."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("experiment", overflow="fold", ratio=None)
     table.add_column("verdict", no_wrap=True)
-    for name in ("resumed\nfrom", "last\nvalid", "steps\nlost", "recovery", "time"):
+    detection = ("noticed", "stopped") if wide else ()
+    for name in ("resumed\nfrom", "last\nvalid", "steps\nlost", *detection, "recovery", "time"):
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     for r in results:
         table.add_row(
@@ -76,6 +79,7 @@ def experiments_table(results: Iterable[Result]) -> Table:
             _number(r.resumed_from),
             _number(r.last_valid),
             _number(r.steps_lost),
+            *((_seconds(r.noticed_seconds), _seconds(r.stopped_seconds)) if wide else ()),
             _seconds(r.recovery_seconds),
             _seconds(r.seconds),
         )

@@ -4,6 +4,7 @@ import pytest
 
 from chaoskit.checks import Case, controls_agree, faults_took_effect, no_orphans, recovered_within
 from chaoskit.errors import UsageError
+from chaoskit.events import Event
 from chaoskit.history import History
 from chaoskit.recovery import Summary, summary
 from chaoskit.reference import Reference
@@ -109,3 +110,151 @@ def test_controls_that_agree_pass_and_others_are_undecided():
     reference = Reference.of([Writer().control().history(), other])
     assert controls_agree()(Case(History(), reference)).codes == ("not-deterministic",)
     assert controls_agree()(Case(History(), None)).codes == ("reference-failed",)
+
+
+def raised(run, rank, after):
+    """A rank of the life just told ends with an exception, so many seconds later."""
+    run.t += after
+    return run.say("process.end", run._source(rank), clean=False)
+
+
+def measured(run):
+    (one,) = run.case().recoveries
+    return one.noticed_seconds, one.stopped_seconds, one.recovery_seconds
+
+
+def about(*seconds):
+    return pytest.approx(seconds, abs=0.2)
+
+
+def test_detection_is_measured_to_the_first_rank_that_knows_and_to_the_last():
+    run = Writer().launch().live(until=25).fault("partition node 0 from node 1")
+    raised(raised(run, 1, 3), 0, 2).died()
+    run.t += 4
+    run.launch().live(base=20, ends=True).exit(0).end()
+    assert measured(run) == about(3, 5, 10)
+
+
+def test_who_was_killed_had_ended_when_the_launch_had():
+    run = raised(Writer().launch().live(until=25).fault(), 0, 2)
+    run.exit(1).launch().live(base=20, ends=True).exit(0).end()
+    assert measured(run) == about(2, 3, 3)
+
+
+def test_who_was_killed_had_ended_when_the_agent_started_the_next():
+    run = raised(Writer().launch().live(until=25).fault(), 0, 2)
+    run.t += 5
+    run.restarted().live(base=20, ends=True).exit(0).end()
+    assert measured(run) == about(2, 7, 7)
+
+
+def test_it_counts_from_the_packet_that_was_stopped():
+    run = Writer().launch().live(until=25).fault("isolate node 1", evidence={"since": 0.0}).died()
+    run.launch().live(base=20, ends=True).exit(0).end()
+    noticed, stopped, back = measured(run)
+    assert noticed == stopped > back
+
+
+def on_nodes(run):
+    """The agents of the ranks that are told of next, a node each."""
+    for rank in range(run.ranks):
+        run.say("node.start", launch=run.launches, node=f"node{rank}", address=f"10.0.0.{rank}", how="warm")
+    return run
+
+
+def lived_on_nodes(run):
+    """The same, every rank on the node of its number."""
+    run.events = [
+        Event(e.kind, e.t, e.source, {**e.data, "node": f"node{e['rank']}"}) if e.kind == "process.start" else e
+        for e in run.events
+    ]
+    return run
+
+
+def test_a_lost_node_has_not_noticed_that_it_is():
+    run = on_nodes(Writer().launch()).live(until=25).fault("kill node 1")
+    run.say("node.end", launch=0, node="node1", code=-9, cause="lost")
+    raised(run, 0, 4)
+    run.say("node.end", launch=0, node="node0", code=1, cause="itself").exit(1)
+    on_nodes(run.launch()).live(base=20, ends=True).exit(0).end()
+    assert measured(lived_on_nodes(run)) == about(4, 4, 5)
+
+
+def test_a_node_that_was_told_to_end_has_noticed():
+    run = on_nodes(Writer().launch()).live(until=25).fault("kill node 1")
+    run.say("node.end", launch=0, node="node1", code=-9, cause="lost")
+    run.t += 2
+    # The lost node is back before the other one has ended.
+    run.say("node.start", launch=0, node="node1")
+    run.t += 1
+    run.say("node.end", launch=0, node="node0", code=1, cause="supervisor")
+    run.say("node.end", launch=0, node="node1", code=1, cause="supervisor").exit(1)
+    on_nodes(run.launch()).live(base=20, ends=True).exit(0).end()
+    assert measured(lived_on_nodes(run)) == about(3, 3, 4)
+
+
+def test_all_were_lost_and_nobody_was_left_to_notice():
+    run = on_nodes(Writer(ranks=1).launch()).live(until=25).fault("kill node 0")
+    run.t += 1
+    run.say("node.end", launch=0, node="node0", code=-9, cause="lost").exit(-9)
+    on_nodes(run.launch()).live(base=20, ends=True).exit(0).end()
+    assert measured(lived_on_nodes(run)) == about(1, 1, 2)
+
+
+def test_nodes_are_in_the_history():
+    run = on_nodes(Writer().launch()).say("node.end", launch=0, node="node1", code=-9, cause="lost")
+    run.say("node.start", launch=0, node="node1").say("node.end", launch=0, node="node7", code=0, cause="itself")
+    first, second, third = run.history().nodes
+    assert (first.node, first.address, first.how, first.ended) == ("node0", "10.0.0.0", "warm", None)
+    assert (second.launch, second.node, second.code, second.cause) == (0, "node1", -9, "lost")
+    assert (third.node, third.cause) == ("node1", None) and third.begun > second.ended > second.begun
+
+
+def test_who_rode_it_out_has_nothing_to_notice():
+    assert measured(Writer().launch().live(pause=30, ends=True).exit(0).end())[:2] == (None, None)
+
+
+def test_who_hung_until_the_deadline_has_noticed_nothing():
+    run = Writer().launch().live(until=25).fault("partition node 0 from node 1").exit(None, cause="deadline")
+    assert measured(run.end("deadline")) == (None, None, None)
+
+
+def test_a_fault_between_two_lives_was_noticed_by_nobody():
+    run = Writer().launch().live(until=25).died().fault("isolate node 1")
+    run.t += 3
+    run.launch().live(base=20, ends=True).exit(0).end()
+    assert measured(run) == (None, None, pytest.approx(3, abs=0.1))
+
+
+def test_what_lasted_to_the_end_did_not_keep_the_job():
+    run = Writer().launch().live(until=25)
+    run.say("fault.planned", fault=0, what={"text": "delay"}).say("fault.applied", fault=0, evidence={})
+    run.say("fault.observed", fault=0)
+    for step in range(26, 61):
+        for rank in run.alive:
+            run.say("step", run._source(rank), n=step, losses=[], state={})
+    run.exit(0).say("fault.healed", fault=0)
+    case = run.end().case()
+    (one,) = case.recoveries
+    assert one.ridden_out and one.recovery_seconds == pytest.approx(0, abs=0.1)
+
+
+def test_what_hung_until_it_was_healed_at_the_end_was_not_ridden_out():
+    run = Writer().launch().live(until=25)
+    run.say("fault.planned", fault=0, what={"text": "isolate"}).say("fault.applied", fault=0, evidence={})
+    run.say("fault.observed", fault=0).say("step", run._source(0), n=26, losses=[], state={})
+    run.exit(None, cause="deadline").say("fault.healed", fault=0)
+    (one,) = run.end("deadline").case().recoveries
+    assert (one.ridden_out, one.recovery_seconds) == (False, None)
+
+
+def test_steps_that_were_taken_under_the_fault_are_lost_too():
+    run = Writer().launch().live(until=25)
+    run.say("fault.planned", fault=0, what={"text": "loss"}).say("fault.applied", fault=0, evidence={})
+    run.say("fault.observed", fault=0)
+    for step in range(26, 31):
+        for rank in run.alive:
+            run.say("step", run._source(rank), n=step, losses=[], state={})
+    run.died().launch().live(base=20, ends=True).exit(0).end()
+    (one,) = run.case().recoveries
+    assert (one.position, one.resumed_from, one.steps_lost) == (30, 20, 10)

@@ -177,7 +177,7 @@ def test_an_older_incarnation_is_let_go(gate, connect):
     assert late.answer() == {"do": "go", "gate": False}
     newer.say(at="start", n=0)
     assert [arrived.restart for arrived in _news(gate)] == [1]
-    assert gate.newest(0)[0] == (0, 1)
+    assert gate.newest(0)[0][0::2] == (0, 1)
 
 
 def test_an_order_is_carried_out_at_the_release(gate, connect):

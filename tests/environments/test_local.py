@@ -52,14 +52,14 @@ def test_a_run_from_gate_to_gate(place):
             (arrived,) = env.wait(10)
             pid = env.rank_process(1).pid
             assert arrived == Arrived(1, 0, 0, pid, "step", n, 1, {"n": n + 1})
-            assert env.launcher_process() == env.rank_process(1)
+            assert env.launcher_processes()[0] == env.rank_process(1)
             assert env.wait(0.01) == []
             env.release(1, keep_gating=True)
         assert env.wait(10) == [Ended(0, 0)]
         assert env.wait(0.01) == []
         assert env.stop() == ()
         with pytest.raises(LookupError):
-            env.launcher_process()
+            env.launcher_processes()[0]
         with pytest.raises(LookupError):
             env.rank_process(1)
         assert (place.run_dir / "logs" / "launch-0.log").read_text() == "done\n"
@@ -100,7 +100,7 @@ def test_survivors_of_a_launcher_that_was_killed(place):
     with LocalEnvironment(place) as env:
         env.launch(0, _code(f"import subprocess; subprocess.run({rank!r})"))
         (arrived,) = env.wait(10)
-        launcher = env.launcher_process()
+        launcher = env.launcher_processes()[0]
         assert launcher.pid != arrived.pid
         env.signal(launcher, signal.SIGKILL)
         (ended,) = env.wait(10)
@@ -111,7 +111,7 @@ def test_survivors_of_a_launcher_that_was_killed(place):
 def test_stop_ends_a_job_that_ignores_sigterm(place):
     with LocalEnvironment(place) as env:
         env.launch(0, _code("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(1000)"))
-        pid = env.launcher_process().pid
+        pid = env.launcher_processes()[0].pid
         began = time.monotonic()
         assert [each["pid"] for each in env.stop()] == [pid]
         assert time.monotonic() - began < 2
@@ -124,7 +124,7 @@ def test_ranks_without_a_gate_are_known_by_their_events(place, until):
             env.rank_process(0)
         env.launch(0, [*RANK, "0", "1"])
         until(lambda: list((place.run_dir / "events").glob("*")) and _knows(env, 0))
-        assert env.rank_process(0) == env.launcher_process()
+        assert env.rank_process(0) == env.launcher_processes()[0]
         with pytest.raises(LookupError):
             env.order(0, {"do": "exit", "code": 1})
         assert not env.raised(0)

@@ -13,6 +13,7 @@ import pytest
 from chaoskit.environments import processes
 from chaoskit.launch.cold import ColdLauncher
 from chaoskit.launch.kept import KeptLaunch
+from chaoskit.launch.order import Order
 from tests.launch.stage import Stage
 
 
@@ -35,7 +36,7 @@ def start(tmp_path: Path, run_id: str) -> Iterator[Callable[..., KeptLaunch]]:
         env = {"PATH": os.environ["PATH"], "CHAOSKIT_ID": run_id, **env}
         log = tmp_path / "log"
         launcher = ColdLauncher(grace=grace)
-        launches.append(launcher.start(command, env=env, cwd=tmp_path, log=log, tmp=None, run_id=run_id))
+        launches.append(launcher.start(Order(command, env=env, cwd=tmp_path, log=log, run_id=run_id)))
         return launches[-1]
 
     yield begin

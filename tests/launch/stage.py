@@ -14,6 +14,7 @@ from chaoskit.environments import processes
 from chaoskit.launch.cold import ColdLauncher
 from chaoskit.launch.kept import KeptLaunch
 from chaoskit.launch.launcher import LaunchEnd, Launcher
+from chaoskit.launch.order import Order
 from chaoskit.launch.warm import WarmLauncher
 
 PYTHON = sys.executable
@@ -66,14 +67,10 @@ class Stage:
         **env: str | None,
     ) -> KeptLaunch:
         """Start it, here if nothing else is said."""
-        return launcher.start(
-            command,
-            env=self.environ(**env),
-            cwd=cwd or self.place,
-            log=self.place / log,
-            tmp=None,
-            run_id=self.run_id,
+        order = Order(
+            command, env=self.environ(**env), cwd=cwd or self.place, log=self.place / log, run_id=self.run_id
         )
+        return launcher.start(order)
 
     def play(self, command: Sequence[str], *, launcher: Launcher = WARM, **options: object) -> Outcome:
         """Start it and wait until it is over."""

@@ -17,6 +17,7 @@ from chaoskit.environments import processes
 from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.launch.cold import ColdLauncher
 from chaoskit.launch.launcher import LaunchEnd
+from chaoskit.launch.order import Order
 
 #: A rank of its own session, as torchrun starts them; tells its pid by a file, then sleeps.
 DAEMON = """
@@ -59,7 +60,7 @@ def test_a_signal_is_a_negative_code(start):
 def test_what_cannot_be_started(tmp_path):
     for command, cwd in ((["no-such-program"], tmp_path), (["true"], tmp_path / "absent")):
         with pytest.raises(UsageError, match=command[0]):
-            ColdLauncher().start(command, env={}, cwd=cwd, log=tmp_path / "log", tmp=None, run_id="none")
+            ColdLauncher().start(Order(command, env={}, cwd=cwd, log=tmp_path / "log", run_id="none"))
 
 
 def test_signals_are_as_a_shell_would_have_them(start, tmp_path):
@@ -174,11 +175,13 @@ HARNESS = """
 import os, signal, sys
 from pathlib import Path
 from chaoskit.launch.cold import ColdLauncher
+from chaoskit.launch.order import Order
 here = Path(sys.argv[1])
-launch = ColdLauncher().start(
+order = Order(
     [sys.executable, "-I", "-S", "-c", sys.argv[2]],
     env=dict(os.environ), cwd=here, log=here / "log", tmp=here / "tmp", run_id="harness",
 )
+launch = ColdLauncher().start(order)
 """
 
 #: Its child makes shared memory and is killed and reaped by its parent, out of the keeper's sight.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from chaoskit.environments import processes
 from chaoskit.launch.cold import ColdLauncher
+from chaoskit.launch.order import Order
 from chaoskit.launch.surroundings import PROBE_SITE
 from chaoskit.launch.warm import WarmLauncher
 
@@ -38,7 +39,7 @@ class Started:
         self.log = log
         log.touch()
         launcher = ColdLauncher() if cold else WarmLauncher(MODULES, threads="1")
-        self._launch = launcher.start(command, env=env, cwd=cwd, log=log, tmp=None, run_id="of-a-test")
+        self._launch = launcher.start(Order(command, env=env, cwd=cwd, log=log, run_id="of-a-test"))
 
     def poll(self) -> int | None:
         """The exit code, None while it runs."""

@@ -35,6 +35,8 @@ class Summary:
     resumed_from: int | None = 20
     last_valid: int | None = 30
     steps_lost: int | None = 5
+    noticed_seconds: float | None = 1.0
+    stopped_seconds: float | None = 1.5
     recovery_seconds: float | None = 2.5
     waited_seconds: float = 0.0
 
@@ -146,6 +148,19 @@ def test_the_table_fits_80_columns():
     assert max(map(len, lines)) <= 80
     assert "1000.0 s" in lines[2]
     assert "1 experiment in 12.3 s: 1 inconclusive" in lines
+
+
+def test_a_wide_table_says_when_it_was_noticed():
+    found = [results.of_runs("x", [Run((GOOD,))])]
+    assert "noticed" not in shown(found, width=109)
+    lines = shown(found, width=110).splitlines()
+    assert lines[1].split()[-4:] == ["noticed", "stopped", "recovery", "time"]
+    assert lines[2].split() == ["x", "pass", "20", "30", "5", "1.0", "s", "1.5", "s", "2.5", "s", "-"]
+
+
+def test_detection_is_in_the_json():
+    (told,) = json_report.document([results.of_runs("x", [Run((GOOD,))])])["experiments"]
+    assert (told["noticed_seconds"], told["stopped_seconds"], told["recovery_seconds"]) == (1.0, 1.5, 2.5)
 
 
 def test_a_fail_says_why_and_how_to_repeat_it_and_wraps_no_path():

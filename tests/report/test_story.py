@@ -36,6 +36,13 @@ def test_a_resume_that_lost_something():
     assert all(str(moment) for moment in story(case))
 
 
+def test_how_long_it_took():
+    lines = told(killed().case())
+    at = next(at for at, line in enumerate(lines) if line.startswith("life 1 takes its first step"))
+    said = "a rank had noticed after 1.0 s, all ranks had stopped after 1.0 s, back after 1.1 s"
+    assert [line for line in lines[at:] if line.startswith("  of ")] == [f"  of 'kill rank 1': {said}"]
+
+
 def test_a_run_without_a_fault():
     lines = told(Writer().launch().live(ends=True).exit(0).end().case())
     assert any(line.startswith("no divergence: 120 executed steps are equal") for line in lines)

@@ -1,0 +1,60 @@
+"""`shrink`: a node is taken away in an orderly manner, as by a scheduler that needs it for somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.capabilities import CanLoseNodes
+from chaoskit.faults.fault import Fault
+from chaoskit.faults.nodes import check_node, resolve_nodes, show_nodes
+
+
+@dataclass(frozen=True)
+class Shrink:
+    """See `shrink`."""
+
+    node: int
+    name = "shrink"
+    needs = (CanLoseNodes,)
+    heal_after = None
+    heal_launches = None
+    holds = False
+    observe_within = 60.0  # torchrun waits for its ranks, and a rank may write a checkpoint first
+
+    @property
+    def nodes_meant(self) -> tuple[int, ...]:
+        return (self.node,)
+
+    def victims(self, world_size: int) -> Sequence[int]:
+        return range(world_size)
+
+    def apply(self, env: CanLoseNodes, world_size: int) -> Mapping[str, Any]:
+        (node,) = resolve_nodes(self.name, self.node, env.nodes())
+        env.remove_node(node)
+        return {"node": node}
+
+    def observed(self, env: CanLoseNodes, applied: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        nodes = list(env.nodes())
+        # Where none is up, the job is over.
+        down = bool(nodes) and applied["node"] not in nodes and not env.ranks_of(applied["node"])
+        return {"nodes": nodes} if down else None
+
+    def heal(self, env: CanLoseNodes, applied: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {}
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.name, "node": self.node}
+
+    def __str__(self) -> str:
+        return f"shrink by {show_nodes(self.node)}"
+
+
+def shrink(*, node: int = -1) -> Fault:
+    """Ask the agent of `node` (a number, negative from the last) to end (SIGTERM); it is not replaced.
+
+    Observed once the node is up no more, and no rank lives there. Raises UsageError for what is no node.
+    """
+    check_node("shrink", node)
+    return Fault(Shrink(node))

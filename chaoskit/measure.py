@@ -1,0 +1,61 @@
+"""`measure`: what a life of the ranks is held to once there are not as many of them as the reference has.
+
+From the resume at another world size on, the bits of what is computed part from the reference's: sums are taken in
+another order, and dropout draws other masks. So the reference is the measure of these components up to that position,
+and past it the run itself is, in what it had there before; of what is planned (learning rates, options, which samples a
+step consumes) the reference is the measure throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from chaoskit.alignment import Index
+from chaoskit.history import Incarnation
+from chaoskit.reference import Reference
+from chaoskit.steps import Steps
+from chaoskit.whole import PLANNED, Whole
+
+
+@dataclass(frozen=True)
+class Past:
+    """An earlier incarnation, where it began, and its steps as those of a whole."""
+
+    incarnation: Incarnation
+    base: int
+    whole: Whole
+
+
+def measure(
+    reference: Reference,
+    comparable: frozenset[str],
+    ranks: Iterable[int],
+    past: Iterable[Past],
+    left: int | None,
+) -> Index:
+    """The index for `ranks` that follow on `past`; `left` is the position at which the run has left the bits of the
+    reference (None: it has not yet). Of the reference the `comparable` components count."""
+    local = reference.whole.local
+    index = Index(loose=local)
+    known = list(past)
+    for rank in ranks:
+        expected = reference.whole.rank(rank, local=local)
+        index.learn(rank, 0, expected, components=comparable & PLANNED)
+        index.learn(rank, 0, expected, components=comparable - PLANNED, last=left)
+        for one in known:
+            for whole in (one.whole, *_held(one, reference)):
+                own = whole.rank(rank, local=local)
+                index.learn(rank, one.base, own, components=set(own.columns) - reference.idle)
+    return index
+
+
+def _held(past: Past, reference: Reference) -> Iterator[Whole]:
+    """What was held at the saves: after the last of them no step may have been taken."""
+    ranks = {}
+    for rank, life in past.incarnation.ranks.items():
+        ranks[rank] = Steps()
+        for n in sorted(life.held):
+            ranks[rank].append(life.held[n])
+    if any(ranks.values()):
+        yield Whole.of(ranks, past.incarnation.world_size, sharded=reference.sharded)

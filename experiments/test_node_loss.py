@@ -1,0 +1,66 @@
+"""Whole nodes are lost: agent and ranks at once, and nothing is said to anybody.
+
+What is expected: the others notice by their timeouts, the job is launched again as soon as it has its nodes, and goes
+on from its last checkpoint; nobody helps. Needs an environment with nodes: `--env netns --nodes 2`.
+"""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from chaoskit import Supervisor, faults
+
+EPOCH = 2
+#: Scaled down from "every thirty minutes": a node is lost every so many steps, drawn evenly from this range.
+BETWEEN = (12, 25)
+
+
+@pytest.fixture
+def step(chaos, job):
+    return chaos.reference(job).middle_of_epoch(EPOCH)
+
+
+def test_worker_node(chaos, job, claims, step):
+    """The last node is lost, and comes back two seconds later, rebooted."""
+    job = replace(job, supervisor=Supervisor(lost="returns", after=2))
+    run = chaos.run(job, faults.kill_node(node=-1).at_step(step))
+    run.verify(*claims)
+
+
+def test_rendezvous_node(chaos, job, claims, step):
+    """The node is lost on which the others meet."""
+    job = replace(job, supervisor=Supervisor(lost="returns", after=2))
+    run = chaos.run(job, faults.kill_node(node=0).at_step(step))
+    run.verify(*claims)
+
+
+def test_hot_spare(chaos, job, claims, step):
+    """A host of another name takes the place of the one that was lost, which was the one where all met."""
+    job = replace(job, supervisor=Supervisor(lost="spare", after=1))
+    run = chaos.run(job, faults.kill_node(node=0).at_step(step))
+    run.verify(*claims)
+
+
+def test_replaced(chaos, job, claims, step):
+    """A node is taken away, and a fresh one put in its place at once."""
+    run = chaos.run(job, faults.replace_node(node=-1).at_step(step))
+    run.verify(*claims)
+
+
+def test_frozen_node(chaos, job, claims, step):
+    """Everything on one node stands still for a second, and goes on."""
+    run = chaos.run(job, faults.pause_node(node=-1, seconds=1).at_step(step))
+    run.verify(*claims)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_every_so_often(chaos, job, claims, seed):
+    """Nodes drawn at random are lost at random, again and again, for as long as the training lasts."""
+    reference, draw = chaos.reference(job), random.Random(seed)
+    losses, step = [], draw.randint(*BETWEEN)
+    while step < reference.steps:
+        losses.append(faults.kill_node(node=draw.randrange(reference.nodes)).at_step(step))
+        step += draw.randint(*BETWEEN)
+    run = chaos.run(replace(job, relaunches=len(losses) + 1), *losses)
+    run.verify(*claims)
