@@ -10,6 +10,7 @@ from chaoskit.alignment import show_positions
 from chaoskit.checks.check import Case, Check, unmeasured
 from chaoskit.checks.comparison import Difference
 from chaoskit.checks.completed import incomplete
+from chaoskit.steps import values
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -59,7 +60,8 @@ def _sentence(case: Case, wrong: Difference) -> str:
 
 
 def _show(rates: str) -> str:
-    return ", ".join(f"{float.fromhex(rate):g}" for rate in rates.split())
+    numbers = values(rates)
+    return ", ".join(f"{rate:g}" for rate in numbers) if numbers is not None else rates
 
 
 def _as_json(wrong: Difference) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaoskit.environments import wire
 from chaoskit.environments.network import NetworkError, counters, ip, nft
+from chaoskit.environments.wire import Quality, Wire
 from chaoskit.launch.host import KINDS, call, set_capabilities
 
 #: The addresses of hosts: the last byte is the number of the host plus 1.
@@ -24,7 +26,7 @@ NETWORK = "10.77.0"
 MOST_HOSTS = 250
 #: Our own datagrams go to this port; what they meet is not counted as the job's.
 _PING_PORT = 7177
-_PING_LIMIT = 0.25
+_PING_LIMIT = 0.1
 
 _AMBIENT, _RAISE = 47, 2
 _NET_ADMIN, _NET_RAW, _SYS_ADMIN = 12, 13, 21
@@ -63,7 +65,8 @@ class Hosts:
 
     def __init__(self) -> None:
         self._hosts: dict[str, Host] = {}
-        self._addresses: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._wires: dict[int, dict[str, Wire]] = {}
         self._cuts: dict[int, Cut] = {}
         self._counted: dict[int, dict[str, int]] = {}
         self._made = 0
@@ -105,7 +108,7 @@ class Hosts:
                 f"addr add {host.address}/24 dev eth0",
                 "link set eth0 up",
             )
-        self._hosts[name], self._addresses[name] = host, host.address
+        self._hosts[name], self._numbers[name] = host, host.number
         for number, cut in self._cuts.items():
             self._apply(number, cut, [way for way in cut.ways if way[1] == name])
         me = f"/proc/{os.getpid()}"
@@ -173,6 +176,32 @@ class Hosts:
             except OSError:  # nothing came, or there is no way
                 return False
 
+    def degrade(self, nodes: Sequence[str], **quality: Any) -> int:
+        """See `CanDegrade`; `quality` are the fields of a `Quality`."""
+        wired = {name for wires in self._wires.values() for name in wires}
+        if twice := sorted(wired & set(nodes)):
+            raise NetworkError(f"the link of {twice[0]} is degraded already")
+        self._made += 1
+        wires = self._wires[self._made] = {}
+        try:
+            for name in nodes:
+                wires[name] = wire.insert(self._hosts[name].number, Quality(**quality), ip)
+        except BaseException:
+            self.restore(self._made)
+            raise
+        return self._made
+
+    def restore(self, degraded: int) -> None:
+        """See `CanDegrade`."""
+        for name, each in self._wires.pop(degraded, {}).items():
+            with suppress(NetworkError):  # the host is gone
+                wire.remove(self._numbers[name], each, ip)
+
+    def degraded(self, degraded: int) -> dict[str, float]:
+        """See `CanDegrade`."""
+        counts = [each.counts() for each in self._wires[degraded].values()]
+        return {name: sum(each[name] for each in counts) for name in wire.COUNTS}
+
     def resolves(self, node: str, name: str) -> bool:
         """See `CanHideNames`. Asked by a child: the C library remembers what it has read."""
         pid = os.fork()
@@ -193,7 +222,7 @@ class Hosts:
         for target, sources in targets.items():
             if target in self._hosts:
                 with self._in(self._hosts[target], "net"):
-                    nft(*_rules(_table(number), cut, {source: self._addresses[source] for source in sources}))
+                    nft(*_rules(_table(number), cut, {source: Host(self._numbers[source]).address for source in sources}))
 
     @contextmanager
     def _in(self, host: Host, kind: str) -> Iterator[None]:

@@ -208,7 +208,7 @@ class NetnsEnvironment(LocalEnvironment):
             known = [lines[node]] if node in self._hidden else lines.values()
             self._names(node).write_text(_PASSING + "".join(known))
 
-    # What can be done to the network: see `CanPartition` and `CanHideNames`.
+    # What can be done to the network: see `CanPartition`, `CanDegrade` and `CanHideNames`.
 
     def nodes(self) -> tuple[str, ...]:
         """See `CanPartition`."""
@@ -231,6 +231,29 @@ class NetnsEnvironment(LocalEnvironment):
     def reaches(self, source: str, target: str) -> bool:
         """See `CanPartition`."""
         return bool(self.board.ask("reaches", source=source, target=target))
+
+    def degrade(
+        self,
+        nodes: Sequence[str],
+        *,
+        delay: float = 0.0,
+        jitter: float = 0.0,
+        rate: float | None = None,
+        corrupt: float = 0.0,
+    ) -> int:
+        """See `CanDegrade`."""
+        quality = {"delay": delay, "jitter": jitter, "rate": rate, "corrupt": corrupt}
+        made: int = self.board.ask("degrade", nodes=list(nodes), **quality)
+        return made
+
+    def restore(self, degraded: int) -> None:
+        """See `CanDegrade`."""
+        self.board.ask("restore", degraded=degraded)
+
+    def degraded(self, degraded: int) -> Mapping[str, float]:
+        """See `CanDegrade`."""
+        counts: Mapping[str, float] = self.board.ask("degraded", degraded=degraded)
+        return counts
 
     def hide_names(self, nodes: Sequence[str]) -> None:
         """See `CanHideNames`."""

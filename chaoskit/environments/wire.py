@@ -43,6 +43,7 @@ _ALL_PROTOCOLS = 3
 _LONGEST_FRAME = 1 << 17
 _BUFFER = 8 << 20  # asked for; the kernel gives what it will
 _AT_A_TIME = 64
+_PAUSE = 60.0  # what select can bear
 _PATIENCE = 5.0
 
 
@@ -144,7 +145,7 @@ def insert(number: int, quality: Quality, ip: Callable[..., object], *, bridge: 
 
 
 def remove(number: int, wire: Wire, ip: Callable[..., object], *, bridge: str = "chaos") -> None:
-    """Take the wire out again. Where the host is gone, the wire is too when `ip` raises."""
+    """Take the wire out again. Where the host is gone `ip` raises, and the wire is gone, too."""
     wire.close()
     ip(f"link del w{number}", f"link set v{number} master {bridge}")
 
@@ -161,7 +162,6 @@ class _Direction:
         self._waiting: deque[tuple[float, float, bytes]] = deque()
         self._in_flight = 0
         self._free = 0.0  # when the slow link will have sent all it has
-        self._last = 0.0
 
     @property
     def due(self) -> float:
@@ -205,9 +205,8 @@ class _Direction:
             if waiting > 0 and waiting + size > QUEUE:
                 return None
             self._free = due = max(self._free, now) + size / quality.rate
-        due += quality.delay + (self._chance.uniform(-1, 1) * quality.jitter if quality.jitter else 0.0)
-        self._last = max(self._last, due)
-        return self._last
+        jitter = quality.jitter and self._chance.uniform(-quality.jitter, quality.jitter)
+        return due + quality.delay + jitter
 
     def _send(self, frame: Bytes, held: float) -> None:
         pieces: Sequence[Bytes] = [frame]
@@ -239,8 +238,7 @@ def forward(
     while True:
         due = min(direction.due for direction in directions)
         # Not epoll, whose time is in milliseconds.
-        timeout = None if due == math.inf else max(0.0, due - time.monotonic())
-        ready = select.select(awaited, [], [], timeout)[0]
+        ready = select.select(awaited, [], [], max(0.0, min(due - time.monotonic(), _PAUSE)))[0]
         for direction in directions:
             direction.take()
             direction.give(time.monotonic())
@@ -278,7 +276,7 @@ def _open(name: str) -> socket.socket:
     opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
     try:
         opened.setsockopt(_SOL_PACKET, _VNET_HDR, 1)
-        opened.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)  # what the other direction sends
+        opened.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)  # what this namespace itself has to say
         for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             opened.setsockopt(socket.SOL_SOCKET, buffer, _BUFFER)
         opened.bind((name, _ALL_PROTOCOLS))
