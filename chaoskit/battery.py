@@ -94,10 +94,11 @@ class Collector:
             print(text, file=self.stream, flush=True)
 
 
-def titles(expression: str | None = None) -> dict[str, str]:
-    """The name of each experiment that `expression` selects (all without one), and its first sentence."""
+def titles(expression: str | None = None, *, nodes: str | None = None) -> dict[str, str]:
+    """The name of each experiment that `expression` selects (all without one), and its first sentence. Those that need
+    several nodes are there for a job that has them."""
     collector = Collector()
-    _pytest(["--collect-only"], expression, collector)
+    _pytest(["--collect-only", *([f"--chaos-nodes={nodes}"] if nodes else [])], expression, collector)
     return collector.titles
 
 
@@ -142,7 +143,10 @@ def _pytest(args: Sequence[str], expression: str | None, collector: Collector) -
             collector.interrupted = True
             return
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and not collector.interrupted:
-        raise UsageError(f"-k {expression!r} selects no experiment: 'chaoskit run --list' shows what there is")
+        raise UsageError(
+            f"-k {expression!r} selects no experiment: 'chaoskit run --list' shows what there is "
+            "(with --nodes 2 or --nodes 1:2 also what needs several nodes)"
+        )
     if code == pytest.ExitCode.USAGE_ERROR:
         lines = [line.removeprefix("ERROR: ") for line in complaints.getvalue().splitlines() if line.strip()]
         raise UsageError(" ".join(lines) or "pytest refuses its arguments")

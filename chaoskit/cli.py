@@ -140,7 +140,7 @@ def do_run(args: argparse.Namespace) -> int:
     from chaoskit.report import json_report, results
 
     if args.list:
-        _list(battery.titles(args.k))
+        _list(battery.titles(args.k, nodes=args.nodes))
         return ExitCode.PASS
     if not args.command:
         raise UsageError(f"no command to run: give the job after '--', for example\n  {EXAMPLE}")
@@ -152,7 +152,8 @@ def do_run(args: argparse.Namespace) -> int:
     root = root_of(args)
     begun = time.monotonic()
     args.dir = str(root)
-    fitting = workers.fitting(job.command, experiments=len(battery.titles(args.k))) if args.n is None else 1
+    count = len(battery.titles(args.k, nodes=args.nodes))
+    fitting = workers.fitting(job.command, experiments=count) if args.n is None else 1
     collected = battery.run(
         [*options.forward(args), f"--chaos-job={shlex.join(job.command)}"],
         expression=args.k,

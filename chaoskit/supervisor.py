@@ -21,8 +21,8 @@ class Supervisor:
     What is started again by then: the whole `job`, for which the agents of the other nodes are told to end, or the lost
     `node` alone, whose agent joins them. `auto` is the job for a fixed number of nodes, the node for a range of them.
 
-    An agent that fails by itself is no lost node: then the others are told to end at once, as by a scheduler that starts
-    a job as a whole or not at all, and all of them are launched again.
+    An agent that fails by itself is no lost node: then the others are told to end at once, as by a scheduler that
+    starts a job as a whole or not at all, and all of them are launched again.
     """
 
     lost: Literal["returns", "spare", "gone"] = "returns"

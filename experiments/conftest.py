@@ -3,6 +3,7 @@
 `chaoskit run -- COMMAND` gives the job. In a checkout, `pytest experiments` alone takes the bundled trainer.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,31 @@ CHECKOUT = Path(__file__).parent.parent
 TRAINER = CHECKOUT / "tinymodels" / "train.py"
 
 
+def pytest_collection_modifyitems(config, items):
+    """What needs several nodes runs where there are some (`--nodes 2`), what needs a range of them where there is one
+    (`--nodes 1:2`)."""
+    nodes = config.getoption("--chaos-nodes") or ""
+    missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
+    left = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
+
+
 @pytest.fixture
 def job(request):
     if request.config.getoption("--chaos-job") or not TRAINER.is_file():
         return request.getfixturevalue("job")
-    args, ranks = ["--out", "{out}"], 2
-    if request.config.getoption("--chaos-nodes"):
-        # The ranks are spread over nodes, and do not wait for lost ones for longer than a rehearsal should take.
-        args, ranks = [*args, "--timeout", "4"], 1
-    return Job("tinymodels.train", args, module=True, nproc_per_node=ranks, cwd=str(CHECKOUT))
+    job = Job("tinymodels.train", ["--out", "{out}"], module=True, nproc_per_node=2, cwd=str(CHECKOUT))
+    nodes = request.config.getoption("--chaos-nodes") or ""
+    if nodes:
+        # The ranks are spread over nodes, and wait for lost ones no longer than a rehearsal should take.
+        job = replace(job, args=[*job.args, "--timeout", "4"], nproc_per_node=1)
+    if ":" in nodes:
+        # The same samples in each step whatever becomes of the nodes; agents that meet again by themselves, and soon.
+        meeting = "join_timeout=120,last_call_timeout=1,keep_alive_interval=1"
+        job = replace(job, args=[*job.args, "--global-batch", "16"], max_restarts=5, rdzv_conf=meeting)
+    return job
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ import pytest
 
 from chaoskit import checks, faults
 
+pytestmark = pytest.mark.nodes
+
 EPOCH = 2
 #: A process group that waits longer than this (seconds) makes the rehearsal of a partition a matter of hours.
 PATIENCE = 60.0

@@ -11,9 +11,12 @@ import pytest
 
 from chaoskit import Supervisor, faults
 
+pytestmark = pytest.mark.nodes
+
 EPOCH = 2
 #: Scaled down from "every thirty minutes": a node is lost every so many steps, drawn evenly from this range.
 BETWEEN = (12, 25)
+SEED = 1
 
 
 @pytest.fixture
@@ -54,10 +57,9 @@ def test_frozen_node(chaos, job, claims, step):
     run.verify(*claims)
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_every_so_often(chaos, job, claims, seed):
+def test_every_so_often(chaos, job, claims):
     """Nodes drawn at random are lost at random, again and again, for as long as the training lasts."""
-    reference, draw = chaos.reference(job), random.Random(seed)
+    reference, draw = chaos.reference(job), random.Random(SEED)
     losses, step = [], draw.randint(*BETWEEN)
     while step < reference.steps:
         losses.append(faults.kill_node(node=draw.randrange(reference.nodes)).at_step(step))

@@ -1,11 +1,14 @@
 """The network between the nodes is slow, noisy, or has forgotten a name, for a time; the job trains on all the same.
 
-What is expected: everything takes longer, and nothing is lost. Needs an environment with nodes: `--env netns --nodes 2`.
+What is expected: everything takes longer, and nothing is lost. Needs an environment with nodes: `--env netns --nodes
+2`.
 """
 
 import pytest
 
 from chaoskit import checks, faults
+
+pytestmark = pytest.mark.nodes
 
 EPOCH = 2
 #: For how long, in seconds: a few steps of training at least.

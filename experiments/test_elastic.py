@@ -1,0 +1,68 @@
+"""The job goes on with fewer nodes, and with more again: its ranks meet anew, and checkpoints are dealt out anew.
+
+What is expected: each sample of the training is consumed exactly once, every step has its global batch and its learning
+rate, and losses stay within a band of those of the uninterrupted run; equal to the bit they cannot be, since sums are
+made in another order and random streams are other ranks'. Needs a range of nodes: `--env netns --nodes 1:2`.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from chaoskit import Supervisor, checks, faults
+
+pytestmark = [pytest.mark.nodes, pytest.mark.elastic]
+
+EPOCH = 2
+#: How far a loss may be from the uninterrupted run's, relatively.
+BAND = 0.05
+
+
+@pytest.fixture
+def claims():
+    """All that holds whatever the world size."""
+    return [
+        checks.completed(),
+        checks.resumed_from_last_valid(),
+        checks.state_restored(),
+        checks.samples_exactly_once(),
+        checks.global_batch_kept(),
+        checks.lr_schedule_kept(),
+        checks.matches_reference(band=BAND),
+        checks.stays_finite(),
+        checks.no_orphans(),
+    ]
+
+
+@pytest.fixture
+def reference(chaos, job):
+    return chaos.reference(job)
+
+
+def test_shrink(chaos, job, claims, reference):
+    """A node is lost for good; the others go on without it."""
+    job = replace(job, supervisor=Supervisor(lost="gone"))
+    run = chaos.run(job, faults.kill_node(node=-1).at_step(reference.middle_of_epoch(EPOCH)))
+    run.verify(*claims)
+
+
+def test_shrink_and_grow(chaos, job, claims, reference):
+    """A node is lost, the others go on, and a fresh one joins them later."""
+    job = replace(job, supervisor=Supervisor(lost="gone"))
+    first = reference.middle_of_epoch(EPOCH)
+    later = (first + reference.steps) // 2
+    run = chaos.run(job, faults.kill_node(node=-1).at_step(first), faults.grow().at_step(later))
+    run.verify(*claims)
+
+
+def test_node_returns(chaos, job, claims, reference):
+    """A lost node comes back while the others train, and they take it in."""
+    job = replace(job, supervisor=Supervisor(lost="returns", after=8))
+    run = chaos.run(job, faults.kill_node(node=-1).at_step(reference.middle_of_epoch(EPOCH)))
+    run.verify(*claims)
+
+
+def test_scaled_down(chaos, job, claims, reference):
+    """The scheduler takes a node away, by asking its agent to end."""
+    run = chaos.run(job, faults.shrink(node=-1).at_step(reference.middle_of_epoch(EPOCH)))
+    run.verify(*claims)
