@@ -9,7 +9,10 @@ Standard library only.
 from __future__ import annotations
 
 import os
+import select
 import socket
+import struct
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,6 +30,12 @@ MOST_HOSTS = 250
 #: Our own datagrams go to this port; what they meet is not counted as the job's.
 _PING_PORT = 7177
 _PING_LIMIT = 0.1
+#: How long a new host may take to answer.
+_UP_LIMIT = 3.0
+_ARP = 0x0806
+
+#: What names a TCP connection at the end that it comes to.
+_FLOW = "ip saddr . tcp sport . tcp dport"
 
 _AMBIENT, _RAISE = 47, 2
 _NET_ADMIN, _NET_RAW, _SYS_ADMIN = 12, 13, 21
@@ -101,6 +110,9 @@ class Hosts:
             f"link set {host.port} master chaos up",
             files=[host.fds["net"]],
         )
+        self._hosts[name], self._numbers[name] = host, host.number
+        for number, cut in self._cuts.items():
+            self._apply(number, cut, [way for way in cut.ways if way[1] == name])
         with self._in(host, "net"):
             ip(
                 "link set lo up",
@@ -108,9 +120,7 @@ class Hosts:
                 f"addr add {host.address}/24 dev eth0",
                 "link set eth0 up",
             )
-        self._hosts[name], self._numbers[name] = host, host.number
-        for number, cut in self._cuts.items():
-            self._apply(number, cut, [way for way in cut.ways if way[1] == name])
+        _await(host.address)
         me = f"/proc/{os.getpid()}"
         paths = {kind: f"{me}/fd/{fd}" for kind, fd in host.fds.items()}
         if self._user:
@@ -185,7 +195,8 @@ class Hosts:
         wires = self._wires[self._made] = {}
         try:
             for name in nodes:
-                wires[name] = wire.insert(self._hosts[name].number, Quality(**quality), ip)
+                number = self._hosts[name].number
+                wires[name] = wire.insert(number, Quality(**quality, seed=self._made << 8 | number), ip)
         except BaseException:
             self.restore(self._made)
             raise
@@ -237,19 +248,41 @@ class Hosts:
             call("setns", fd, KINDS[kind])
 
 
+def _await(address: str) -> None:
+    """Until a host answers, for seconds at most. The kernel takes note of a cable that is plugged in when it finds the
+    time; what is sent meanwhile is dropped, and who asks for an address in vain asks again a second later."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP)) as line:
+        line.bind(("chaos", _ARP))
+        own, wanted = line.getsockname()[4], socket.inet_aton(address)
+        # From nobody's address, so that nobody remembers who asked.
+        asked = struct.pack("!6s6sHHHBBH6s4s6s4s", b"\xff" * 6, own, _ARP, 1, 0x800, 6, 4, 1, own, b"", b"", wanted)
+        deadline = time.monotonic() + _UP_LIMIT
+        while time.monotonic() < deadline:
+            with suppress(OSError):  # the bridge itself is not up yet
+                line.send(asked)
+            while select.select([line], [], [], 0.01)[0]:
+                if line.recv(64)[28:32] == wanted:
+                    return
+
+
 def _rules(table: str, cut: Cut, sources: Mapping[str, str]) -> list[str]:
     """The table of a cut at one target; `sources` are addresses by name."""
     lines = [f"add table inet {table}"]
     lines.append(f"add chain inet {table} entry {{ type filter hook input priority 0; }}")
+    if cut.how == "reset":
+        lines.append(f"add set inet {table} begun {{ typeof {_FLOW}; size 65535; flags dynamic; }}")
     share = "" if cut.percent >= 100 else f"numgen random mod 100000 < {round(cut.percent * 1000)} "
     for name, address in sources.items():
         counter, packet = f"from_{name}", f"ip saddr {address}"
         lines.append(f"add counter inet {table} {counter}")
         rule = f"add rule inet {table} entry {packet}"
         if cut.how == "reset":
-            lines.append(f"{rule} tcp flags & (syn | rst) == 0x0 counter name {counter} reject with tcp reset")
+            # What has begun since is known by its SYN, at both ends of it, and goes on.
+            lines.append(f"{rule} tcp flags & (syn | rst) == syn add @begun {{ {_FLOW} }} accept")
+            lines.append(f"{rule} {_FLOW} @begun accept")
+            lines.append(f"{rule} tcp flags & rst == 0x0 counter name {counter} reject with tcp reset")
         else:
-            lines.append(f"{rule} udp dport {_PING_PORT} {share}drop")
+            lines += [f"{rule} udp dport {_PING_PORT} {verdict}" for verdict in (f"{share}drop", "accept")]
             lines.append(f"{rule} {share}counter name {counter} drop")
     return lines
 

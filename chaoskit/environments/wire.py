@@ -6,12 +6,12 @@ bridge, another pair `wN`-`bN` takes its place there, and frames go from `vN` to
 Checksums and long frames pass as they are, by PACKET_VNET_HDR (see `frames`): nothing is to be switched off on any
 interface, where it would last and could be forgotten, and one read moves 64 KiB: ten times as fast as packet by packet.
 
-A frame of several packets is delayed, queued and dropped as one, as packets are that arrive together. Standard library
-only.
+A frame of several packets is delayed, queued and dropped as one. Standard library only.
 """
 
 from __future__ import annotations
 
+import fcntl
 import math
 import mmap
 import os
@@ -40,6 +40,7 @@ _PACKETS, _BYTES, _CORRUPTED, _DROPPED, _HELD = range(len(COUNTS))
 
 _SOL_PACKET, _STATISTICS, _VNET_HDR, _IGNORE_OUTGOING = 263, 6, 15, 23
 _ALL_PROTOCOLS = 3
+_GET_FLAGS, _RUNNING = 0x8913, 0x40
 _LONGEST_FRAME = 1 << 17
 _BUFFER = 8 << 20  # asked for; the kernel gives what it will
 _AT_A_TIME = 64
@@ -129,14 +130,15 @@ def insert(number: int, quality: Quality, ip: Callable[..., object], *, bridge: 
     `network.ip` does. Connections go on, though some packets are lost. As before where it fails, with what `ip` raises
     or OSError."""
     inner, outer, port = f"v{number}", f"w{number}", f"b{number}"
+    quiet = "addrgenmode none up"  # no addresses: this namespace must not say anything of its own
     with ExitStack() as undo:
-        # No addresses: this namespace must not say anything of its own.
-        quiet = "addrgenmode none up"
         ip(f"link add {outer} type veth peer name {port}")
         undo.callback(ip, f"link set {inner} master {bridge}")
         undo.callback(ip, f"link del {outer}")
-        # In this order: with two ways to the bridge, what the host sends would arrive twice.
-        ip(f"link set {outer} {quiet}", f"link set {port} {quiet}", f"link set {inner} nomaster")
+        ip(f"link set {outer} {quiet}", f"link set {port} {quiet}")
+        _await_running(port)
+        # First this: with two ways to the bridge, what the host sends would arrive twice.
+        ip(f"link set {inner} nomaster")
         wire = Wire(inner, outer, quality)
         undo.callback(wire.close)
         ip(f"link set {port} master {bridge}")
@@ -257,9 +259,8 @@ def _live(fds: list[int], quality: Quality, counts: memoryview[float]) -> NoRetu
             signal.signal(signum, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         # Whoever waits for the end of something that the caller has open must not wait for us.
-        for fd in map(int, os.listdir("/proc/self/fd")):
-            if fd > 2 and fd not in fds:
-                os.closerange(fd, fd + 1)
+        for fd in {int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2, *fds}:
+            os.closerange(fd, fd + 1)
         for standard in (0, 1):
             os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), standard)
         inner, outer, control, caller = (os.dup(fd) for fd in fds)  # low numbers, for select
@@ -269,6 +270,18 @@ def _live(fds: list[int], quality: Quality, counts: memoryview[float]) -> NoRetu
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(status)
+
+
+def _await_running(name: str) -> None:
+    """Until the kernel has taken note that the interface is up, which on a busy machine may be half a second later: a
+    bridge that gets it before lets nothing through until then."""
+    deadline = time.monotonic() + _PATIENCE
+    request = struct.pack("16sH22x", name.encode(), 0)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asked:
+        while not struct.unpack_from("H", fcntl.ioctl(asked, _GET_FLAGS, request), 16)[0] & _RUNNING:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{name} does not come up")
+            time.sleep(0.001)
 
 
 def _open(name: str) -> socket.socket:

@@ -89,6 +89,7 @@ def test_the_pieces_of_a_long_frame_are_what_was_sent(version, protocol):
         ip, behind, payload = parts(piece, version, protocol)
         flips = sum((a ^ b).bit_count() for a, b in zip(payload, PAYLOAD[at:], strict=False))
         assert flips == (piece in damaged)
+        assert is_valid(bytes(piece[: -len(payload)]) + PAYLOAD[at : at + len(payload)], version, protocol)
         if version == 4:
             assert struct.unpack_from("!H", ip, 4)[0] == (0xFFFE + at // MSS) & 0xFFFF
         if protocol == TCP:
@@ -113,6 +114,7 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(version, protocol, size):
         (piece,), struck = damage(whole, 1.0, random.Random(seed))
         assert struck == 1 and piece[:2] == bytes(2)
         assert not is_valid(piece, version, protocol)
+        assert is_valid(bytes(piece[:-size]) + whole[-size:], version, protocol)
         behind = 44 if version == 4 else 64
         assert piece[24:behind] == whole[24:behind] and piece[-size:] != whole[-size:]
 

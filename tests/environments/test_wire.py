@@ -29,7 +29,8 @@ def run(scenario, *, user="ordinary", **quality):
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"},
         cwd="/", capture_output=True, text=True, timeout=150,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    if done.returncode or done.stderr:
+        raise AssertionError(done.stderr.strip() or f"exit code {done.returncode}")
     found = json.loads(done.stdout)
     assert (found.pop("uid") == 0) == (user == "root")
     return found
@@ -65,7 +66,7 @@ def test_connections_survive_that_a_wire_comes_and_goes(stage, user, quality):
 def test_a_round_trip_takes_twice_the_delay(stage):
     found = stage("slow", delay=0.05)
     assert min(found["during"]) >= 0.1
-    assert min(found["after"]) < 0.1
+    assert min(found["after"]) < min(found["during"])
     assert found["counts"]["held"] >= 20 * 0.05
 
 
@@ -125,8 +126,16 @@ def test_a_dead_wire_is_missed_and_can_be_taken_out(stage):
     assert stage("dies")["said"] == "the wire between v0 and w0 has died"
 
 
+def test_a_wire_bears_that_its_host_is_unplugged_and_goes(stage):
+    found = stage("unplugged")
+    assert found["alive"] and not found["running"]
+    assert '"v0"' in found["said"]
+    assert not any(link.startswith(("w0", "b0")) for link in found["left"])
+    assert found["used"] < 0.5  # it waits, and asks again and again for nothing
+
+
 def test_whatever_fails_all_is_as_it_was(stage):
-    assert stage("fails")["failed"] == ["0", "1", "2", "[Errno 19] No such device: 'nowhere'"]
+    assert stage("fails")["failed"] == ["0", "1", "2", "3", "[Errno 19] No such device: 'nowhere'"]
 
 
 @pytest.mark.parametrize(

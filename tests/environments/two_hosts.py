@@ -6,13 +6,18 @@ One process has both ends of every connection: a socket belongs to the network n
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
+import random
+import select
 import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from chaoskit.environments.network import ip
 
@@ -119,3 +124,51 @@ def unshare(kinds: int) -> None:
     if LIBC.unshare(kinds) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"unshare: {os.strerror(number)}")
+
+
+def carry(
+    source: socket.socket, target: socket.socket, size: int, *, at: Mapping[int, Callable[[], Any]] | None = None
+) -> bool:
+    """Send `size` bytes and receive them, do what is to be done once so many have come; whether what came is what
+    was sent."""
+    data = random.Random(size).randbytes(1 << 20)
+    sent, came = hashlib.sha256(), hashlib.sha256()
+    out = got = 0
+    todo = sorted((at or {}).items())
+    source.setblocking(False)
+    target.setblocking(False)
+    deadline = time.monotonic() + LIMIT
+    while got < size:
+        assert time.monotonic() < deadline, f"{got} bytes of {size} came"
+        readable, writable, _ = select.select([target], [source] if out < size else [], [], 1.0)
+        if writable:
+            begin = out % len(data)
+            n = source.send(data[begin : begin + min(1 << 18, size - out)])
+            sent.update(data[begin : begin + n])
+            out += n
+        if readable:
+            piece = target.recv(1 << 18)
+            came.update(piece)
+            got += len(piece)
+        while todo and got >= todo[0][0]:
+            todo.pop(0)[1]()
+    for end in (source, target):
+        end.settimeout(LIMIT)
+    return sent.digest() == came.digest()
+
+
+def round_trip(here: socket.socket, there: socket.socket) -> float:
+    begun = time.monotonic()
+    for source, target in ((here, there), (there, here)):
+        source.sendall(b"x")
+        assert target.recv(1) == b"x"
+    return time.monotonic() - begun
+
+
+def drain(ear: socket.socket, wait: float = 0.0) -> list[bytes]:
+    """The datagrams that are there, and those that come before nothing has come for so long."""
+    found = []
+    while select.select([ear], [], [], wait)[0]:
+        with suppress(BlockingIOError):  # its checksum is wrong, as the kernel has only now seen
+            found.append(ear.recv(1 << 16))
+    return found

@@ -3,7 +3,6 @@ what came of it as JSON."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -14,14 +13,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from chaoskit.environments.network import ip
+from chaoskit.environments.network import NetworkError, ip
 from chaoskit.environments.wire import Quality, Wire, insert, remove
-from tests.environments.two_hosts import LIMIT, Hosts
+from tests.environments.two_hosts import LIMIT, Hosts, carry, drain, round_trip
 
 UDP_SEGMENT = 103
 MB = 1_000_000
@@ -32,55 +30,7 @@ def main(scenario: str, quality: str = "{}") -> None:
     hosts = Hosts()
     links = hosts.links()
     print(json.dumps({**SCENARIOS[scenario](hosts, Quality(**json.loads(quality))), "uid": uid}))
-    assert hosts.links() == links, f"{hosts.links()} instead of {links}"
-
-
-def carry(
-    source: socket.socket, target: socket.socket, size: int, *, at: Mapping[int, Callable[[], Any]] | None = None
-) -> bool:
-    """Send `size` bytes and receive them, do what is to be done once so many have come; whether what came is what
-    was sent."""
-    data = random.Random(size).randbytes(1 << 20)
-    sent, came = hashlib.sha256(), hashlib.sha256()
-    out = got = 0
-    todo = sorted((at or {}).items())
-    source.setblocking(False)
-    target.setblocking(False)
-    deadline = time.monotonic() + LIMIT
-    while got < size:
-        assert time.monotonic() < deadline, f"{got} bytes of {size} came"
-        readable, writable, _ = select.select([target], [source] if out < size else [], [], 1.0)
-        if writable:
-            begin = out % len(data)
-            n = source.send(data[begin : begin + min(1 << 18, size - out)])
-            sent.update(data[begin : begin + n])
-            out += n
-        if readable:
-            piece = target.recv(1 << 18)
-            came.update(piece)
-            got += len(piece)
-        while todo and got >= todo[0][0]:
-            todo.pop(0)[1]()
-    for end in (source, target):
-        end.settimeout(LIMIT)
-    return sent.digest() == came.digest()
-
-
-def round_trip(here: socket.socket, there: socket.socket) -> float:
-    begun = time.monotonic()
-    for source, target in ((here, there), (there, here)):
-        source.sendall(b"x")
-        assert target.recv(1) == b"x"
-    return time.monotonic() - begun
-
-
-def drain(ear: socket.socket, wait: float = 0.0) -> list[bytes]:
-    """The datagrams that are there, and those that come before nothing has come for so long."""
-    found = []
-    while select.select([ear], [], [], wait)[0]:
-        with suppress(BlockingIOError):  # its checksum is wrong, as the kernel has only now seen
-            found.append(ear.recv(1 << 16))
-    return found
+    assert set(hosts.links()) <= set(links), f"{hosts.links()} instead of {links}"
 
 
 def nothing(hosts: Hosts, quality: Quality) -> dict[str, Any]:
@@ -152,6 +102,8 @@ def flooded(hosts: Hosts, quality: Quality) -> dict[str, Any]:
 
 def ordered(hosts: Hosts, quality: Quality) -> dict[str, Any]:
     mouth, ear = hosts.datagrams()
+    mouth.send(b"who is there")
+    drain(ear, 0.2)
     wire = insert(0, quality, ip)
     for number in range(300):
         mouth.send(number.to_bytes(2, "big"))
@@ -282,12 +234,33 @@ def dies(hosts: Hosts, quality: Quality) -> dict[str, Any]:
     return {"said": said, "after": round_trip(*pair)}
 
 
+def unplugged(hosts: Hosts, quality: Quality) -> dict[str, Any]:
+    """A wire waits while the cable is out, and ends when it is taken out though the host is gone."""
+    pair = hosts.connection()
+    wire = insert(0, quality, ip)
+    ip("link set v0 down")
+    time.sleep(0.5)
+    ip("link set v0 up")
+    round_trip(*pair)
+    ip("link del v0")
+    time.sleep(0.5)
+    alive, before = wire.counts()["packets"] > 0, os.times()
+    try:
+        remove(0, wire, ip)
+        said = ""
+    except NetworkError as error:
+        said = str(error)
+    after = os.times()
+    used = after.children_user + after.children_system - before.children_user - before.children_system
+    return {"alive": alive, "said": said, "used": used, "left": hosts.links(), "running": running(wire._pid)}
+
+
 def fails(hosts: Hosts, quality: Quality) -> dict[str, Any]:
     """Whatever fails while a wire is put in, all is as it was."""
     pair = hosts.connection()
     links = hosts.links()
     failed = []
-    for failing in range(3):
+    for failing in range(4):
         calls = iter(range(100))
 
         def broken(*lines: str, failing: int = failing, calls: Iterator[int] = calls) -> None:
@@ -311,7 +284,8 @@ def fails(hosts: Hosts, quality: Quality) -> dict[str, Any]:
 SCENARIOS: dict[str, Callable[[Hosts, Quality], dict[str, Any]]] = {
     each.__name__: each
     for each in (
-        nothing, survives, slow, narrow, flooded, ordered, corrupted, noisy, addressed, ends, dies, fails,
+        nothing, survives, slow, narrow, flooded, ordered, corrupted, noisy, addressed, ends, dies,
+        unplugged, fails,
     )
 }  # fmt: skip
 
