@@ -1,10 +1,9 @@
-"""Partitions at random steps, of random kinds and lengths, on a job of two nodes: each must be survived to the bit, none
-may hang, and nothing may be left behind. Every seed is one run, which can be repeated by itself.
+"""Partitions at random steps, of random kinds and lengths, on a job of two nodes: each must be survived to the bit,
+none may hang, and nothing may be left behind. Every seed is one run, which can be repeated by itself.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 from table import Figure, parser, show
 
 from chaoskit import Job, checks, faults
+from chaoskit.environments import processes, scratch
 from chaoskit.faults import Fault
 from chaoskit.runner import Run, Runner
 from chaoskit.store import Store
@@ -54,32 +54,30 @@ def drawn(seed: int, steps: int) -> Fault:
     return made.at_step(draw.randint(2, steps - 1))
 
 
-def traces() -> dict[str, set[str]]:
-    """What runs could leave on this machine."""
+def machine() -> dict[str, set[str]]:
+    """What runs could leave on this machine under no name of theirs."""
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout.splitlines()
     names = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout.splitlines()
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return {
         "links": {line.split(":")[1].strip() for line in links},
         "names of namespaces": set(names),
-        "mounts": set(Path("/proc/self/mountinfo").read_text().splitlines()),
-        "directories": {str(path) for path in Path("/tmp").glob("chaoskit-*")},
-        "namespaces": {link for pid in _ours() for link in _namespaces(pid)},
+        "mounts": set(mounts),
     }
 
 
-def _ours() -> list[int]:
-    return [
-        int(name)
-        for name in os.listdir("/proc")
-        if name.isdecimal() and os.stat(f"/proc/{name}").st_uid == os.getuid()
-    ]
+def left_by(run: Run) -> dict[str, int]:
+    """What a run has left under its own name: processes, which hold its namespaces, and its directory."""
+    commands = [path for path in Path("/proc").glob("[0-9]*/cmdline") if run.id in _read(path)]
+    alive = {int(path.parent.name) for path in commands} | {each.pid for each in processes.marked(run.id)}
+    return {"processes": len(alive), "directories": int(scratch.path(run.id).exists())}
 
 
-def _namespaces(pid: int) -> list[str]:
+def _read(path: Path) -> str:
     try:
-        return [os.readlink(f"/proc/{pid}/ns/{kind}") for kind in ("net", "mnt", "uts", "user")]
+        return path.read_text(errors="replace")
     except OSError:
-        return []
+        return ""
 
 
 def judge(run: Run) -> str:
@@ -104,13 +102,15 @@ def main() -> None:
             shape, came = f"2 nodes x {ranks}", Counter[str]()
             reference = runner.reference(job(ranks))
             assert reference.deterministic, f"{shape}: the controls differ"
-            before = traces()
+            before, left = machine(), Counter[str](processes=0, directories=0)
             for seed in range(told.first, told.first + told.runs):
-                found = judge(runner.run(job(ranks), drawn(seed, reference.steps)))
+                run = runner.run(job(ranks), drawn(seed, reference.steps))
+                left.update(left_by(run))
+                found = judge(run)
                 print(f"{shape}, seed {seed}: {found}", file=sys.stderr)
                 came[found if found in ("ridden out", "recovered") else "wrong"] += 1
                 wrong += [found] * (found not in ("ridden out", "recovered"))
-            left = {name: len(now - before[name]) for name, now in traces().items()}
+            left.update({name: len(now - before[name]) for name, now in machine().items()})
             figures += [Figure(f"{shape}: {what}", came[what], "runs") for what in ("ridden out", "recovered")]
             figures.append(Figure(f"{shape}: anything else", came["wrong"], "runs", "<= 0"))
             figures += [Figure(f"{shape}: {name} left behind", count, "", "<= 0") for name, count in left.items()]

@@ -37,7 +37,10 @@ def job(request):
     if ":" in nodes:
         # The same samples in each step whatever becomes of the nodes; agents that meet again by themselves, and soon.
         meeting = "join_timeout=120,last_call_timeout=1,keep_alive_interval=1"
-        job = replace(job, args=[*job.args, "--global-batch", "16"], max_restarts=5, rdzv_conf=meeting)
+        # With torch 2.13 an agent that joins a running job otherwise waits in vain to be told where the ranks meet.
+        unshared = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        args = [*job.args, "--global-batch", "16"]
+        job = replace(job, args=args, max_restarts=5, rdzv_conf=meeting, env=unshared)
     return job
 
 

@@ -39,11 +39,19 @@ def reference(chaos, job):
     return chaos.reference(job)
 
 
+def sizes(run):
+    """The numbers of ranks that the job went through, one after the other."""
+    found = [inc.world_size for inc in run.history.incarnations if inc.first_step is not None]
+    return [size for at, size in enumerate(found) if at == 0 or size != found[at - 1]]
+
+
 def test_shrink(chaos, job, claims, reference):
     """A node is lost for good; the others go on without it."""
     job = replace(job, supervisor=Supervisor(lost="gone"))
     run = chaos.run(job, faults.kill_node(node=-1).at_step(reference.middle_of_epoch(EPOCH)))
     run.verify(*claims)
+    full = reference.world_size
+    assert sizes(run) == [full, full - full // reference.nodes]
 
 
 def test_shrink_and_grow(chaos, job, claims, reference):
@@ -53,6 +61,8 @@ def test_shrink_and_grow(chaos, job, claims, reference):
     later = (first + reference.steps) // 2
     run = chaos.run(job, faults.kill_node(node=-1).at_step(first), faults.grow().at_step(later))
     run.verify(*claims)
+    full = reference.world_size
+    assert sizes(run) == [full, full - full // reference.nodes, full]
 
 
 def test_node_returns(chaos, job, claims, reference):
@@ -66,3 +76,5 @@ def test_scaled_down(chaos, job, claims, reference):
     """The scheduler takes a node away, by asking its agent to end."""
     run = chaos.run(job, faults.shrink(node=-1).at_step(reference.middle_of_epoch(EPOCH)))
     run.verify(*claims)
+    full = reference.world_size
+    assert sizes(run) == [full, full - full // reference.nodes]

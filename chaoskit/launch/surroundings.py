@@ -23,8 +23,8 @@ IDLE = (
 #: What torchrun adds for a rank, and whatever else is read when it is used, not when something is imported.
 LATE = (
     "CUDA_VISIBLE_DEVICES", "GLOO_", "GROUP_RANK", "GROUP_WORLD_SIZE", "HOSTNAME", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR", "MASTER_PORT", "NCCL_", "PET_", "RANK", "ROLE_", "TMPDIR", "TORCHELASTIC_", "TORCH_NCCL_",
-    "WORLD_SIZE",
+    "MASTER_ADDR", "MASTER_PORT", "NCCL_", "PET_", "RANK", "ROLE_", "TMPDIR", "TORCHELASTIC_",
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "TORCH_NCCL_", "WORLD_SIZE",
 )  # fmt: skip
 #: Belong to IDLE for a reference, but decide how text is read and written, and where packages keep their files.
 _EARLY = ("LC_ALL", "LC_CTYPE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
