@@ -98,10 +98,17 @@ class Alignment:
             if name not in self.loose or _behind(found, position)
         )
 
-    def silent(self, position: int) -> frozenset[str]:
+    def silent(self, position: int | None) -> frozenset[str]:
         """The loose components that say nothing of `position`."""
-        off = self.off(position)
-        return frozenset(n for n in self.loose if n not in off and position not in (self.positions.get(n) or NOWHERE))
+        if position is None:
+            return self.loose
+        there = (name for name, found in self.positions.items() if found and position in found)
+        return self.loose.difference(self.off(position), there)
+
+    def at(self, position: int) -> frozenset[str]:
+        """The columns that are at `position`."""
+        columns = self._columns(name for name in self.positions if name not in self.silent(position))
+        return frozenset(name for name, found in columns.items() if found and position in found)
 
     def absent(self, position: int) -> tuple[str, ...]:
         """The components that the index knows at `position` and the step lacks."""
@@ -127,17 +134,17 @@ class Alignment:
         """The cells of the table: '40', '40…80', '0, 30', 'any', 'none', or 'mixed' where the RNG streams are
         apart; what is absent, or says nothing, has no cell. A match of several positions names the expected one:
         '40 (any)'."""
-        silent = self.loose if expected is None else self.silent(expected)
-        told = [name for name in self.positions if name not in silent]
+        told = [name for name in self.positions if name not in self.silent(expected)]
         columns = self._columns(told)
-        cells = ((name, self._cell(columns.get(name), [n for n in told if _column(n) == name])) for name in COMPONENTS)
+        cells = ((name, self._cell(columns.get(name), told, name)) for name in COMPONENTS)
         return {
             name: f"{expected} ({text})" if expected in found and text != str(expected) else text
             for name, text in cells
             if (found := columns.get(name)) is not None
         }
 
-    def _cell(self, found: frozenset[int] | None, names: Sequence[str]) -> str:
+    def _cell(self, found: frozenset[int] | None, told: Sequence[str], column: str) -> str:
+        names = [name for name in told if _column(name) == column]
         if not found:
             return "mixed" if len(names) > 1 and all(self.positions[name] for name in names) else "none"
         if len(found) > 1 and found >= NOWHERE.union(*(self.known[name] for name in names)):
@@ -175,10 +182,14 @@ class Uninterrupted(Protocol):
 
 @dataclass(frozen=True)
 class _Piece:
-    """The fingerprints that one component of one rank had at `first` and the positions that follow; None: unknown."""
+    """The fingerprints that one component of one rank had at `first` and the positions that follow; None: unknown.
+
+    Where they are not `sure`, a match tells something and a mismatch nothing.
+    """
 
     first: int
     column: Sequence[str | None]
+    sure: bool = True
 
     def find(self, fingerprint: str) -> Iterator[int]:
         """The positions at which it stood."""
@@ -222,14 +233,16 @@ class Index:
         components: Collection[str] | None = None,
         last: int | None = None,
     ) -> None:
-        """Learn what `rank` had in the steps of a life that began at `base`, up to the position `last`."""
+        """Learn what `rank` had in the steps of a life that began at `base`; past the position `last` it may have been
+        otherwise."""
         for start, end in steps.runs():
             first = base + steps.numbers[start] - 1
-            end = end if last is None else max(start, min(end, start + last - first + 1))
+            cut = end if last is None else max(start, min(end, start + last - first + 1))
             for name, column in steps.columns.items():
                 if components is None or name in components:
-                    whole = start == 0 and end == len(column)
-                    self._put(rank, name, first, column if whole else column[start:end])
+                    whole = start == 0 and cut == len(column)
+                    self._put(rank, name, _Piece(first, column if whole else column[start:cut]))
+                    self._put(rank, name, _Piece(first + cut - start, column[cut:end], sure=False))
 
     def align(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> Alignment:
         """Where `step` of `rank` is; `likely` are positions at which a checkpoint is known to have been written.
@@ -261,16 +274,16 @@ class Index:
         position = self.align(step, rank, likely=likely).position
         return None if position is None else position - (step.n - 1)
 
-    def _put(self, rank: int, name: str, first: int, column: Sequence[str | None]) -> None:
-        if column:
-            self._pieces.setdefault(rank, {}).setdefault(name, []).append(_Piece(first, column))
+    def _put(self, rank: int, name: str, piece: _Piece) -> None:
+        if piece.column:
+            self._pieces.setdefault(rank, {}).setdefault(name, []).append(piece)
             self._known.pop(rank, None)
 
     def _known_of(self, rank: int) -> dict[str, frozenset[int]]:
         """The positions at which each component of the rank is known."""
         if rank not in self._known:
             self._known[rank] = {
-                name: self._shared(NOWHERE.union(*map(self._range, pieces)))
+                name: self._shared(NOWHERE.union(*(self._range(piece) for piece in pieces if piece.sure)))
                 for name, pieces in self._pieces.get(rank, {}).items()
             }
         return self._known[rank]

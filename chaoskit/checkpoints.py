@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -87,7 +87,10 @@ def _all_written(
     """Whether every rank that saves there in the reference made its calls, or at least one before it went on."""
     if reference is None:
         return True
-    for rank in _savers(inc, position, reference):
+    savers = reference.savers(position)
+    if inc.world_size != reference.world_size == len(savers) > 1:
+        savers = tuple(range(inc.world_size))  # where all save, all have to, however many they are
+    for rank in (rank for rank in savers if rank < inc.world_size):
         own = calls.get(rank)
         if not own:
             return False
@@ -96,16 +99,6 @@ def _all_written(
         if len(own) < reference.save_calls(rank, position) and not went_on:
             return False
     return True
-
-
-def _savers(inc: Incarnation, position: int, reference: Reference) -> Sequence[int]:
-    """Who has to save there: whoever does in the reference. Of another number of ranks all, if there all do; else those
-    that are there."""
-    savers = reference.savers(position)
-    if inc.world_size == reference.world_size:
-        return savers
-    everybody = len(savers) == reference.world_size > 1
-    return range(inc.world_size) if everybody else [rank for rank in savers if rank < inc.world_size]
 
 
 def _settled(inc: Incarnation, n: int, ended: float) -> float | None:

@@ -3,7 +3,8 @@
 From the resume at another world size on, the bits of what is computed part from the reference's: sums are taken in
 another order, and dropout draws other masks. So the reference is the measure of these components up to that position,
 and past it the run itself is, in what it had there before; of what is planned (learning rates, options, which samples a
-step consumes) the reference is the measure throughout.
+step consumes) the reference is the measure throughout. What is like the reference all the same, a count of steps among
+the buffers, is right.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def part_of(tensor: Any, number: int) -> Any:
     # What several ranks hold alike counts once: for the first of them.
     if replicas or not local.numel():
         return 0
-    shape, offset = _place(tensor)
+    shape, offset = _place(tensor, coordinate)
     if any(placement.is_partial() for placement in tensor.placements) or tuple(local.shape) != shape:
         raise ValueError(f"of a tensor placed as {tensor.placements} nothing tells which elements a rank holds")
     found = sum_of(local, tuple(tensor.shape), offset) * _salt(number)
@@ -114,9 +114,9 @@ def sum_of(local: Any, shape: Sequence[int], offset: Sequence[int]) -> Any:
     return (words * columns[indices % ROW] * rows[indices // ROW]).sum()
 
 
-def _place(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shape of the part of this rank, and where it begins in the whole."""
-    key = (tuple(tensor.shape), tensor.device_mesh, tuple(tensor.placements))
+def _place(tensor: Any, coordinate: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape of the part of the rank at a coordinate of the mesh, this one, and where it begins in the whole."""
+    key = (tuple(tensor.shape), tensor.device_mesh, tuple(tensor.placements), tuple(coordinate))
     if key not in _places:
         if len(_places) > 10_000:
             _places.clear()

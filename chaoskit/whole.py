@@ -70,7 +70,6 @@ class Whole:
                 found[n] = sum(sum(own or ()) for own in numbers) / self.world_size
         return found
 
-
     @cached_property
     def samples(self) -> dict[int, int]:
         """How many samples each step consumed; without the steps in which they were not seen on all ranks."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from chaoskit.checks import Case
 from chaoskit.events import Event
+from chaoskit.fingerprint import of_bytes
 from chaoskit.history import History
 from chaoskit.reference import Reference
 
@@ -23,6 +24,8 @@ NAMES = ("model", "buffers", "optimizer", "lr", "scaler", "ema", "rng.torch", "r
 #: What differs from rank to rank.
 LOCAL = ("rng.torch", "batch")
 CONSTANT = ("rng.python",)
+#: What hangs on the bits of the training: past a change of the world size it is other than the reference's.
+TRAINED = ("model", "buffers", "optimizer", "scaler", "ema")
 
 
 def truth(name: str, rank: int, position: int) -> str:
@@ -34,6 +37,13 @@ def truth(name: str, rank: int, position: int) -> str:
 def loss(rank: int, step: int) -> str:
     """The loss of a step."""
     return (1.0 / (step + rank + 1)).hex()
+
+
+def share(value: str, rank: int, world: int) -> str:
+    """The part that a rank of so many holds of a sharded component."""
+    parts = [int(of_bytes(f"{value}.{one}.{world}".encode())[:16], 16) for one in range(world - 1)]
+    last = int(of_bytes(value.encode())[:16], 16) - sum(parts)
+    return f"{[*parts, last][rank] % 2**64:016x}:{of_bytes(value.partition('@')[0].encode())}"
 
 
 def printed(step: int) -> str:
@@ -56,10 +66,13 @@ class Writer:
         content: Callable[[int, int], Mapping[str, str]] | None = None,
         epochs: Iterable[int] = (),
         tell_loss: Callable[[int, int], str] = loss,
+        sharded: Iterable[str] = (),
+        hold: bool = False,
     ) -> None:
         self.steps, self.ranks, self.every = steps, ranks, every
         self.names, self.truth, self.tell_loss = tuple(names), tell, tell_loss
         self.samples, self.content, self.epochs = samples, content, tuple(epochs)
+        self.sharded, self.hold = tuple(sharded), hold
         self.events: list[Event] = []
         self.t = 0.0
         self.launches = -1
@@ -103,6 +116,10 @@ class Writer:
         torn: bool = False,
         extra: Mapping[int, str] | None = None,
         pause: int | None = None,
+        world: int | None = None,
+        since: int | None = None,
+        consume: Callable[[int], Sequence[str]] | None = None,
+        wobble: float = 1e-3,
     ) -> Writer:
         """The ranks come up at `base` and take their steps up to true step `until`, saving every so often.
 
@@ -111,15 +128,21 @@ class Writer:
         losses of their own. `patch` sets one fingerprint by (rank, true step, name), `losses` one loss by (rank,
         step). `only` are the ranks that live. `ends` lets the processes end by themselves. `torn` leaves the last
         save unfinished, `extra` are other saves by step and path, after step `pause` a fault is ridden out.
+
+        `world` is how many ranks there are now, if not as many as in the reference; `since` the position at which the
+        run has left the bits of the reference (`base`, where `world` is another). The samples of all ranks, or those
+        that `consume` gives for a position, are dealt to those that there are; losses are off by `wobble`.
         """
+        size = self.ranks if world is None else world
+        since = base if since is None and size != self.ranks else since
         until = self.steps if until is None else until
-        alive = list(range(self.ranks)) if only is None else list(only)
-        self.alive, self.base, self.path = alive, base, path
+        alive = list(range(size)) if only is None else list(only)
+        self.alive, self.base, self.path, self.size, self.since = alive, base, path, size, since
         self.lives += 1
         for rank in alive:
             self.say(
                 "process.start", self._source(rank), role="rank", rank=rank, pid=100 * self.lives + rank,
-                launch=self.launches, restart=self.restart, world=self.ranks,
+                launch=self.launches, restart=self.restart, world=size,
             )  # fmt: skip
         wrong = any(where != base for where in (off or {}).values())
         for step in range(base + 1, until + 1):
@@ -134,7 +157,7 @@ class Writer:
                     at[name] = where + n - 1 if isinstance(where, int) else -1
                     value: str | None
                     if isinstance(where, int):
-                        value = self.truth(name, rank, where + n - 1)
+                        value = self._told(name, rank, where + n - 1)
                     else:
                         value = f"{name}?{where}.{self.lives}.{n}" if where is not None else None
                     if wrong and drift and n > 1 and name in ("model", "optimizer", "ema", "buffers"):
@@ -142,10 +165,14 @@ class Writer:
                     value = (patch or {}).get((rank, step, name), value)
                     if value is not None:
                         state[name] = value
+                parts = self._sharded(rank, state)
                 own = (float(step) * 7).hex() if wrong and drift else self.tell_loss(rank, step)
+                if since is not None and not (wrong and drift):
+                    each = [float.fromhex(self.tell_loss(one, step)) for one in range(self.ranks)]
+                    own = (sum(each) / self.ranks * (1 + wobble)).hex()
                 own = (losses or {}).get((rank, step), own)
-                more = {} if self.samples is None else {"samples": list(self.samples(rank, at["batch"]))}
-                self.say("step", self._source(rank), n=n, losses=[own], state=state, **more)
+                more = {} if self.samples is None else {"samples": self._dealt(rank, at["batch"], consume)}
+                self.say("step", self._source(rank), n=n, losses=[own], state=state, **more, **parts)
             self.t += 1.0
             if saves and step % self.every == 0:
                 self.save(n, unfinished=torn and step == until)
@@ -157,6 +184,29 @@ class Writer:
         if ends:
             self.ended()
         return self
+
+    def _told(self, name: str, rank: int, position: int) -> str:
+        """What the component is in the life that is being told."""
+        told: str = self.truth(name, rank, position)
+        if self.since is None:
+            return told
+        if name in LOCAL:
+            return f"{told}~{self.size}"
+        return f"{told}~" if name in TRAINED and position > self.since else told
+
+    def _dealt(self, rank: int, position: int, consume: Callable[[int], Sequence[str]] | None) -> list[str]:
+        """The samples of a rank."""
+        assert self.samples is not None
+        if self.since is None and consume is None:
+            return list(self.samples(rank, position))
+        every = [one for own in range(self.ranks) for one in self.samples(own, position)]
+        return list(every if consume is None else consume(position))[rank :: self.size]
+
+    def _sharded(self, rank: int, state: dict[str, str]) -> dict[str, Any]:
+        """The parts of what is sharded, of which the fingerprint is that of a rank's own."""
+        parts = {name: share(state[name], rank, self.size) for name in self.sharded if name in state}
+        state.update({name: f"{state[name]} of {rank}/{self.size}" for name in parts})
+        return {"parts": parts} if parts else {}
 
     def save(
         self,
@@ -180,6 +230,9 @@ class Writer:
                 call["content"] = dict(self.content(rank, self.base + n))
             if nonfinite:
                 call["nonfinite"] = list(nonfinite)
+            if self.hold and full:
+                state = {name: self._told(name, rank, self.base + n) for name in ("model", "optimizer", "ema")}
+                self.say("held", self._source(rank), n=n, **self._sharded(rank, state), state=state)
             self.say("save.begin", self._source(rank), **call)
         if not unfinished:
             for rank in self.alive:
@@ -259,7 +312,7 @@ class Writer:
         """A whole uninterrupted run, with the savings of this writer."""
         other = Writer(
             steps=self.steps, ranks=self.ranks, every=self.every, names=self.names, tell=self.truth,
-            samples=self.samples, content=self.content, tell_loss=self.tell_loss,
+            samples=self.samples, content=self.content, tell_loss=self.tell_loss, sharded=self.sharded,
         )  # fmt: skip
         return other.launch().live(ends=True, epochs=self.epochs).exit(0).end()
 

@@ -43,9 +43,7 @@ def shard(whole: Any, mesh: Mesh, dim: int = 0) -> Any:
     return torch.Tensor._make_subclass(Sharded, whole)
 
 
-def on_ranks(
-    value: Any, ranks: int, *, plain: Collection[str] = (), dim: int = 0, replicas: int = 1
-) -> list[str]:
+def on_ranks(value: Any, ranks: int, *, plain: Collection[str] = (), dim: int = 0, replicas: int = 1) -> list[str]:
     """The part that each rank records of a component whose tensors, but those named `plain`, are sharded."""
     parts = []
     for rank in range(ranks * replicas):

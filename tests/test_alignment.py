@@ -106,6 +106,34 @@ def test_nothing_matches():
     assert index().align(at(40), 7).position is None
 
 
+def test_past_a_position_the_reference_is_a_measure_only_where_it_is_matched():
+    made, steps = Index(), Steps()
+    for position in range(10):
+        steps.append(Step(position + 1, 0.0, (), {"model": f"m{position}", "buffers": f"b{position}"}))
+    made.learn(0, 0, steps, last=4)
+    found = made.align(Step(1, 0.0, (), {"model": "m7", "buffers": "other"}), 0)
+    assert (found.positions["model"], found.off(7), found.off(4)) == ({7}, (), ("model", "buffers"))
+    assert found.known["model"] == frozenset(range(5))
+    assert found.at(7) == {"model"}
+
+
+def test_a_loose_component_may_be_anything_but_behind():
+    made = Index(loose=["rng.torch"])
+    for position in range(10):
+        add(made, 0, position, {"model": f"m{position}", "rng.torch": f"r{position}"})
+
+    def stream(text):
+        return made.align(Step(1, 0.0, (), {"model": "m5", "rng.torch": text}), 0)
+
+    for text, off, cell in (
+        ("r5", (), "5"), ("r6", (), None), ("r4", (), None), ("odd", (), None), ("r0", ("rng.torch",), "0"),
+    ):  # fmt: skip
+        found = stream(text)
+        assert (found.position, found.off(5), found.row(5).get("rng")) == (5, off, cell), text
+        assert "rng" not in found.row() and found.at(5) == ({"model", "rng"} if cell == "5" else {"model"})
+    assert made.align(Step(1, 0.0, (), {"model": "m5"}), 0).absent(5) == ()
+
+
 def test_streams_share_a_column():
     found = index().align(at(40, **{"rng.python": truth("rng.python", 0, 3)}), 0)
     assert found.row()["rng"] == "40"

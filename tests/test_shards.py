@@ -1,6 +1,7 @@
 """However a tensor is dealt out, the parts of the ranks add up to the same; whatever is changed in it changes that."""
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -36,9 +37,7 @@ def total(whole):
 def test_any_blocks_of_rows_add_up_to_the_whole(rows, columns, cuts, dtype, seed):
     whole = filled((rows, columns, 2), dtype, seed)
     bounds = [0, *sorted(min(cut, rows) for cut in cuts), rows]
-    parts = [
-        int(sum_of(whole[a:b], whole.shape, (a, 0, 0))) for a, b in zip(bounds, bounds[1:], strict=False) if a < b
-    ]
+    parts = [int(sum_of(whole[a:b], whole.shape, (a, 0, 0))) for a, b in pairwise(bounds) if a < b]
     assert sum(parts) % RING == (total(whole) if rows else 0)
 
 
@@ -48,7 +47,9 @@ def test_blocks_of_columns_do_too(rows, columns, across, down, dtype):
     whole = filled((rows, columns), dtype)
     across, down = min(across, columns), min(down, rows)
     blocks = [
-        (whole[a:b, c:d], (a, c)) for a, b in ((0, down), (down, rows)) for c, d in ((0, across), (across, columns))
+        (whole[a:b, c:d], (a, c))
+        for a, b in ((0, down), (down, rows))
+        for c, d in ((0, across), (across, columns))
     ]
     found = sum(int(sum_of(block, whole.shape, at)) for block, at in blocks if block.numel())
     assert found % RING == total(whole)
@@ -62,7 +63,12 @@ def test_rows_of_the_hash_may_be_cut_anywhere(at):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(2, 30), st.integers(1, 9), st.data(), st.sampled_from([torch.float32, torch.float64, torch.bfloat16]))
+@given(
+    st.integers(2, 30),
+    st.integers(1, 9),
+    st.data(),
+    st.sampled_from([torch.float32, torch.float64, torch.bfloat16]),
+)
 def test_two_rows_that_change_places_change_it(rows, columns, data, dtype):
     whole = filled((rows, columns), dtype)
     a, b = data.draw(st.lists(st.integers(0, rows - 1), min_size=2, max_size=2, unique=True))
@@ -126,7 +132,9 @@ def test_what_lies_on_a_device_is_read_later():
     part.reductions = [torch.tensor([5]), torch.tensor([-3])]
     part._late = {1}
     plain.reductions = [torch.tensor([5])]
-    (found,), (alike,) = (list(Late({"parts": {"model": one}}).settled()["parts"].values()) for one in (part, plain))
+    (found,), (alike,) = (
+        list(Late({"parts": {"model": one}}).settled()["parts"].values()) for one in (part, plain)
+    )
     assert found.partition(":")[0] == f"{RING - 3:016x}" and found.partition(":")[2] == alike.partition(":")[2]
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 
 from chaoskit.alignment import show_positions
 from chaoskit.checks.check import Case
+from chaoskit.checks.finding import many_ranks
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 from chaoskit.whole import Whole
 
@@ -79,8 +80,7 @@ def _where(case: Case) -> str:
     span = show_positions(range(min(steps), max(steps) + 1)) if steps else "some"
     usual = case.reference.world_size
     other = sorted({size for size in _sizes(case).values() if size != usual})
-    many = f"{' and '.join(map(str, other))} rank{'' if other == [1] else 's'}"
-    return f"steps {span} were trained with {many}, or after that (the reference has {usual})"
+    return f"steps {span} were trained with {many_ranks(*other)}, or after that (the reference has {usual})"
 
 
 def _sizes(case: Case) -> dict[str, int]:

@@ -11,6 +11,11 @@ WORDS = {"lr": "LR", "rng": "RNG", "ema": "EMA", "batch": "data", "options": "op
 STREAMS = {"torch": "torch CPU"}
 
 
+def many_ranks(*sizes: int) -> str:
+    """'1 rank', '1 and 3 ranks'."""
+    return f"{' and '.join(map(str, sizes))} rank{'' if sizes == (1,) else 's'}"
+
+
 @dataclass(frozen=True)
 class Finding:
     """At true step `step` the component should be at position `expected`, and is at `found` (nowhere in the reference,

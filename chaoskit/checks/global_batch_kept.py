@@ -8,6 +8,7 @@ from typing import Any
 
 from chaoskit.checks.check import Case, Check, unmeasured
 from chaoskit.checks.completed import incomplete
+from chaoskit.checks.finding import many_ranks
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -33,10 +34,11 @@ class GlobalBatchKept:
                     wrong.append({"step": step, "incarnation": index, "ranks": whole.world_size, "samples": count})
         evidence = {"counted": sum(map(len, counted.values())), "wrong": wrong[:20]}
         if wrong:
-            one, usual = wrong[0], case.reference.world_size
+            one, usual = wrong[0], many_ranks(case.reference.world_size)
+            many = many_ranks(one["ranks"])
             more = f"; {len(wrong)} such steps" if len(wrong) > 1 else ""
             sentence = (
-                f"step {one['step']} consumed {one['samples']} samples on {one['ranks']} ranks, where the reference "
+                f"step {one['step']} consumed {one['samples']} samples on {many}, where the reference "
                 f"consumes {wanted[one['step']]} on {usual}{more}"
             )
             return failed(self.name, sentence, "global-batch-changed", **evidence)
@@ -57,7 +59,9 @@ def _uncounted(case: Case, counted: Mapping[int, set[int]], wanted: Mapping[int,
     """A step that was kept, or is due, of which it is not known how many samples it consumed."""
     assert case.reference is not None
     if len(wanted) < case.reference.steps:
-        return "how many samples a step of the uninterrupted run consumes was not seen: they could not be told apart"
+        return (
+            "how many samples a step of the uninterrupted run consumes was not seen: they could not be told apart"
+        )
     for one, start, end in case.timeline.effective:
         own = counted.get(one.incarnation, set())
         for step in range(one.true(start), min(one.true(end), case.reference.steps + 1)):

@@ -30,7 +30,10 @@ class LrScheduleKept:
         if wrong:
             more = f"; {len(wrong)} such steps or more, over all ranks" if len(wrong) > 1 else ""
             return failed(self.name, f"{_sentence(case, wrong[0])}{more}", "lr-schedule-off", **evidence)
-        if any("lr" in steps.columns for _, steps in case.reference.traces()) and "lr" not in case.timeline.comparable:
+        if (
+            any("lr" in steps.columns for _, steps in case.reference.traces())
+            and "lr" not in case.timeline.comparable
+        ):
             sentence = "the uninterrupted runs themselves differ in their learning rates"
             return inconclusive(self.name, sentence, "not-deterministic", **evidence)
         if (one := seen.absent.get("lr")) is not None:
@@ -41,7 +44,9 @@ class LrScheduleKept:
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if (gap := incomplete(self.name, case, evidence)) is not None:
             return gap
-        sentence = f"{case.timeline.executed} executed steps, over all ranks, had the learning rates that they should"
+        sentence = (
+            f"{case.timeline.executed} executed steps, over all ranks, had the learning rates that they should"
+        )
         return passed(self.name, sentence, **evidence)
 
     def to_json(self) -> Mapping[str, Any]:
@@ -56,7 +61,9 @@ def _sentence(case: Case, wrong: Difference) -> str:
     one, (got, wanted) = wrong.execution, wrong.values["lr"]
     places = case.timeline.expected(one.incarnation)[one.rank].places("lr", got)
     whose = f", which is that of step {show_positions([at + 1 for at in places])}" if places else ""
-    return f"rank {one.rank} took step {one.step} with the learning rate {_show(got)}{whose}, and not {_show(wanted)}"
+    return (
+        f"rank {one.rank} took step {one.step} with the learning rate {_show(got)}{whose}, and not {_show(wanted)}"
+    )
 
 
 def _show(rates: str) -> str:

@@ -244,7 +244,9 @@ def matches_reference(
     between 0 and 1.
     """
     for name, limit in (("rtol", rtol), ("band", band)):
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < 1):
+        if limit is not None and (
+            isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < 1
+        ):
             raise UsageError(f"matches_reference: {name} must be a number from 0, below 1, not {limit!r}")
     for name, value in (("alpha", alpha), ("shift", shift)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:

@@ -30,7 +30,9 @@ class SamplesExactlyOnce:
             return failed(self.name, found.sentence, *codes, **evidence)
         if (gap := incomplete(self.name, case, evidence)) is not None:
             return gap
-        sentence = f"each {found.unit} of {case.reference.steps} steps was consumed exactly as often as it should be"
+        sentence = (
+            f"each {found.unit} of {case.reference.steps} steps was consumed exactly as often as it should be"
+        )
         return passed(self.name, sentence, **evidence)
 
     def to_json(self) -> Mapping[str, Any]:

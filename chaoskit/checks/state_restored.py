@@ -9,7 +9,7 @@ from typing import Any
 from chaoskit.checks.check import Case, Check, unmeasured
 from chaoskit.checks.completed import completed
 from chaoskit.checks.diagnosis import diagnose, tell
-from chaoskit.checks.finding import WORDS
+from chaoskit.checks.finding import WORDS, many_ranks
 from chaoskit.life import COMPONENTS
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
@@ -77,15 +77,12 @@ def _at_other_size(case: Case, resized: Collection[int]) -> str:
     """What of the state was compared with another number of ranks: 'with 1 rank (...) each of model, LR, data is'."""
     assert case.reference is not None
     starts = [case.timeline.starts[index] for index in resized]
-    compared = [
-        name
-        for name in COMPONENTS
-        if all(name in own.row(start.base) for start in starts for own in start.ranks.values())
-    ]
-    words = ", ".join(WORDS.get(name, name) for name in compared)
+    restored = frozenset.intersection(
+        *(own.at(start.base or 0) for start in starts for own in start.ranks.values())
+    )
+    words = ", ".join(WORDS.get(name, name) for name in COMPONENTS if name in restored)
     sizes = sorted({case.history.incarnations[index].world_size for index in resized})
-    many = f"{' and '.join(map(str, sizes))} rank{'' if sizes == [1] else 's'}"
-    return f"with {many} (the reference has {case.reference.world_size}) each of {words} is"
+    return f"with {many_ranks(*sizes)} (the reference has {case.reference.world_size}) each of {words} is"
 
 
 def state_restored() -> Check:

@@ -132,6 +132,8 @@ class Gang:
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:
         """See `Launch.stop`."""
+        if self.agents and self._failed is None:
+            self._failed = time.monotonic()  # whoever has come to the end, the job has not
         return tuple(each for node in self.agents for each in self.end(node, cause="stop"))
 
     def close(self) -> None:

@@ -232,8 +232,9 @@ class Hosts:
             targets.setdefault(target, []).append(source)
         for target, sources in targets.items():
             if target in self._hosts:
+                addresses = {source: Host(self._numbers[source]).address for source in sources}
                 with self._in(self._hosts[target], "net"):
-                    nft(*_rules(_table(number), cut, {source: Host(self._numbers[source]).address for source in sources}))
+                    nft(*_rules(_table(number), cut, addresses))
 
     @contextmanager
     def _in(self, host: Host, kind: str) -> Iterator[None]:
@@ -249,20 +250,27 @@ class Hosts:
 
 
 def _await(address: str) -> None:
-    """Until a host answers, for seconds at most. The kernel takes note of a cable that is plugged in when it finds the
-    time; what is sent meanwhile is dropped, and who asks for an address in vain asks again a second later."""
+    """Until a host answers, for seconds at most, and then tell all others where it is, as one that boots does.
+
+    The kernel takes note of a cable that is plugged in when it finds the time, and drops what is sent meanwhile; and
+    who has asked for an address in vain asks again a second later.
+    """
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP)) as line:
         line.bind(("chaos", _ARP))
         own, wanted = line.getsockname()[4], socket.inet_aton(address)
-        # From nobody's address, so that nobody remembers who asked.
-        asked = struct.pack("!6s6sHHHBBH6s4s6s4s", b"\xff" * 6, own, _ARP, 1, 0x800, 6, 4, 1, own, b"", b"", wanted)
+
+        def say(hardware: bytes, source: bytes) -> None:
+            words = (b"\xff" * 6, own, _ARP, 1, 0x0800, 6, 4, 1, hardware, source, b"", wanted)
+            with suppress(OSError):  # the bridge itself is not up yet
+                line.send(struct.pack("!6s6sHHHBBH6s4s6s4s", *words))
+
         deadline = time.monotonic() + _UP_LIMIT
         while time.monotonic() < deadline:
-            with suppress(OSError):  # the bridge itself is not up yet
-                line.send(asked)
+            say(own, b"")  # from nobody's address, so that nobody remembers who asked
             while select.select([line], [], [], 0.01)[0]:
-                if line.recv(64)[28:32] == wanted:
-                    return
+                heard = line.recv(64)
+                if heard[28:32] == wanted:
+                    return say(heard[22:28], wanted)
 
 
 def _rules(table: str, cut: Cut, sources: Mapping[str, str]) -> list[str]:
@@ -282,7 +290,9 @@ def _rules(table: str, cut: Cut, sources: Mapping[str, str]) -> list[str]:
             lines.append(f"{rule} {_FLOW} @begun accept")
             lines.append(f"{rule} tcp flags & rst == 0x0 counter name {counter} reject with tcp reset")
         else:
-            lines += [f"{rule} udp dport {_PING_PORT} {verdict}" for verdict in (f"{share}drop", "accept")]
+            # Ours, and what kernels say of it, is not counted; nor does it take its chance twice.
+            for own in (f"udp dport {_PING_PORT}", "ip protocol icmp"):
+                lines += [f"{rule} {own} {verdict}" for verdict in (f"{share}drop", "accept")]
             lines.append(f"{rule} {share}counter name {counter} drop")
     return lines
 

@@ -114,7 +114,7 @@ class NetnsEnvironment(LocalEnvironment):
         return self._launcher.start(order)
 
     def _environ_of(self, node: str) -> dict[str, str]:
-        """What is a node's own; what the user has set for torchrun stays."""
+        """What is a node's own; what the user has set stays."""
         nodes = self.place.nodes
         logs = self._run_dir / "logs" / "ranks" / f"launch-{self._index}" / node
         own = {
@@ -123,11 +123,12 @@ class NetnsEnvironment(LocalEnvironment):
             "PET_RDZV_ENDPOINT": f"{self._meeting}:{PORT}",
             "PET_RDZV_ID": self.place.run_id,
             "PET_LOG_DIR": str(logs),
+            "TMPDIR": str(self._scratch(node)),
             **({"PET_RDZV_CONF": nodes.rdzv_conf} if nodes.rdzv_conf else {}),
         }
         given = {name: self.place.env[name] for name in own if name in self.place.env}
         elastic = {"CHAOSKIT_ELASTIC": "1"} if nodes.least != nodes.most else {}
-        return {**own, **given, **elastic, "CHAOSKIT_NODE": node, "TMPDIR": str(self._scratch(node))}
+        return {**own, **given, **elastic, "CHAOSKIT_NODE": node}
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:
         """End every process of the current launch at once; returns what had to be ended."""
@@ -316,7 +317,9 @@ class NetnsEnvironment(LocalEnvironment):
             raise LookupError("no launch is running that a node could join")
         if len(self._up) >= self.place.nodes.most:
             raise LookupError(f"the job runs on {len(self._up)} nodes, as many as it may")
-        free = [node for node in self._numbers if node not in self._up and all(node != a.by for a in self._away)]
+        # Of the nodes that are not up, one may still be leaving, and another be on its way back.
+        taken = {*self._up, *gang.agents, *(away.by for away in self._away)}
+        free = [node for node in self._numbers if node not in taken]
         node = self._make(free[0] if free else self._next_name())
         self._up.append(node)
         gang.join(node)

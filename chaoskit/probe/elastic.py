@@ -40,7 +40,8 @@ class Elastic:
             "optimizer": self._fed("optimizer", components.optimizer, optimizers),
             "ema": self._fed("ema", components.averages, averages),
         }
-        return {name: part for name, part in found.items() if part is not None and part.count}
+        # Before its first step an optimizer holds nothing that could be sharded; it will.
+        return {n: part for n, part in found.items() if part is not None and (part.count or n == "optimizer")}
 
     def part(self, name: str, value: Any) -> dict[str, Shards]:
         """The same of a component that the job tells of itself."""

@@ -123,7 +123,8 @@ def _resume(case: Case, inc: Incarnation, resume: Resume) -> Iterator[str]:
 def _sources(own: Alignment, expected: int) -> str:
     """'model, optimizer from step 30; RNG torch CPU from step 0'."""
     places: dict[str, list[str]] = {}
-    names = sorted(own.positions, key=lambda name: (COMPONENTS.index(name.partition(".")[0]), name))
+    told = own.positions.keys() - own.silent(expected)
+    names = sorted(told, key=lambda name: (COMPONENTS.index(name.partition(".")[0]), name))
     for name in names:
         found = own.positions[name]
         if found is None:

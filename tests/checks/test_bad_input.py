@@ -87,8 +87,9 @@ def test_no_loss_at_all():
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_record_that_lacks_anything(data):
-    """Events left out, cut off or told twice, of any process."""
-    events = list(resumed(off={"optimizer": 0}).events)
+    """Events left out, cut off or told twice, of any process; with as many ranks as before, or fewer or more."""
+    world = data.draw(st.sampled_from([None, 1, 3]))
+    events = list(resumed(off={"optimizer": 0}, world=world).events)
     for _ in range(data.draw(st.integers(1, 4))):
         sources = sorted({event.source for event in events})
         source = data.draw(st.sampled_from(sources or ["none"]))
