@@ -33,26 +33,40 @@ from gallery_page import page  # noqa: E402
 from tinymodels.gallery.catalogue import Mutant, mutants  # noqa: E402
 
 GOOD = "tinymodels.train"
+MEETING = "join_timeout=120,last_call_timeout=1,keep_alive_interval=1"
+#: With torch 2.13 an agent that joins a running job otherwise waits in vain to be told where the ranks meet.
+SURROUNDINGS = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 BIN = Path(sys.executable).parent
 
 
 @dataclass(frozen=True)
 class Sitting:
-    """One trainer, with its arguments, in some experiments. `slug` is empty for the good one."""
+    """One trainer, with its arguments, in some experiments, on so many nodes. `slug` is empty for the good one."""
 
     slug: str
     module: str
     args: tuple[str, ...]
     options: tuple[str, ...]
     experiments: tuple[str, ...]
+    nodes: str = "1"
 
     def command(self, store: Path, answer: Path, launch: str) -> list[str]:
         """What a user would type."""
         return [
             *(str(BIN / "chaoskit"), "run", "--dir", str(store), "--json", str(answer), "--launch", launch),
-            *("-k", " or ".join(self.experiments), *self.options, "--"),
-            *(str(BIN / "torchrun"), "--nproc-per-node", "2", "-m", self.module, "--out", "{out}", *self.args),
+            *("-k", " or ".join(self.experiments), *self.options, *self._where(), "--"),
+            *(str(BIN / "torchrun"), *self._shape(), "-m", self.module, "--out", "{out}", *self.args),
         ]
+
+    def _where(self) -> tuple[str, ...]:
+        return () if self.nodes == "1" else ("--env", "netns", "--nodes", self.nodes)
+
+    def _shape(self) -> tuple[str, ...]:
+        """Two ranks: on one node, or one on each; agents that may meet again do so soon."""
+        if self.nodes == "1":
+            return ("--nproc-per-node", "2")
+        again = ("--max-restarts", "5", "--rdzv-conf", MEETING) if ":" in self.nodes else ()
+        return ("--nproc-per-node", "1", *again)
 
     @property
     def name(self) -> str:
@@ -93,6 +107,7 @@ def sit(one: Sitting, work: Path, *, store: Path | None, launch: str) -> dict[st
         done = subprocess.run(
             one.command(store or place / "store", answer, launch),
             cwd=ROOT,
+            env={**os.environ, **SURROUNDINGS} if one.nodes != "1" else None,
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -109,14 +124,19 @@ def sit(one: Sitting, work: Path, *, store: Path | None, launch: str) -> dict[st
 def sittings(chosen: Sequence[Mutant], *, every: Sequence[str], controls: bool) -> list[Sitting]:
     """The mutants' own, longest first, and those of the good trainer with all their arguments."""
     found = [
-        Sitting(m.slug, m.module, m.args, m.options, tuple(every) or (*m.caught_by, *m.equivalent)) for m in chosen
+        Sitting(m.slug, m.module, m.args, m.options, tuple(every) or (*m.caught_by, *m.equivalent), m.nodes)
+        for m in chosen
     ]
     if controls:
-        asked: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, None]] = {}
+        asked: dict[tuple[tuple[str, ...], tuple[str, ...], str], dict[str, None]] = {}
         for one in found:
             # A deadline is for those that hang.
-            asked.setdefault((one.args, _without_deadline(one.options)), {}).update(dict.fromkeys(one.experiments))
-        found += [Sitting("", GOOD, args, options, tuple(names)) for (args, options), names in asked.items()]
+            where = (one.args, _without_deadline(one.options), one.nodes)
+            asked.setdefault(where, {}).update(dict.fromkeys(one.experiments))
+        found += [
+            Sitting("", GOOD, args, options, tuple(names), nodes)
+            for (args, options, nodes), names in asked.items()
+        ]
     return sorted(found, key=lambda one: -len(one.experiments))
 
 
