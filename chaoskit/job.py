@@ -158,15 +158,12 @@ class Job:
         for word, following in zip(words, (*words[1:], ""), strict=True):
             flag, _, value = word.partition("=")
             flag, value = flag.replace("_", "-"), value or following
-            host = value.rpartition(":")[0] or value
             if flag == "--standalone":
                 return flag
-            if flag in _MEETING_FLAGS and host.strip("[]") in LOOPBACK:
+            if flag in _MEETING_FLAGS and _is_loopback(value):
                 return f"{flag} {value}"
         for name, value in {**os.environ, **self.env}.items():
-            if (name in _MEETING and value.partition(":")[0] in LOOPBACK) or (
-                name in _INTERFACES and value == "lo"
-            ):
+            if (name in _MEETING and _is_loopback(value)) or (name in _INTERFACES and value == "lo"):
                 return f"{name}={value}"
         return None
 
@@ -205,6 +202,11 @@ class Job:
             told.pop(name)
         told["words"] = self.words()[0:1]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _is_loopback(address: str) -> bool:
+    """Whether an address, with a port or without, is that of whoever reads it."""
+    return any(host.strip("[]") in LOOPBACK for host in (address, address.rpartition(":")[0]))
 
 
 def log_pattern(regex: str) -> re.Pattern[str]:

@@ -188,7 +188,7 @@ def must_have_finished(run_dir: Path, status: str, *, nodes: int = 1) -> None:
     """Raises ReferenceFailed, with what the job said last, unless the control came to its end by itself, and the ranks
     of its nodes together."""
     history = History.read(run_dir)
-    if nodes > 1 and not any(len({life.node for life in inc.ranks.values()}) > 1 for inc in history.incarnations):
+    if nodes > 1 and not _met(run_dir, history):
         raise ReferenceFailed(f"{_apart(run_dir, nodes)}. It said last:\n{_last_words(run_dir)}", run=str(run_dir))
     if status == "finished":
         return
@@ -202,6 +202,12 @@ def must_have_finished(run_dir: Path, status: str, *, nodes: int = 1) -> None:
         f"the uninterrupted run {what}, before anything was broken. It said last:\n{_last_words(run_dir)}{stacks}",
         run=str(run_dir),
     )
+
+
+def _met(run_dir: Path, history: History) -> bool:
+    """Whether ranks of several nodes came up together, and made a process group, if they went about to make one."""
+    together = any(len({life.node for life in inc.ranks.values()}) > 1 for inc in history.incarnations)
+    return together and (any(rank_events(run_dir, "group")) or not any(rank_events(run_dir, "meeting")))
 
 
 def _apart(run_dir: Path, nodes: int) -> str:

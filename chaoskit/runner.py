@@ -150,11 +150,12 @@ class Runner:
         job = self._with_options(job)
         described = [fault.to_json() for fault in faults]
         self._must_offer(faults)
+        for fault in faults:
+            check_nodes(fault, job.nodes.most)
         reference = self.reference(job)
         resolved = []
         for fault in faults:
             fault.action.victims(reference.world_size)
-            check_nodes(fault, job.nodes.most)
             assert fault.trigger is not None
             resolved.append(replace(fault, trigger=fault.trigger.resolve(reference)))
         run_dir = self.store.new_run(

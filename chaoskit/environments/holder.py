@@ -47,7 +47,7 @@ def _answer(hosts: Hosts, request: dict[str, Any]) -> dict[str, Any]:
     name = request.pop("do")
     try:
         return {"done": getattr(hosts, name)(**request)}
-    except (NetworkError, OSError, LookupError, ValueError) as error:  # of one wrong word nobody shall lose its hosts
+    except (NetworkError, OSError, LookupError, ValueError) as error:  # for one wrong word nobody loses his hosts
         return {"failed": f"{name}: {error}", "errno": getattr(error, "errno", None)}
 
 

@@ -96,7 +96,7 @@ def trial() -> str | None:
         )
     try:
         board = Switchboard("trial")
-    except UsageError as error:
+    except ChaoskitError as error:
         return str(error)
     try:
         for number in range(2):

@@ -1,4 +1,4 @@
-"""A place for one run, whose processes must all be gone in the end."""
+"""A place for one run, whose processes must all be gone in the end; virtual hosts, if they are to be had."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 
 from chaoskit.environments import processes, scratch
 from chaoskit.environments.environment import Place
+from chaoskit.environments.netns import NetnsEnvironment
+from tests.users import must_have
 
 
 @pytest.fixture
@@ -31,3 +33,9 @@ def place(tmp_path: Path, run_id: str) -> Place:
     for name in ("events", "out"):
         (run_dir / name).mkdir(parents=True)
     return Place(run_dir=run_dir, out=run_dir / "out", cwd=tmp_path, run_id=run_id, gated=True)
+
+
+@pytest.fixture(scope="session")
+def hosts_here(request: pytest.FixtureRequest) -> None:
+    """Skips the tests where there are no virtual hosts to be had; with --chaos-require, fails them."""
+    must_have(request, NetnsEnvironment.available())

@@ -227,12 +227,14 @@ def test_letting_go_ends_a_parent_that_nobody_else_needs(stage, until, up):
 HARNESS = """
 import os, sys
 from pathlib import Path
+from chaoskit.launch.order import Order
 from chaoskit.launch.warm import WarmLauncher
 here, name = Path(sys.argv[1]), sys.argv[2]
 env = {key: os.environ[key] for key in sys.argv[3].split(",")}
-launch = WarmLauncher(threads="1", demanded=True).start(
+order = Order(
     sys.argv[4:], env=env, cwd=here, log=here / f"log-{name}", tmp=here / "tmp", run_id=env["CHAOSKIT_ID"]
 )
+launch = WarmLauncher(threads="1", demanded=True).start(order)
 print(launch.process.pid, flush=True)
 sys.stdin.read()
 launch.close()

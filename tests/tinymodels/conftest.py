@@ -1,5 +1,6 @@
 """A trainer inside the test's own process, a world of one, joined and left again; and one of two ranks."""
 
+import contextlib
 import gc
 import itertools
 import os
@@ -46,18 +47,19 @@ def train(monkeypatch):
 
 
 @pytest.fixture
-def launch(tmp_path):
-    """Two ranks, without torchrun. Returns their exit codes and what rank 0 said.
+def two_ranks(tmp_path):
+    """Start two ranks, without torchrun: `with two_ranks(out, *flags) as ranks`. They are killed in the end.
 
     `part` is a piece of program that runs in each rank before training and may set `parts`, the
-    parts of `main` to exchange. `seen` is called with each line of rank 0, and with the processes.
+    parts of `main` to exchange.
     They are forked from two parents in turns, so that they order sets differently, as fresh ones do.
     """
     program = f"import os, sys\nsys.path.insert(0, {str(CHECKOUT)!r})\nfrom tinymodels.train import main\n"
     program += "rank, parts = int(os.environ['RANK']), {}\n"
     launches = itertools.count()
 
-    def run(out, *flags, part="", seen=lambda line, ranks: None, timeout=60):
+    @contextlib.contextmanager
+    def start(out, *flags, part=""):
         script = tmp_path / "program.py"
         script.write_text(program + textwrap.dedent(part) + "\nraise SystemExit(main(**parts))\n")
         with socket.socket() as free:
@@ -71,12 +73,26 @@ def launch(tmp_path):
                 turn = {"CHAOSKIT_LAUNCH": str(number + rank), "RANK": str(rank), "WORLD_SIZE": "2"}
                 log = tmp_path / f"launch-{number}-{rank}.txt"
                 ranks.append(Started(command, env={**os.environ, **place, **turn}, cwd=tmp_path, log=log))
-            for line in ranks[0].lines():
-                seen(line, ranks)
-            return [rank.wait(timeout=timeout) for rank in ranks], ranks[0].output
+            yield ranks
         finally:
             for rank in ranks:
                 rank.close()
+
+    return start
+
+
+@pytest.fixture
+def launch(two_ranks):
+    """Two ranks, to their end. Returns their exit codes and what rank 0 said.
+
+    `seen` is called with each line of rank 0, and with the processes.
+    """
+
+    def run(out, *flags, part="", seen=lambda line, ranks: None, timeout=60):
+        with two_ranks(out, *flags, part=part) as ranks:
+            for line in ranks[0].lines():
+                seen(line, ranks)
+            return [rank.wait(timeout=timeout) for rank in ranks], ranks[0].output
 
     return run
 

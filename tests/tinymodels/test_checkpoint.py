@@ -111,6 +111,24 @@ def test_another_world_size_is_refused_by_both_names(paper):
         paper.newest_valid()
 
 
+def test_another_world_size_is_welcome_where_the_run_is_elastic(paper):
+    paper.save(1, None)
+    paper.world, paper.elastic = World(0, 4, torch.device("cpu")), True
+    assert paper.newest_valid() == paper.path(1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_whole_means_with_the_parts_of_all_who_saved_it(paper, size, capsys):
+    """However many have come back; who is not there today is missed in the checkpoint all the same."""
+    paper.elastic = True
+    paper.save(1, None)
+    paper.world = World(0, 2, torch.device("cpu"))
+    paper.save(2, None)  # on paper, only rank 0 writes
+    paper.world = World(0, size, torch.device("cpu"))
+    assert paper.newest_valid() == paper.path(1)
+    assert capsys.readouterr().out == "refused step-00000002: the part of rank 1 is missing\n"
+
+
 def test_another_configuration_is_refused(paper):
     paper.save(1, None)
     paper.about = {"seed": 2}

@@ -16,6 +16,7 @@ from tinymodels.config import parse
         (["--steps", "many"], "unrecognized arguments: --steps many"),
         (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
         (["--width", "33"], "--width 33 cannot be divided among --heads 2"),
+        (["--global-batch", "30"], "--global-batch 30 cannot be cut into micro-batches of 8"),
         (["--text", "/nowhere.txt"], "--text /nowhere.txt is not a file"),
         (["--model", "rnn"], "argument --model: invalid choice: 'rnn'"),
     ],

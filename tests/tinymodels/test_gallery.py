@@ -27,7 +27,7 @@ STARS = {
     *("partial-dir-latest", "pointer-early", "retention-newest", "silent-scratch", "no-checksum"),
     *("nan-rotates-good", "sigterm-one-rank"),
 }
-AT_LEAST = 40
+AT_LEAST = 60
 
 GALLERY = mutants()
 each = pytest.mark.parametrize("mutant", GALLERY, ids=lambda mutant: mutant.slug)
@@ -43,6 +43,7 @@ Caught by: test_resume test_twice
 Equivalent: test_x test_y (they cannot), test_z (nor can it)
 Args: --text 'a file'
 Options: --timeout 60
+Nodes: 1:2
 Star: yes
 Family: hope
 """
@@ -78,16 +79,17 @@ def test_a_docstring_is_read(written):
         star=True,
         family="hope",
         missed="",
+        nodes="1:2",
     )
 
 
 def test_what_may_be_left_out(written):
     path = written()
-    optional = ("Also", "Equivalent", "Args", "Options", "Star")
+    optional = ("Also", "Equivalent", "Args", "Options", "Nodes", "Star")
     path.write_text("\n".join(line for line in GOOD.splitlines() if not line.startswith(optional)))
     mutant = read(path)
     assert (mutant.also, mutant.equivalent, mutant.args, mutant.options) == ((), {}, (), ())
-    assert not mutant.star
+    assert not mutant.star and mutant.nodes == "1"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +110,7 @@ def test_what_may_be_left_out(written):
         ("test_resume test_twice", "test_resume, twice", "Caught by: 'test_resume,' is none"),
         ("rng-not-restored", "rng_not_restored", "Codes: 'rng_not_restored' is none"),
         (" (nor can it)", "", "Equivalent: it must read"),
+        ("Nodes: 1:2", "Nodes: 2:1", "Nodes: '2:1' is neither 2 nor 1:2"),
         ("'a file'", "'a file", "Args: No closing quotation"),
     ],
 )
