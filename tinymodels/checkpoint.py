@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_map
 
 from tinymodels.durable import read_tensors, sync_folder, write_tensors, write_text
 from tinymodels.endings import Refused
-from tinymodels.manifest import Invalid, Manifest, describe, verify
+from tinymodels.manifest import Invalid, Manifest, describe, saved_by, verify
 from tinymodels.sharded import Writer, copying_stager
 from tinymodels.state import State
 from tinymodels.together import Unwritten, together
@@ -44,11 +44,13 @@ class Checkpoints:
         keep: int,
         about: dict[str, Any],
         *,
+        elastic: bool = False,
         save_async: bool = False,
         write_delay: float = 0.0,
     ) -> None:
         self.folder, self.world, self.keep = folder, world, keep
         self.about = json.loads(json.dumps(about, default=str))  # the run's choices, as JSON
+        self.elastic = elastic  # may the number of ranks change?
         self.marker = folder.parent / "run.json"
         self.aside = world.aside() if save_async else None
         self.write_delay = write_delay
@@ -117,11 +119,11 @@ class Checkpoints:
         self.write_sharded(state, folder)
         if self.world.leads:
             write_tensors(folder / "shared.pt", state.save_shared())
-        write_tensors(self.part(folder), state.save_local())
+        write_tensors(self.part(folder, self.world.rank), state.save_local())
 
-    def part(self, folder: Path) -> Path:
-        """This rank's own file in a checkpoint."""
-        return folder / f"rank-{self.world.rank:05d}.pt"
+    def part(self, folder: Path, rank: int) -> Path:
+        """A rank's own file in a checkpoint."""
+        return folder / f"rank-{rank:05d}.pt"
 
     def write_sharded(self, state: State, folder: Path) -> None:
         """All ranks: write the tensors, or copy them and let a thread write the copy (--save-async)."""
@@ -236,15 +238,20 @@ class Checkpoints:
         manifest = verify(path)
         if manifest["step"] != number(path):
             raise Invalid(f"its manifest is that of step {manifest['step']}")
+        # Whole means: with the parts of all ranks that saved it, however many we are today.
+        for rank in range(manifest["world_size"]):
+            if not self.part(path, rank).is_file():
+                raise Invalid(f"the part of rank {rank} is missing")
         return manifest
 
     def mismatch(self, manifest: Manifest) -> str | None:
         """A good checkpoint of another run than ours: which world, which choices?"""
         size, step = manifest["world_size"], manifest["step"]
-        if size != self.world.size:
+        if size != self.world.size and not self.elastic:
             return (
                 f"the checkpoint of step {step} was saved by a world size of {size}, this run has "
-                f"a world size of {self.world.size}: start it with {size} ranks"
+                f"a world size of {self.world.size}: start it with {size} ranks (a run that begins "
+                "with --global-batch may change them)"
             )
         then = manifest["about"]
         changed = [k for k in sorted(then | self.about) if then.get(k) != self.about.get(k)]
@@ -255,14 +262,27 @@ class Checkpoints:
 
     def read(self, state: State, path: Path) -> None:
         """All ranks: put the state back. Only ever called with a path that was validated."""
-        # Read into fresh tensors: nothing live is touched before everything has been read.
+        # Read into fresh tensors: nothing live is touched before everything has been read. Each rank
+        # reads what it holds today, whichever ranks have written it.
         sharded = tree_map(blank, state.save_sharded())
         dcp.load(sharded, storage_reader=dcp.FileSystemReader(path / "sharded"))
         shared = read_tensors(path / "shared.pt")
-        local = read_tensors(self.part(path))
+        local = self.read_local(path)
         state.restore_sharded(sharded)
         state.restore_shared(shared)
-        state.restore_local(local)
+        if local is None:
+            state.start_local(self.world.rank)
+        else:
+            state.restore_local(local)
+
+    def read_local(self, path: Path) -> dict[str, Any] | None:
+        """This rank's own part, or None if there was no such rank.
+
+        The manifest knows; whether a file can be seen is no answer, on a file system that is shared.
+        """
+        if self.world.rank >= saved_by(path):
+            return None
+        return read_tensors(self.part(path, self.world.rank))
 
 
 def number(path: Path) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 FREE_TO_CHANGE = frozenset(
     (
         *("out", "text", "workers", "timeout"),
-        *("save_every", "keep", "save_async", "write_delay", "stop_after", "log_every", "log_hex"),
+        *("save_every", "keep", "save_async", "write_delay", "step_delay", "stop_after", "log_every", "log_hex"),
     )
 )
 
@@ -38,6 +38,7 @@ class Config:
     samples: int = 617  # on two ranks: 39 micro-batches, the last one partial and uneven
     batch: int = 8
     accumulate: int = 2
+    global_batch: int = 0  # 0: batch * accumulate * ranks, so another number of ranks is another run
     epochs: int = 3
     noise: float = 0.0
     workers: int = 0
@@ -61,6 +62,7 @@ class Config:
     keep: int = 3
     save_async: bool = False
     write_delay: float = 0.0
+    step_delay: float = 0.0
     stop_after: int | None = None
     log_every: int = 1
     log_hex: bool = False
@@ -116,7 +118,8 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     add("--text", Path, "a text file to learn, byte by byte; without it, a synthetic language")
     add("--samples", count, "how many samples of the synthetic language")
     add("--batch", count, "samples a rank and micro-batch")
-    add("--accumulate", count, "micro-batches an optimizer step")
+    add("--accumulate", count, "micro-batches an optimizer step, where there is no --global-batch")
+    add("--global-batch", natural, "samples an optimizer step, however many ranks share them; 0: see --accumulate")
     add("--epochs", count, "passes over the data")
     add("--noise", fraction, "share of input tokens replaced at random (draws from random, numpy)")
     add("--workers", natural, "data loader processes a rank")
@@ -136,6 +139,7 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     add("--keep", count, "how many checkpoints to keep")
     switch("--save-async", "train on while a checkpoint is being written")
     add("--write-delay", number(float, 0.0), "seconds before a write begins: rehearse a slow disk")
+    add("--step-delay", number(float, 0.0), "seconds that each step takes longer: rehearse a larger model")
     add("--stop-after", count, "leave after this step without saving: rehearse a crash")
     add("--log-every", count, "optimizer steps between log lines")
     switch("--log-hex", "print losses also as exact hexadecimal floats")
@@ -143,6 +147,8 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     config = Config(**vars(parser.parse_args(argv)))
     if config.model == "gpt" and config.width % config.heads:
         parser.error(f"--width {config.width} cannot be divided among --heads {config.heads}")
+    if config.global_batch % config.batch:
+        parser.error(f"--global-batch {config.global_batch} cannot be cut into micro-batches of {config.batch}")
     if config.patience and not config.evaluate_every:
         parser.error(f"--patience {config.patience} waits for evaluations: it needs --evaluate-every")
     if config.text is not None and not config.text.is_file():

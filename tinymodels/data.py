@@ -2,6 +2,9 @@
 
 The position counts samples over all ranks. It is moved by the training loop, when a group of
 micro-batches has really been used for a step: never by a loader that reads ahead.
+
+Order and position know nothing of ranks. So with --global-batch, which fixes the size of a step too,
+a step has the same samples however many ranks share them, and a run may change its ranks half-way.
 """
 
 import hashlib
@@ -17,6 +20,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from tinymodels.config import Config
+from tinymodels.endings import Refused
 from tinymodels.world import World
 
 
@@ -87,9 +91,21 @@ class Data:
         self.tokens, self.world, self.seed = tokens, world, config.seed
         self.noise, self.workers, self.epochs = config.noise, config.workers, config.epochs
         self.chunk = config.batch * world.size  # samples in a micro-batch, all ranks together
-        self.stride = self.chunk * config.accumulate  # samples in a full group
+        self.stride = self.chunk * self.micro_batches(config)  # samples in a full group
         self.epoch = 0
         self.position = 0
+
+    def micro_batches(self, config: Config) -> int:
+        """How many of them make a full group: to keep a global batch, fewer ranks have to take more."""
+        if not config.global_batch:
+            return config.accumulate
+        count, rest = divmod(config.global_batch, self.chunk)
+        if rest:
+            raise Refused(
+                f"--global-batch {config.global_batch} cannot be shared out: {self.world.size} ranks "
+                f"with --batch {config.batch} take {self.chunk} samples at a time"
+            )
+        return count
 
     @property
     def steps(self) -> int:

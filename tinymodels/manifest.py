@@ -65,6 +65,11 @@ def verify(folder: Path) -> Manifest:
     return manifest
 
 
+def saved_by(folder: Path) -> int:
+    """How many ranks have saved this? (For one that was verified.)"""
+    return int(json.loads((folder / NAME).read_bytes())["world_size"])
+
+
 def self_checksum(manifest: Manifest) -> str:
     rest = {k: v for k, v in manifest.items() if k != "checksum"}
     return hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=32).hexdigest()

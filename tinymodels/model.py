@@ -13,6 +13,7 @@ class LanguageModel(nn.Module):
     """What both have in common: embed, think in blocks, and say how surprised the model was."""
 
     forwards: torch.Tensor
+    counts = True  # does a training forward count as one? (see Trainer.step)
 
     def __init__(self, config: Config, vocabulary: int) -> None:
         super().__init__()
@@ -39,7 +40,7 @@ class LanguageModel(nn.Module):
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """The *sum* of the losses over rows of context + 1 tokens (zero, for no rows)."""
-        if self.training:
+        if self.training and self.counts:
             self.forwards += 1
         damping = 1.0 - 0.5 * torch.exp(-self.forwards / 20.0)
         logits = self.head(self.norm(self.think(rows[:, :-1]))) * damping

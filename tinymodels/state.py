@@ -10,6 +10,7 @@ Each component has two small methods, `save_x` and `restore_x`. They fall into t
 Forget one, and training goes on as if nothing had happened. That is what makes it a nasty bug.
 """
 
+import hashlib
 import random
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -91,6 +92,10 @@ class State:
         """Comes last: whatever was built or loaded before may have drawn random numbers."""
         self.restore_rng(saved["rng"])
 
+    def start_local(self, rank: int) -> None:
+        """Instead of `restore_local`, where a rank is new: it was not there when this was saved."""
+        self.start_rng(rank)
+
     # Sharded: torch names the entries after the model's own parameters, whatever wraps it.
 
     def save_model(self) -> Saved:
@@ -170,6 +175,16 @@ class State:
         torch.set_rng_state(saved["torch"])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(saved["cuda"], self.device)
+
+    def start_rng(self, rank: int) -> None:
+        """Streams for a new rank: of its own, like no other's, and the same at each resume from here.
+
+        A run that was never interrupted has other streams at this step, and with other ranks than
+        it had, the samples meet other dropout masks in any case. So after a change of ranks losses
+        agree in a band, and to the last bits only where nobody draws.
+        """
+        words = f"{self.data.seed} {rank} {self.progress.step}".encode()
+        seed_everything(int.from_bytes(hashlib.blake2b(words, digest_size=7).digest(), "big"))
 
 
 def seed_everything(seed: int) -> None:

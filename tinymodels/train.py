@@ -2,15 +2,18 @@
 
     torchrun --nproc-per-node 2 -m tinymodels.train --out runs/first
     python -m tinymodels.train --out runs/alone --model mlp
+    torchrun --nnodes 1:4 ... -m tinymodels.train --out /shared/elastic --global-batch 64
 
 Read it from top to bottom: `main`, then the Trainer that it builds, then one step. What a run
 consists of is in state.py, how it outlives a crash in checkpoint.py. It leaves with exit code 0 when
 it is done, 143 when it was told to leave before (SIGTERM) and has saved, 1 when something is wrong.
+The last of these runs may lose nodes and win others: whoever is there takes a share of the same batch.
 """
 
 import math
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -39,6 +42,7 @@ def main(
     argv: Sequence[str] | None = None,
     *,
     trainer: "type[Trainer] | None" = None,
+    world: type[World] = World,
     state: type[State] = State,
     checkpoints: type[Checkpoints] = Checkpoints,
     data: type[Data] = Data,
@@ -49,19 +53,19 @@ def main(
     """One launch on this rank. The parts can be exchanged, one by one, for parts of your own."""
     config = parse(argv)
     make_deterministic()
-    world = World.join(config.device, config.timeout)
-    with preemption(world) as listening:
+    here = world.join(config.device, config.timeout)
+    with preemption(here) as listening:
         try:
-            (trainer or Trainer)(config, world, state, checkpoints, data, evaluation, metrics, listening).run()
+            (trainer or Trainer)(config, here, state, checkpoints, data, evaluation, metrics, listening).run()
         except Ending as end:
-            if world.leads:
+            if here.leads:
                 end.tell()
             return end.code
         finally:
             # After an exception the peers may be gone, and a farewell to them could hang or hide
             # the exception; the group falls with the process then.
             if sys.exc_info()[0] is None:
-                world.leave()
+                here.leave()
     return 0
 
 
@@ -89,15 +93,17 @@ class Trainer:
     ) -> None:
         self.config, self.world, self.preemption = config, world, preemption
         tokens, held_out = self.load_tokens()
+        about = config.trajectory() | {"device": world.device.type, "tokens": tokens.digest()}
+        self.compare(about)
         self.data = data(tokens, config, world)
         self.evaluation = evaluation(held_out, config, world)
         self.metrics = metrics(config.metrics, world)
-        about = config.trajectory() | {"device": world.device.type, "tokens": tokens.digest()}
         self.checkpoints = checkpoints(
             config.checkpoints,
             world,
             config.keep,
             about,
+            elastic=config.global_batch > 0,
             save_async=config.save_async,
             write_delay=config.write_delay,
         )
@@ -107,8 +113,9 @@ class Trainer:
     def run(self) -> None:
         exported = self.config.out / "model.safetensors"
         newest = self.checkpoints.newest_valid()
-        if newest is not None and number(newest) == self.data.steps and exported.exists():
-            self.world.say(f"finished before, at step {number(newest)}: nothing to do")
+        done = newest is not None and number(newest) == self.data.steps and exported.exists()
+        if self.world.agree(done):  # another node may see a file a little later
+            self.world.say(f"finished before, at step {self.data.steps}: nothing to do")
             return
 
         self.state = self.build()
@@ -138,6 +145,16 @@ class Trainer:
             return hold_out(tokens, config)
         except ValueError as problem:
             raise Refused(str(problem)) from None
+
+    def compare(self, about: dict[str, Any]) -> None:
+        """Each node was started by a command of its own; they must have asked for the same run."""
+        first, *others = self.world.gather(about)
+        for rank, other in enumerate(others, start=1):
+            for name, value in other.items():
+                if value != first[name]:
+                    raise Refused(
+                        f"the ranks were started apart: {name} is {first[name]} on rank 0, {value} on {rank}"
+                    )
 
     def build(self) -> State:
         """Everything new, as for a first step. The order matters in three places, each marked."""
@@ -207,9 +224,13 @@ class Trainer:
     def step(self, group: Group) -> float:
         """One optimizer step; the mean loss, over all ranks."""
         state, config = self.state, self.config
+        time.sleep(config.step_delay)
         share = torch.zeros((), device=self.world.device)
         for i, rows in enumerate(group.batches):
             last = i == len(group.batches) - 1
+            # Where the number of ranks may change, so may that of the micro-batches a step: the model
+            # must not notice, and counts steps.
+            self.unwrapped.counts = i == 0 or not config.global_batch  # type: ignore[assignment]
             with self.exchange(last):
                 share += self.micro_step(rows, group)
         state.scaler.unscale_(state.optimizer)

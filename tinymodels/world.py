@@ -38,13 +38,16 @@ class World:
             here, backend = torch.device("cpu"), "gloo"
 
         # A dead or frozen peer must become an error here, not an endless wait.
-        limit = timedelta(seconds=timeout)
+        cls.meet(backend, timedelta(seconds=timeout))
+        return cls(rank, size, here, timeout)
+
+    @staticmethod
+    def meet(backend: str, limit: timedelta) -> None:
+        """Found the process group, with whoever the launcher says is there."""
         if "RANK" in os.environ:
             dist.init_process_group(backend, timeout=limit)
         else:
-            store = dist.HashStore()
-            dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=limit)
-        return cls(rank, size, here, timeout)
+            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, timeout=limit)
 
     @property
     def leads(self) -> bool:

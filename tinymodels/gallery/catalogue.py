@@ -11,10 +11,11 @@ A docstring names the trainer and its mistake, then has one field after the othe
     Equivalent:  experiments that cannot show it, and why: test_x (reason), test_y test_z (reason)
     Args:        arguments of the trainer under which it shows
     Options:     options for whoever runs it
+    Nodes:       on how many it shows, one rank on each, if one node is not enough: 2, or 1:2 if they must become fewer
     Star:        yes, for the most common and the most damaging
     Family:      which part of the trainer it breaks
 
-Of these Also, Missed, Equivalent, Args, Options and Star may be left out.
+Of these Also, Missed, Equivalent, Args, Options, Nodes and Star may be left out.
 """
 
 import ast
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-OPTIONAL = ("Also", "Missed", "Equivalent", "Args", "Options", "Star")
+OPTIONAL = ("Also", "Missed", "Equivalent", "Args", "Options", "Nodes", "Star")
 FIELDS = ("Wrong", "Evidence", "Codes", "Caught by", "Family", *OPTIONAL)
 
 # What the reports are shortened to. Others are written out: owner/name#12 c.
@@ -61,6 +62,7 @@ class Mutant:
     star: bool
     family: str
     missed: str
+    nodes: str = "1"
 
 
 def mutants(folder: Path = FOLDER) -> tuple[Mutant, ...]:
@@ -114,6 +116,7 @@ class _Docstring:
             star=self.star(),
             family=self.fields["Family"],
             missed=self.fields.get("Missed", ""),
+            nodes=self.nodes(),
         )
 
     def heading(self) -> tuple[str, str]:
@@ -152,6 +155,12 @@ class _Docstring:
             return tuple(shlex.split(self.fields.get(name, "")))
         except ValueError as problem:
             raise self.error(name, str(problem)) from None
+
+    def nodes(self) -> str:
+        text = self.fields.get("Nodes")
+        if text not in (None, "2", "1:2"):
+            raise self.error("Nodes", f"{text!r} is neither 2 nor 1:2")
+        return text or "1"
 
     def star(self) -> bool:
         if self.fields.get("Star", "yes") != "yes":

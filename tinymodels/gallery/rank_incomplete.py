@@ -14,8 +14,8 @@ from tinymodels.train import main
 
 
 class PartsElsewhere(Checkpoints):
-    def part(self, folder):
-        return super().part(self.folder)
+    def part(self, folder, rank):
+        return super().part(self.folder, rank)
 
 
 if __name__ == "__main__":
