@@ -185,10 +185,14 @@ class Runner:
         on this machine."""
         kind = environment_named(self.environment)
         if job.nodes.most > 1 and not getattr(kind, "has_nodes", False):
-            raise UsageError(f"nnodes={job.nodes}: environment {self.environment!r} has one node only; use --env netns")
+            raise UsageError(
+                f"nnodes={job.nodes}: environment {self.environment!r} has one node only; use --env netns"
+            )
         if (why := kind.available()) is not None:
             name = self.environment
-            raise MissingCapability(f"environment {name!r} cannot be used here: {why}", capability=name, remedy=why)
+            raise MissingCapability(
+                f"environment {name!r} cannot be used here: {why}", capability=name, remedy=why
+            )
 
     def _must_offer(self, faults: Sequence[Fault]) -> None:
         """Raises MissingCapability for the first thing that a fault needs and the environment does not have."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoskit.checks import Case, controls_agree, faults_took_effect, no_orphans, recovered_within
+from chaoskit.checks import Case, controls_agree, faults_took_effect, no_orphans, recovered_within, ridden_out
 from chaoskit.errors import UsageError
 from chaoskit.events import Event
 from chaoskit.history import History
@@ -49,6 +49,15 @@ def test_a_pause_is_recovered_from_when_steps_go_on():
     assert recovered_within(seconds=4, steps=0)(case).outcome is Outcome.PASS
     (measured,) = case.recoveries
     assert (measured.ridden_out, measured.incarnation, measured.steps_lost) == (True, None, 0)
+
+
+def test_what_was_waited_out_was_ridden_out():
+    waited = Writer().launch().live(pause=30, ends=True).exit(0).end()
+    assert ridden_out()(waited.case()).outcome is Outcome.PASS
+    restarted = ridden_out()(killed().case())
+    assert restarted.codes == ("needless-restart",)
+    assert "1 relaunches, 0 restarts, 5 steps lost" in restarted.sentence
+    assert ridden_out()(Writer().control().case()).codes == ("fault-not-observed",)
 
 
 def test_who_never_came_back_did_not_come_back_in_time():
