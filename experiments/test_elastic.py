@@ -28,6 +28,7 @@ def claims():
         checks.samples_exactly_once(),
         checks.global_batch_kept(),
         checks.lr_schedule_kept(),
+        checks.checkpoints_faithful(),
         checks.matches_reference(band=BAND),
         checks.stays_finite(),
         checks.no_orphans(),
