@@ -39,7 +39,8 @@ def job(request):
         meeting = "join_timeout=120,last_call_timeout=1,keep_alive_interval=1"
         # With torch 2.13 an agent that joins a running job otherwise waits in vain to be told where the ranks meet.
         unshared = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-        args = [*job.args, "--global-batch", "16"]
+        # Steps that take their time: a node that joins must find somebody who still trains.
+        args = [*job.args, "--global-batch", "16", "--step-delay", "0.05"]
         job = replace(job, args=args, max_restarts=5, rdzv_conf=meeting, env=unshared)
     return job
 
