@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -59,7 +60,7 @@ class Strike:
     heal_at: float | None = None
     heal_launch: int | None = None
 
-    @property
+    @cached_property
     def manner(self) -> Manner:
         """What its action says of itself."""
         return manner(self.fault.action)

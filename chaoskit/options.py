@@ -40,36 +40,34 @@ def words(text: str) -> list[str]:
         raise argparse.ArgumentTypeError(f"{text!r} cannot be split into words: {error}") from error
 
 
+def _passed(check: Callable[[str], object], text: str) -> str:
+    """The text, once the check of whoever uses it has nothing against it."""
+    try:
+        check(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
 def log_regex(text: str) -> str:
     """A regular expression for log lines, with the named groups that they are read by."""
     from chaoskit.job import log_pattern
 
-    try:
-        log_pattern(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
+    return _passed(log_pattern, text)
 
 
 def launch(text: str) -> str:
     """How processes are to be started."""
     from chaoskit.launch.mode import wish
 
-    try:
-        return wish(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    return _passed(wish, text)
 
 
 def nodes(text: str) -> str:
     """A number of nodes, or a range."""
     from chaoskit.nodes import count_nodes
 
-    try:
-        count_nodes(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return text
+    return _passed(count_nodes, text)
 
 
 @dataclass(frozen=True)

@@ -187,11 +187,11 @@ def attached(run_dir: Path, name: str) -> Reference | None:
 def must_have_finished(run_dir: Path, status: str, *, nodes: int = 1) -> None:
     """Raises ReferenceFailed, with what the job said last, unless the control came to its end by itself, and the ranks
     of its nodes together."""
-    history = History.read(run_dir)
-    if nodes > 1 and not _met(run_dir, history):
+    if nodes > 1 and not _met(run_dir):
         raise ReferenceFailed(f"{_apart(run_dir, nodes)}. It said last:\n{_last_words(run_dir)}", run=str(run_dir))
     if status == "finished":
         return
+    history = History.read(run_dir)
     code = history.launches[-1].code if history.launches else None
     what = {
         "deadline": "made no end before its deadline",
@@ -204,9 +204,10 @@ def must_have_finished(run_dir: Path, status: str, *, nodes: int = 1) -> None:
     )
 
 
-def _met(run_dir: Path, history: History) -> bool:
+def _met(run_dir: Path) -> bool:
     """Whether ranks of several nodes came up together, and made a process group, if they went about to make one."""
-    together = any(len({life.node for life in inc.ranks.values()}) > 1 for inc in history.incarnations)
+    lived = History.read(run_dir).incarnations
+    together = any(len({life.node for life in inc.ranks.values()}) > 1 for inc in lived)
     return together and (any(rank_events(run_dir, "group")) or not any(rank_events(run_dir, "meeting")))
 
 

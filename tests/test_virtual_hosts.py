@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit.environments import NetnsEnvironment
+from tests.users import must_have
 
 pytestmark = pytest.mark.slow
 
@@ -15,11 +16,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(autouse=True)
-def hosts(pytestconfig):
-    if (why := NetnsEnvironment.available()) is not None:
-        if pytestconfig.getoption("chaos_require"):
-            pytest.fail(why)
-        pytest.skip(why)
+def hosts(request):
+    must_have(request, NetnsEnvironment.available())
 
 
 def experiments(store, nodes, expression, *flags):

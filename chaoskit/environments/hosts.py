@@ -111,8 +111,8 @@ class Hosts:
             files=[host.fds["net"]],
         )
         self._hosts[name], self._numbers[name] = host, host.number
-        for number, cut in self._cuts.items():
-            self._apply(number, cut, [way for way in cut.ways if way[1] == name])
+        for made, cut in self._cuts.items():
+            self._apply(made, cut, [way for way in cut.ways if way[1] == name])
         with self._in(host, "net"):
             ip(
                 "link set lo up",

@@ -92,18 +92,9 @@ class LocalEnvironment:
         """
         self._close_launch()
         self._index = index
-        order = Order(
-            command,
-            env=self._environ(index),
-            cwd=self.place.cwd,
-            log=self._run_dir / "logs" / f"launch-{index}.log",
-            run_id=self.place.run_id,
-            tmp=self._tmp,
-        )
-        self._launch = self._launcher.start(order)
+        self._launch = self._launcher.start(self._order(command))
         self._told_end = False
-        # A launcher that was chosen to start afresh does not know why.
-        return str(self.place.mode) if self._launch.how == "cold" else self._launch.how
+        return self._how(self._launch)
 
     def wait(self, timeout: float) -> list[Happening]:
         """What happened, as soon as something has, or nothing after `timeout` seconds.
@@ -203,6 +194,21 @@ class LocalEnvironment:
     def checkpoint_directories(self) -> tuple[str, ...]:
         """See `CanTouchFiles`."""
         return stored.entries(self._run_dir, self.place.out)
+
+    def _order(self, command: Sequence[str]) -> Order:
+        """The current launch, as a launcher is told of it."""
+        return Order(
+            command,
+            env=self._environ(self._index),
+            cwd=self.place.cwd,
+            log=self._run_dir / "logs" / f"launch-{self._index}.log",
+            run_id=self.place.run_id,
+            tmp=self._tmp,
+        )
+
+    def _how(self, launch: Launch) -> str:
+        """How it was launched; a launcher that was chosen to start afresh does not know why."""
+        return str(self.place.mode) if launch.how == "cold" else launch.how
 
     def _patience(self) -> float:
         """For how many seconds nothing needs to be done unless something happens."""

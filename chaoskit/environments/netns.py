@@ -12,7 +12,7 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from chaoskit.environments.local import LocalEnvironment
 from chaoskit.environments.switchboard import Switchboard, trial
 from chaoskit.errors import TooFewNodes, UsageError
 from chaoskit.launch.launcher import Launch, Launcher
-from chaoskit.launch.order import Order
+from chaoskit.supervisor import Supervisor
 
 #: The port of the rendezvous; torchrun's own default.
 PORT = 29400
@@ -73,7 +73,7 @@ class NetnsEnvironment(LocalEnvironment):
         super().__enter__()
         try:
             self._board = Switchboard(self.place.run_id)
-            self._undo.push(lambda *_: self._close_board())
+            self._undo.callback(self._board.close)
             for _ in range(self.place.nodes.most):
                 self._up.append(self._make(f"node{len(self._numbers)}"))
         except BaseException:
@@ -99,19 +99,12 @@ class NetnsEnvironment(LocalEnvironment):
         self._meeting = self._up[0]
         gang = Gang(self._up[: self.place.nodes.most], start=self._start_agent, tell=self._tell)
         self._launch, self._told_end = gang, False
-        return str(self.place.mode) if gang.how == "cold" else gang.how
+        return self._how(gang)
 
     def _start_agent(self, node: str) -> Launch:
-        order = Order(
-            self._command,
-            env=self._environ(self._index) | self._environ_of(node),
-            cwd=self.place.cwd,
-            log=self._run_dir / "logs" / f"launch-{self._index}.log",
-            run_id=self.place.run_id,
-            tmp=self._tmp,
-            host=self._made[node]["host"],
-        )
-        return self._launcher.start(order)
+        order = self._order(self._command)
+        own = {**order.env, **self._environ_of(node)}
+        return self._launcher.start(replace(order, env=own, host=self._made[node]["host"]))
 
     def _environ_of(self, node: str) -> dict[str, str]:
         """What is a node's own; what the user has set stays."""
@@ -127,7 +120,7 @@ class NetnsEnvironment(LocalEnvironment):
             **({"PET_RDZV_CONF": nodes.rdzv_conf} if nodes.rdzv_conf else {}),
         }
         given = {name: self.place.env[name] for name in own if name in self.place.env}
-        elastic = {"CHAOSKIT_ELASTIC": "1"} if nodes.least != nodes.most else {}
+        elastic = {"CHAOSKIT_ELASTIC": "1"} if nodes.elastic else {}
         return {**own, **given, **elastic, "CHAOSKIT_NODE": node}
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:
@@ -168,10 +161,6 @@ class NetnsEnvironment(LocalEnvironment):
         """The line to the holder."""
         assert self._board is not None, "the environment has not been entered"
         return self._board
-
-    def _close_board(self) -> None:
-        if self._board is not None:
-            self._board.close()
 
     def _make(self, node: str) -> str:
         """Bring up a host of that name, in place of an older one."""
@@ -279,10 +268,10 @@ class NetnsEnvironment(LocalEnvironment):
         ended = gang.end(node, cause="replaced" if replaced else "lost")
         self._up.remove(node)
         self._lost[node] = not any(self.reaches(node, other) for other in self._up[:1])
-        supervisor = self.place.nodes.supervisor
-        at = time.monotonic() + (0.0 if replaced else supervisor.after)
-        by = {"returns": node, "spare": self._next_name(), "gone": None}["spare" if replaced else supervisor.lost]
-        self._away.append(Away(at, by))
+        policy = Supervisor(lost="spare") if replaced else self.place.nodes.supervisor
+        spare = self._next_name() if policy.lost == "spare" else None
+        by = node if policy.lost == "returns" else spare
+        self._away.append(Away(time.monotonic() + policy.after, by))
         self._away.sort(key=lambda away: away.at)
         return {"ended": [each["pid"] for each in ended]}
 

@@ -6,7 +6,7 @@ import errno
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -154,7 +154,7 @@ def why_not(error: Refused, *, settings: Mapping[str, str] | None = None) -> str
     return str(error)
 
 
-def _settings(names: Any) -> dict[str, str]:
+def _settings(names: Iterable[str]) -> dict[str, str]:
     found = {}
     for name in names:
         with suppress(OSError):

@@ -8,7 +8,7 @@ from typing import Any
 
 from chaoskit.capabilities import CanHideNames
 from chaoskit.faults.fault import Fault, check_number
-from chaoskit.faults.nodes import NodeSpec, check_node_spec, numbers, resolve_nodes, show_nodes
+from chaoskit.faults.nodes import NodeSpec, as_json, check_node_spec, numbers, resolve_nodes, show_nodes
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,7 @@ class ForgetNames:
         return {"resolves_again": _resolved(env, applied)}
 
     def to_json(self) -> dict[str, Any]:
-        node = list(self.node) if isinstance(self.node, tuple) else self.node
-        return {"kind": self.name, "node": node, "seconds": self.heal_after}
+        return {"kind": self.name, "node": as_json(self.node), "seconds": self.heal_after}
 
     def __str__(self) -> str:
         return f"forget all names on {show_nodes(self.node)} for {self.heal_after:g} s"

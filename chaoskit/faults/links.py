@@ -1,38 +1,56 @@
-"""What the faults that make links slow or noisy share."""
+"""`Degrade`: what the faults that make links slow or noisy do: `delay`, `bandwidth`, `corrupt`."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from chaoskit.capabilities import CanDegrade
+from chaoskit.faults.nodes import NodeSpec, as_json, numbers, resolve_nodes
 
 
-def begin(
-    env: CanDegrade,
-    nodes: Sequence[str],
-    *,
-    delay: float = 0.0,
-    jitter: float = 0.0,
-    rate: float | None = None,
-    corrupt: float = 0.0,
-) -> dict[str, Any]:
-    """Degrade the links of these nodes; the number of it as `applied`."""
-    number = env.degrade(nodes, delay=delay, jitter=jitter, rate=rate, corrupt=corrupt)
-    return {"degraded": number, "nodes": list(nodes)}
+@dataclass(frozen=True)
+class Degrade:
+    """The links of `node` have this `quality` (arguments of `CanDegrade.degrade`) for a time; `counted` is the count
+    that shows it. `name` is the function that made it, `given` its arguments beside node and seconds, and `text` how it
+    is told."""
 
+    name: str
+    node: NodeSpec
+    heal_after: float
+    given: Mapping[str, float] = field(hash=False)
+    quality: Mapping[str, float] = field(hash=False)
+    counted: str
+    text: str
+    needs = (CanDegrade,)
+    heal_launches = None
+    holds = False
 
-def degraded(env: CanDegrade, applied: Mapping[str, Any], count: str) -> Mapping[str, Any] | None:
-    """Evidence that packets of the job went that way and some were struck, by this count, and when that was first seen
-    (`since`, on the clock of the record)."""
-    counts = dict(env.degraded(applied["degraded"]))
-    struck = counts.get("packets", 0) > 0 and counts.get(count, 0) > 0
-    return {"counts": counts, "since": time.monotonic()} if struck else None
+    @property
+    def nodes_meant(self) -> tuple[int, ...]:
+        return numbers(self.node)
 
+    def victims(self, world_size: int) -> Sequence[int]:
+        return range(world_size)
 
-def restore(env: CanDegrade, applied: Mapping[str, Any]) -> Mapping[str, Any]:
-    """As before: what came of it in all."""
-    counts = dict(env.degraded(applied["degraded"]))
-    env.restore(applied["degraded"])
-    return {"counts": counts}
+    def apply(self, env: CanDegrade, world_size: int) -> Mapping[str, Any]:
+        nodes = resolve_nodes(self.name, self.node, env.nodes())
+        return {"degraded": env.degrade(nodes, **self.quality), "nodes": list(nodes)}
+
+    def observed(self, env: CanDegrade, applied: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        counts = dict(env.degraded(applied["degraded"]))
+        struck = counts.get("packets", 0) > 0 and counts.get(self.counted, 0) > 0
+        return {"counts": counts, "since": time.monotonic()} if struck else None
+
+    def heal(self, env: CanDegrade, applied: Mapping[str, Any]) -> Mapping[str, Any]:
+        counts = dict(env.degraded(applied["degraded"]))
+        env.restore(applied["degraded"])
+        return {"counts": counts}
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.name, "node": as_json(self.node), **self.given, "seconds": self.heal_after}
+
+    def __str__(self) -> str:
+        return f"{self.text} for {self.heal_after:g} s"

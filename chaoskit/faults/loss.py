@@ -9,7 +9,7 @@ from typing import Any
 from chaoskit.capabilities import CanPartition
 from chaoskit.faults import cuts
 from chaoskit.faults.fault import Fault, check_number
-from chaoskit.faults.nodes import NodeSpec, check_node_spec, numbers, resolve_nodes, show_nodes
+from chaoskit.faults.nodes import NodeSpec, as_json, check_node_spec, numbers, resolve_nodes, show_nodes
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,7 @@ class Loss:
         return cuts.mend(env, applied)
 
     def to_json(self) -> dict[str, Any]:
-        node = list(self.node) if isinstance(self.node, tuple) else self.node
-        return {"kind": self.name, "node": node, "percent": self.percent, "seconds": self.heal_after}
+        return {"kind": self.name, "node": as_json(self.node), "percent": self.percent, "seconds": self.heal_after}
 
     def __str__(self) -> str:
         return f"lose {self.percent:g}% of the packets of {show_nodes(self.node)} for {self.heal_after:g} s"

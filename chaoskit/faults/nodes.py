@@ -31,6 +31,11 @@ def numbers(node: NodeSpec) -> tuple[int, ...]:
     return () if isinstance(node, str) else node if isinstance(node, tuple) else (node,)
 
 
+def as_json(node: NodeSpec) -> int | str | list[int]:
+    """The form that a stored schedule keeps."""
+    return list(node) if isinstance(node, tuple) else node
+
+
 def resolve_nodes(name: str, node: NodeSpec, known: Sequence[str]) -> tuple[str, ...]:
     """The names of the nodes meant, of those that are up; raises LookupError for one that is not."""
     if node == "all":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit.environments.wire import QUEUE, Quality
+from tests.users import must_have
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STAGE = [sys.executable, "-m", "tests.environments.wire_stage"]
@@ -48,8 +49,7 @@ def forbidden():
 
 @pytest.fixture
 def stage(forbidden, request):
-    if forbidden:
-        (pytest.fail if request.config.getoption("chaos_require") else pytest.skip)(forbidden)
+    must_have(request, forbidden)
     return run
 
 
