@@ -219,6 +219,48 @@ class CanLoseNodes(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """What is wrong with the storage of a job, from now on until it is mended.
+
+    It meets requests of the kinds `operations` (those of `chaoskit.journal`, and `open`, `lookup`, `read`, `list`,
+    `space`; none: every one) to files whose path below `{out}`, or whose name, matches the shell pattern `files`. It
+    begins once `after_bytes` bytes have been written to such files, and meets `times` requests (None: all).
+
+    What it does: answers with the error of the name `error` (`ENOSPC`, `EIO`); or, if there is none, holds each request
+    back for `seconds` before it is carried out (None: until it is mended, or whoever waits is killed). With `late`,
+    nothing is held back: the names that one session makes or removes are seen by the others so many `seconds` later,
+    as over NFS with its cached directories.
+    """
+
+    operations: tuple[str, ...] = ()
+    files: str = "*"
+    error: str | None = None
+    seconds: float | None = None
+    late: bool = False
+    after_bytes: int = 0
+    times: int | None = None
+
+
+@runtime_checkable
+class CanFailStorage(Protocol):
+    """Makes the storage beneath `{out}` fail, for every process of the job, whatever it is written in."""
+
+    def fail_storage(self, trouble: Trouble) -> int:
+        """From now on; a number that stands for this trouble. Raises LookupError where the job has no storage that can
+        be made to fail."""
+        ...
+
+    def mend_storage(self, trouble: int) -> None:
+        """As before, and what was held back goes on; no such number is no error."""
+        ...
+
+    def storage_met(self, trouble: int) -> Mapping[str, Any]:
+        """What has met it so far: `count`, how many requests; `operations`, how many by kind; `files`, the paths of the
+        first ten."""
+        ...
+
+
 #: How to get a capability that an environment lacks.
 REMEDIES: dict[str, str] = {
     "CanSignal": "use --env local, which runs the ranks as processes of this machine",
@@ -227,5 +269,6 @@ REMEDIES: dict[str, str] = {
     "CanPartition": "use --env netns, where each node has a network of its own",
     "CanDegrade": "use --env netns, where each node has a network of its own",
     "CanHideNames": "use --env netns, where each node has names of its own",
+    "CanFailStorage": "use --env local, where {out} can be a file system of chaoskit's own (FUSE)",
     "CanLoseNodes": "use --env netns, which runs the job on virtual hosts",
 }
