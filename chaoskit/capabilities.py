@@ -78,10 +78,11 @@ class CanTouchFiles(Protocol):
         """A new directory on the file system of `{out}` that the job knows nothing of."""
         ...
 
-    def checkpoint_files(self) -> StoredCheckpoint:
-        """The newest save that ended on every rank that saves, wherever its files have been renamed to since.
+    def stored_checkpoints(self) -> tuple[StoredCheckpoint, ...]:
+        """The saves that ended on every rank that saves, and of which files are left, wherever these have been renamed
+        to since; the newest first.
 
-        Raises LookupError where there is none.
+        Raises LookupError where there is none, or nothing is left of the newest.
         """
         ...
 

@@ -8,15 +8,15 @@ taking it and not taking it are both right.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from chaoskit.hindrance import hindrances
 from chaoskit.history import History, Incarnation, lives
 from chaoskit.life import Save
 from chaoskit.reference import Reference
+from chaoskit.remains import damaged_by, destroyed, gone_by, removed
 from chaoskit.timeline import Timeline, struck_at
 
 
@@ -25,7 +25,8 @@ class Checkpoint:
     """All that one incarnation wrote at one position.
 
     `ended` is None while a call was open; `complete` says that every rank that should have written has done so
-    without an error; `settled_at` is None where it never settled. Times as in the events.
+    without an error; `settled_at` is None where it never settled, or while it was made a fault had the storage
+    fail, so that nobody knows. Times as in the events.
     """
 
     position: int
@@ -47,6 +48,7 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
     """Every checkpoint past position 0 that was begun, in the order in which they were."""
     found = []
     any_full = any(save.full for _, life in lives(history) for save in life.saves)
+    failing = list(hindrances(history))
     for inc in history.incarnations:
         # An incarnation without a step may save as well, but nothing tells at which position.
         base = timeline.base(inc.index)
@@ -55,7 +57,9 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
         made = [save for life in inc.ranks.values() for save in life.saves if base + save.n > 0]
         # Weights alone are an export, unless the job saves nothing else.
         for n in {save.n for save in made if save.full or not any_full}:
-            found.append(_checkpoint(inc, base, n, timeline.reference))
+            one = _checkpoint(inc, base, n, timeline.reference)
+            hindered = any(each.meets(one.begun, one.settled_at) for each in failing)
+            found.append(replace(one, settled_at=None) if hindered else one)
     return tuple(sorted(found, key=lambda one: one.begun))
 
 
@@ -168,8 +172,9 @@ def resume_after(
     previous = history.incarnations[before]
     struck, faults = _struck(history, previous, inc.start)
     seen = tuple(one for one in written if one.incarnation < inc.index and one.begun < inc.start)
-    harmed = _damaged(history, written, inc.start)
-    whole = [one for one in seen if one not in harmed]
+    harmed = damaged_by(history, written, inc.start)
+    lost = (*harmed, *gone_by(history, written, inc.start))
+    whole = [one for one in seen if one not in lost]
     settled = {one.position: one for one in whole if one.settled_at is not None and one.settled_at <= struck}
     valid = [(one.begun, one.position) for one in settled.values()]
     # What an earlier life has resumed from was whole, whatever became of its save.
@@ -179,7 +184,7 @@ def resume_after(
         if 0 < index < inc.index
         and start.base
         and start.exact
-        and not any(one.position == start.base for one in harmed)
+        and not any(one.position == start.base for one in lost)
     ]
     last_valid = max((position for _, position in valid), default=0)
     # After a life that had gone back, the newest by number and the newest by time may be two.
@@ -192,7 +197,7 @@ def resume_after(
     torn = frozenset(one.position for one in seen if not one.complete and one.incarnation == before)
     damaged = frozenset(one.position for one in harmed) - {one.position for one in settled.values()}
     own = timeline.starts.get(inc.index)
-    if own is not None and own.base in damaged and own.exact:
+    if own is not None and own.base in {one.position for one in lost} and own.exact:
         # What was altered did not matter, or the job has another copy: what came of it is right to the bit.
         acceptable.add(own.base)
     return Resume(
@@ -203,27 +208,12 @@ def resume_after(
         position=position_at(timeline, previous, struck),
         last_valid=last_valid,
         acceptable=frozenset(acceptable),
-        destroyed=_destroyed(history, settled.get(last_valid), seen),
-        removed=_removed(history, last_valid, seen, inc.start),
+        destroyed=destroyed(history, settled.get(last_valid), seen),
+        removed=removed(history, last_valid, seen, inc.start),
         torn=torn,
         damaged=damaged,
         seen=seen,
     )
-
-
-def _damaged(history: History, written: tuple[Checkpoint, ...], until: float) -> tuple[Checkpoint, ...]:
-    """The checkpoints whose files a fault had altered by then, which says so in its evidence."""
-    found = []
-    for fault in history.faults:
-        save = fault.evidence.get("save")
-        if fault.applied is None or fault.applied > until or not isinstance(save, Mapping):
-            continue
-        for one in written:
-            inc = history.incarnations[one.incarnation]
-            made = {each.n for life in inc.ranks.values() for each in life.saves if each.path in one.paths}
-            if (inc.launch, inc.restart) == (save["launch"], save["restart"]) and save["n"] in made:
-                found.append(one)
-    return tuple(found)
 
 
 def _struck(history: History, previous: Incarnation, until: float) -> tuple[float, tuple[int, ...]]:
@@ -251,51 +241,3 @@ def position_at(timeline: Timeline, inc: Incarnation, t: float) -> int:
     taken = [(life.steps, life.steps.until(t)) for life in inc.ranks.values()]
     counts = [steps.numbers[count - 1] if count else 0 for steps, count in taken]
     return (timeline.base(inc.index) or 0) + min(counts, default=0)
-
-
-def _destroyed(history: History, valid: Checkpoint | None, seen: tuple[Checkpoint, ...]) -> bool:
-    if valid is None:
-        return False
-    unfinished = {
-        path for one in seen if one.begun > valid.begun and not one.complete for path in _unfinished(history, one)
-    }
-    # A job that loads from other paths than it saves to renames what it has written: then a common temporary name
-    # destroys nothing.
-    saved = {path for one in seen for path in one.paths}
-    loaded = {load.path for _, life in lives(history) for load in life.loads}
-    return bool(unfinished & valid.paths) and (not loaded or bool(loaded & saved))
-
-
-def _removed(history: History, valid: int, seen: tuple[Checkpoint, ...], until: float) -> bool:
-    """Whether the files that lay in the job's directory show it, where the numbers of steps are part of their names."""
-    listed = [event for event in history.files if event.t <= until]
-    own = [path for one in seen if one.position == valid for path in one.paths]
-    place = above([path for one in seen for path in one.paths])
-    if not valid or not listed or not all(valid in numbers_in(path, below=place) for path in own):
-        return False
-    left = {number for path, _ in listed[-1]["files"] for number in numbers_in(path)}
-    named = {
-        one.position for one in seen if all(one.position in numbers_in(path, below=place) for path in one.paths)
-    }
-    return valid not in left and bool(left & named)
-
-
-def numbers_in(path: str, *, below: str = "") -> set[int]:
-    """The whole numbers in a path, below a directory: the names of checkpoints often hold their step."""
-    return {int(number) for number in re.findall(r"\d+", path.removeprefix(below))}
-
-
-def above(paths: Iterable[str]) -> str:
-    """The directory over all that these paths do not share: numbers in its name, such as a run's own, tell no steps."""
-    try:
-        return os.path.dirname(os.path.commonpath(list(paths)))
-    except ValueError:  # none, or absolute ones among relative ones
-        return ""
-
-
-def _unfinished(history: History, one: Checkpoint) -> Iterator[str]:
-    """The paths whose writing was begun and not finished."""
-    for life in history.incarnations[one.incarnation].ranks.values():
-        for save in life.saves:
-            if save.path in one.paths and (save.ended is None or not save.ok):
-                yield save.path

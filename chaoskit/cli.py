@@ -1,4 +1,4 @@
-"""The command `chaoskit`: run, analyze, explain, replay, doctor, clean. Imports of weight wait until needed."""
+"""The command `chaoskit`: run, crash-states, analyze, explain, replay, doctor, clean. Heavy imports wait till needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from chaoskit import __version__, options
+from chaoskit import __version__, crash_command, options
 from chaoskit.errors import ChaoskitError, ExitCode, MissingCapability, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ def make_parser() -> Parser:
     run.add_argument("-x", action="store_true", help="stop at the first experiment that does not pass")
     options.add_to_parser(run)
     run.set_defaults(do=do_run)
+
+    crash_command.add_to(commands)
 
     for name, do, text in (
         ("analyze", do_analyze, "judge a stored run again, without running anything"),

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from chaoskit.checkpoints import above, numbers_in
 from chaoskit.history import History, Incarnation
 from chaoskit.life import Life, Load, Save
 from chaoskit.reference import Reference
+from chaoskit.remains import above, numbers_in
 from chaoskit.timeline import Timeline
 
 #: What differs from one run to the next, or after a relaunch, without anything being wrong.

@@ -10,6 +10,7 @@ nobody waits for it.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -208,6 +209,9 @@ class Controller:
     def _arrived(self, arrived: Arrived) -> None:
         """A rank is at its gate: is it the moment?"""
         moment = Moment(arrived.at, arrived.rank, self._position(arrived), arrived.call)
+        if moment.kind == "step" and moment.position is not None:
+            next_step = moment.position + 1
+            self._heal(each for each in self.healing if (each.manner.heal_step or math.inf) <= next_step)
         if self._is_moment(moment):
             self._strike(arrived.rank)
         else:
@@ -277,9 +281,9 @@ class Controller:
         self.writer.write("fault.applied", fault=strike.index, evidence=dict(strike.evidence))
         if fault.action.heal_after is not None:
             strike.heal_at = strike.applied + fault.action.heal_after
-            self.healing.append(strike)
         if fault.action.heal_launches is not None:
             strike.heal_launch = self.launch + fault.action.heal_launches
+        if {strike.heal_at, strike.heal_launch, strike.manner.heal_step} != {None}:
             self.healing.append(strike)
         if strike.manner.tick_every is not None:
             strike.tick_at = strike.applied + strike.manner.tick_every
@@ -337,7 +341,8 @@ class Controller:
 
     def _release(self, rank: int) -> None:
         coming = self.pending is not None and self.pending.manner.holds
-        self.env.release(rank, keep_gating=bool(self.waiting or coming))
+        ending = any(each.manner.heal_step is not None for each in self.healing)
+        self.env.release(rank, keep_gating=bool(self.waiting or coming or ending))
 
 
 def _files(out: Path) -> list[tuple[str, int]]:

@@ -41,10 +41,12 @@ CODES: dict[str, str] = {
     "restarted-from-scratch": "The job began again at its first step although a checkpoint was due.",
     "stale-checkpoint": "The job resumed from a checkpoint older than the last valid one.",
     "corrupt-accepted": "The job resumed from a checkpoint that was not what had been saved.",
-    "torn-checkpoint": "The resume crashes or hangs on a save that the fault left unfinished.",
+    "torn-checkpoint": "The resume crashes or hangs on a save that the fault left unfinished, or has damaged.",
     "checkpoint-lost": "The last valid checkpoint was destroyed by retention or by a failed save.",
     "checkpoint-not-durable": "A power cut would lose the checkpoint that the job counts on.",
     "poisoned-checkpoint": "A checkpoint that holds not-a-number was saved.",
+    "debris-left": "What interrupted saves leave behind piles up from launch to launch.",
+    "disk-use-grows": "After interruptions the job keeps more on the disk than an uninterrupted run and one checkpoint.",
     # liveness
     "hang": "The job made no end before its deadline.",
     "crash-loop": "The job never came back within its budget of relaunches.",
@@ -118,6 +120,16 @@ class ReferenceFailed(ChaoskitError):
         super().__init__(message)
         self.code = code
         self.run = run
+
+
+class Undecided(ChaoskitError):
+    """Something that cannot be told of this job, at least not so; `code` says why."""
+
+    exit_code = ExitCode.INCONCLUSIVE
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
 
 
 class CheckFailed(AssertionError):

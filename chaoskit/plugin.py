@@ -27,6 +27,7 @@ from chaoskit.errors import (
 )
 
 if TYPE_CHECKING:
+    from chaoskit.environments.environment import Storing
     from chaoskit.faults import Fault
     from chaoskit.job import Job
     from chaoskit.progress import Lines, Live, Progress
@@ -54,13 +55,14 @@ class Chaos:
         """The runs that at least one check was applied to."""
         return [run for run in self.runs if run.verdicts]
 
-    def run(self, job: Job, *faults: Fault) -> Run:
+    def run(self, job: Job, *faults: Fault, storage: Storing = "") -> Run:
         """Run the job, break it, and return what happened; `verify` of what is returned judges it.
 
-        Skips the test where the environment lacks what a fault needs. Raises ReferenceFailed when the job gives no
+        `storage` is for what looks at how the job writes (see `Runner.run`). Skips the test where the environment lacks
+        what a fault needs. Raises ReferenceFailed when the job gives no
         reference, UsageError for what cannot be run.
         """
-        run = self._guarded(job, lambda: self._runner.run(job, *faults))
+        run = self._guarded(job, lambda: self._runner.run(job, *faults, storage=storage))
         self.runs.append(run)
         return run
 

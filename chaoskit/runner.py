@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from chaoskit import checks as registry
 from chaoskit import faults as catalogue
 from chaoskit import launching, references, witness
+from chaoskit.capabilities import REMEDIES, CanFailStorage
 from chaoskit.checks import Check, judge
 from chaoskit.checks.check import Case
 from chaoskit.controller import Controller
 from chaoskit.environments import environment as environment_named
-from chaoskit.environments.environment import Place
+from chaoskit.environments.environment import Place, Storing
 from chaoskit.errors import (
     CannotWarm,
     CheckFailed,
@@ -35,6 +36,8 @@ from chaoskit.faults import Fault
 from chaoskit.faults.fault import check_nodes
 from chaoskit.history import History
 from chaoskit.job import Job
+from chaoskit.journal import NAME as JOURNAL
+from chaoskit.journal import Journal
 from chaoskit.launch.mode import COLD, Mode, wish
 from chaoskit.progress import Progress, quiet
 from chaoskit.recovery import Summary, summary
@@ -66,7 +69,12 @@ class Run:
     @cached_property
     def case(self) -> Case:
         """What checks are given: the history beside its reference."""
-        return Case(self.history, self.reference)
+        return Case(self.history, self.reference, self.journal)
+
+    @cached_property
+    def journal(self) -> Journal | None:
+        """What the job did to its storage, where that was watched."""
+        return Journal.read(self.dir) if (self.dir / JOURNAL).is_dir() else None
 
     @property
     def summary(self) -> Summary:
@@ -141,15 +149,22 @@ class Runner:
             enough = kept is not None and (kept.deterministic or len(kept.controls) >= job.controls)
             return kept if kept is not None and enough else self._make_reference(job, name)
 
-    def run(self, job: Job, *faults: Fault) -> Run:
+    def run(self, job: Job, *faults: Fault, storage: Storing = "") -> Run:
         """Carry the job through the faults, one after the other, to its end, its last relaunch, or its deadline.
 
+        `storage` makes its `{out}` a file system of ours (see `Place`), which it is for faults that need one anyway.
         Raises UsageError for a fault without trigger or for a rank that the job does not have, MissingCapability for
         one that the environment cannot do, and what `reference` raises.
         """
         job = self._with_options(job)
         described = [fault.to_json() for fault in faults]
         self._must_offer(faults)
+        if not storage and any(CanFailStorage in fault.action.needs for fault in faults):
+            storage = "watched"
+        if storage not in get_args(Storing):
+            raise UsageError(f"Runner.run: storage must be one of {', '.join(map(repr, get_args(Storing)))}")
+        if storage:
+            self._must_store()
         for fault in faults:
             check_nodes(fault, job.nodes.most)
         reference = self.reference(job)
@@ -171,7 +186,9 @@ class Runner:
         references.attach(reference, run_dir)
         deadline = job.timeout or _deadline(job, resolved, reference)
         mode = Mode.from_json(reference.mode)
-        self._execute(run_dir, job, faults=resolved, reference=reference, deadline=deadline, mode=mode)
+        self._execute(
+            run_dir, job, faults=resolved, reference=reference, deadline=deadline, mode=mode, storage=storage
+        )
         run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment)
         self.runs.append(run)
         self.progress.phase("judging")
@@ -196,8 +213,6 @@ class Runner:
 
     def _must_offer(self, faults: Sequence[Fault]) -> None:
         """Raises MissingCapability for the first thing that a fault needs and the environment does not have."""
-        from chaoskit.capabilities import REMEDIES
-
         kind = environment_named(self.environment)
         for fault in faults:
             for need in fault.action.needs:
@@ -208,6 +223,17 @@ class Runner:
                         capability=need.__name__,
                         remedy=remedy,
                     )
+
+    def _must_store(self) -> None:
+        """Raises MissingCapability where the job's `{out}` cannot be a file system of ours."""
+        kind = environment_named(self.environment)
+        name = CanFailStorage.__name__
+        why: str | None = f"environment {self.environment!r} lacks it: {REMEDIES[name]}"
+        if isinstance(kind, type) and issubclass(kind, CanFailStorage):
+            asked = getattr(kind, "storage_available", None)
+            why = asked() if asked is not None else None
+        if why is not None:
+            raise MissingCapability(f"{{out}} cannot be a file system of ours: {why}", capability=name, remedy=why)
 
     def _make_reference(self, job: Job, name: str) -> Reference:
         begun = time.monotonic()
@@ -274,6 +300,7 @@ class Runner:
         learning: bool = False,
         faults: Sequence[Fault] = (),
         reference: Reference | None = None,
+        storage: Storing = "",
     ) -> str:
         """One run from its first launch to its end; whatever happens, its status is written down."""
         out = run_dir / "out"
@@ -287,6 +314,7 @@ class Runner:
             mode=mode,
             learning=learning,
             nodes=job.nodes,
+            storage=storage,
         )
         status = "interrupted"
         try:

@@ -8,6 +8,8 @@
             verdicts.json       the checks that were applied and what they said
             out/                the job's `{out}`; removed again from runs that passed
             aside-*/            what a fault took out of `{out}` and did not put back
+            journal/            what the job did to its storage, where that was recorded (`chaoskit.journal`)
+            slots/<n>/          where its job is shown states of its checkpoints; gone when that is over
         references/<digest>/    uninterrupted runs, shared by experiments and workers
 
 Every JSON file carries `format`; one of another format is refused with a message, never guessed at.
@@ -129,6 +131,16 @@ class Store:
             schedule=[],
             reference=None,
         )
+
+    def new_slot(self, run_dir: Path, number: int) -> Path:
+        """A fresh directory inside of a run, to show its job one state of its checkpoints after the other."""
+        told = self.read(run_dir)
+        slot = run_dir / "slots" / str(number)
+        with self.writing():
+            shutil.rmtree(slot, ignore_errors=True)
+            slot.mkdir(parents=True)
+        about = {name: told[name] for name in ("experiment", "environment", "job", "schedule", "reference")}
+        return self._begin(slot, f"{told['id']}-{number}", **about)
 
     def _begin(self, run_dir: Path, name: str, **fields: Any) -> Path:
         with self.writing():

@@ -16,10 +16,15 @@ TRAINER = CHECKOUT / "tinymodels" / "train.py"
 
 def pytest_collection_modifyitems(config, items):
     """What needs several nodes runs where there are some (`--nodes 2`), what needs a range of them where there is one
-    (`--nodes 1:2`)."""
+    (`--nodes 1:2`). The whole matrix of corruption, and all faults of the storage, run where they are asked for
+    (`-k corruption`, `-k storage`), by the name of a test as well."""
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
+    missing += ["corruption"] * ("corruption" not in f"{config.option.keyword} {config.option.markexpr}")
+    asked = f"{config.option.keyword} {config.option.markexpr}"
+    missing += ["storage"] * ("storage" not in asked)
     left = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
+    left = [item for item in left if not (item.get_closest_marker("storage") and item.originalname in asked)]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]

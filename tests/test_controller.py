@@ -66,10 +66,10 @@ class Scripted:
         made.mkdir()
         return made
 
-    def checkpoint_files(self):
+    def stored_checkpoints(self):
         if not self.checkpoints:
             raise LookupError("nothing saved")
-        return StoredCheckpoint((f"checkpoints/{self.checkpoints[-1]}",), {"launch": 0, "restart": 0, "n": 1})
+        return (StoredCheckpoint((f"checkpoints/{self.checkpoints[-1]}",), {"launch": 0, "restart": 0, "n": 1}),)
 
     def checkpoint_directories(self):
         return ("checkpoints",)

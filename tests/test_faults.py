@@ -66,11 +66,11 @@ class Files:
         made.mkdir()
         return made
 
-    def checkpoint_files(self):
+    def stored_checkpoints(self):
         names = [str(path.relative_to(self.out())) for path in (self.out() / "new").glob("*")]
         if not names:
             raise LookupError("nothing saved")
-        return StoredCheckpoint(tuple(names), {"launch": 0, "restart": 1, "n": 20})
+        return (StoredCheckpoint(tuple(names), {"launch": 0, "restart": 1, "n": 20}),)
 
     def checkpoint_directories(self):
         return tuple(sorted(path.name for path in self.out().iterdir()))
@@ -175,12 +175,13 @@ def test_a_flip_changes_one_bit_of_the_largest_file_and_nothing_else(files):
     files.put("old", bytes(99))
     told = action.apply(files, 2)
     assert path.read_bytes() == bytes(5) + b"\x10" + bytes(5)
-    assert (told["file"], told["offset"], told["bit"]) == ("new/b", 5, 4)
-    assert told["save"] == {"launch": 0, "restart": 1, "n": 20}
+    (file,) = told["files"]
+    assert (file["file"], file["offset"], file["bit"]) == ("new/b", 5, 4)
+    assert told["saves"] == [{"launch": 0, "restart": 1, "n": 20}]
     assert path.stat().st_mtime_ns == 2_000_000_007
-    seen = action.observed(files, told)
-    assert seen.keys() == {"after"} and seen["after"] != told["before"]
-    assert action.apply(files, 2)["before"] == seen["after"], "the same bit, back again"
+    seen = action.observed(files, told)["seen"]
+    assert seen.keys() == {"new/b"} and seen["new/b"] != file["before"]
+    assert action.apply(files, 2)["files"][0]["before"] == seen["new/b"], "the same bit, back again"
     assert path.read_bytes() == bytes(11) and json.dumps(told)
 
 
@@ -211,8 +212,8 @@ def test_a_flip_in_an_archive_hits_its_data(files, before):
     action = faults.flip(bits=2).action
     told = action.apply(files, 2)
     assert action.observed(files, told)
-    data = path.read_bytes()
-    assert data[told["offset"] - 33 : told["offset"] + 33] == b"1" + bytes(32) + b"\x10\x10" + bytes(30) + b"P"
+    data, offset = path.read_bytes(), told["files"][0]["offset"]
+    assert data[offset - 33 : offset + 33] == b"1" + bytes(32) + b"\x10\x10" + bytes(30) + b"P"
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() == "x/data/1"
 
@@ -223,7 +224,7 @@ def test_a_flip_needs_something_to_flip(files, monkeypatch):
     files.put("new/a", b"ab")
     with pytest.raises(LookupError, match="2 bytes"):
         faults.flip(bits=3).action.apply(files, 2)
-    monkeypatch.setattr(files, "checkpoint_files", lambda: StoredCheckpoint(("gone",), {}))
+    monkeypatch.setattr(files, "stored_checkpoints", lambda: (StoredCheckpoint(("gone",), {}),))
     with pytest.raises(LookupError, match="cannot be changed"):
         faults.flip().action.apply(files, 2)
 
@@ -296,7 +297,30 @@ made = st.one_of(
     st.builds(lambda rank: faults.raise_(rank=rank, message="x"), ranks),
     st.just(faults.noop()),
     st.builds(lambda rank: faults.nan(rank=rank), ranks),
-    st.builds(lambda bits: faults.flip(bits=bits), st.integers(1, 9)),
+    st.builds(
+        lambda bits, checkpoints: faults.flip(bits=bits, checkpoints=checkpoints),
+        st.integers(1, 9),
+        st.sampled_from([1, 2, "all"]),
+    ),
+    st.builds(lambda seed: faults.overwrite(seed=seed, launches=2), st.integers()),
+    st.sampled_from(
+        [
+            each(launches=1)
+            for each in (
+                faults.truncate,
+                faults.zero_fill,
+                faults.empty,
+                faults.delete,
+                faults.swap_older,
+                faults.swap_rank,
+                faults.stale_pointer,
+                faults.dangling_pointer,
+                faults.damage_manifest,
+                faults.damage_metadata,
+                faults.strip_checksums,
+            )
+        ]
+    ),
     st.builds(lambda launches: faults.hide(launches=launches), st.integers(1, 3)),
 )
 timed = st.one_of(
@@ -341,6 +365,13 @@ def test_a_fault_without_a_trigger_cannot_be_stored():
         (lambda: faults.nan(rank=None), "nan"),
         (lambda: faults.flip(bits=0), "bits"),
         (lambda: faults.flip(bits=True), "bits"),
+        (lambda: faults.flip(checkpoints=0), "checkpoints"),
+        (lambda: faults.truncate(checkpoints="some"), "checkpoints"),
+        (lambda: faults.delete(launches=0), "launches"),
+        (lambda: faults.delete(whole="yes"), "whole"),
+        (lambda: faults.stale_pointer(launches="all"), "launches"),
+        (lambda: faults.overwrite(bytes=0), "bytes"),
+        (lambda: faults.overwrite(seed=0.5), "seed"),
         (lambda: faults.hide(launches=0), "launches"),
         (lambda: faults.hide(launches=0.5), "launches"),
         (lambda: faults.kill(rank=9).action.victims(4), "no rank 9"),

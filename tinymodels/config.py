@@ -16,7 +16,8 @@ from typing import Any
 FREE_TO_CHANGE = frozenset(
     (
         *("out", "text", "workers", "timeout"),
-        *("save_every", "keep", "save_async", "write_delay", "step_delay", "stop_after", "log_every", "log_hex"),
+        *("save_every", "keep", "keep_epochs", "keep_best", "save_async", "format", "delta_every", "replica"),
+        *("storage_timeout", "write_delay", "step_delay", "stop_after", "log_every", "log_hex"),
     )
 )
 
@@ -60,7 +61,13 @@ class Config:
 
     save_every: int = 10
     keep: int = 3
+    keep_epochs: bool = False
+    keep_best: bool = False
     save_async: bool = False
+    format: str = "dcp"
+    delta_every: int = 1
+    replica: Path | None = None
+    storage_timeout: float = 1800.0
     write_delay: float = 0.0
     step_delay: float = 0.0
     stop_after: int | None = None
@@ -137,7 +144,17 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     add("--patience", natural, "stop after so many evaluations without a better one; 0: never")
     add("--save-every", count, "optimizer steps between checkpoints")
     add("--keep", count, "how many checkpoints to keep")
+    switch("--keep-epochs", "keep the last checkpoint of each epoch as well")
+    switch("--keep-best", "keep the one with the best evaluation as well")
     switch("--save-async", "train on while a checkpoint is being written")
+    add("--format", str, "how checkpoints hold the tensors", choices=("dcp", "pt", "safetensors"))
+    add("--delta-every", number(int, 1, 100), "a full checkpoint in so many, and deltas between; 1: all are full")
+    add(
+        "--replica",
+        Path,
+        "a second store, to which every checkpoint is copied and from which a lost one is restored",
+    )
+    add("--storage-timeout", positive, "seconds that the storage may take to answer before the run gives up")
     add("--write-delay", number(float, 0.0), "seconds before a write begins: rehearse a slow disk")
     add("--step-delay", number(float, 0.0), "seconds that each step takes longer: rehearse a larger model")
     add("--stop-after", count, "leave after this step without saving: rehearse a crash")
@@ -151,6 +168,15 @@ def parse(argv: Sequence[str] | None = None) -> Config:
         parser.error(f"--global-batch {config.global_batch} cannot be cut into micro-batches of {config.batch}")
     if config.patience and not config.evaluate_every:
         parser.error(f"--patience {config.patience} waits for evaluations: it needs --evaluate-every")
+    if config.keep_best and not config.evaluate_every:
+        parser.error("--keep-best looks at evaluations: it needs --evaluate-every")
+    for flag, asked in (
+        ("--parallel fsdp", config.parallel == "fsdp"),
+        ("--save-async", config.save_async),
+        ("--delta-every", config.delta_every > 1),
+    ):
+        if asked and config.format != "dcp":
+            parser.error(f"--format {config.format} is one file that rank 0 writes: {flag} needs dcp")
     if config.text is not None and not config.text.is_file():
         parser.error(f"--text {config.text} is not a file")
     existing = next((p for p in (config.out, *config.out.absolute().parents) if p.exists()), None)

@@ -1,6 +1,9 @@
 """The ways in which a launch ends before its run does: on every rank alike, each with its exit code."""
 
+import os
 import sys
+import traceback
+from typing import NoReturn
 
 
 class Ending(Exception):
@@ -34,3 +37,12 @@ class Stopped(Ending):
     """Told to stop here (--stop-after): a rehearsal, no failure."""
 
     code = 0
+
+
+def leave_at_once() -> NoReturn:
+    """End the process now, with the exception that is being handled, and wait for none of its threads."""
+    if sys.exc_info()[0] is not None:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)

@@ -96,6 +96,14 @@ class State:
         """Instead of `restore_local`, where a rank is new: it was not there when this was saved."""
         self.start_rng(rank)
 
+    def notes(self) -> Saved:
+        """What retention wants to know of this state: in which epoch, and how good, if it was the best so far."""
+        epoch = self.data.epoch - (
+            self.data.position == 0
+        )  # of the last step: a finished epoch is the next one's start
+        best = self.stopping.step == self.progress.step and not self.stopping.bad
+        return {"epoch": epoch, "loss": self.stopping.best if best and self.progress.step else None}
+
     # Sharded: torch names the entries after the model's own parameters, whatever wraps it.
 
     def save_model(self) -> Saved:

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,16 +26,18 @@ from torch.distributed.tensor import DTensor
 
 from tinymodels import model as models
 from tinymodels import optimizer as optimizers
-from tinymodels.checkpoint import Checkpoints, number
+from tinymodels.checkpoint import Checkpoints
 from tinymodels.config import Config, parse
 from tinymodels.data import Data, Group, Tokens
-from tinymodels.endings import Ending, NotFinite, Preempted, Refused, Stopped
+from tinymodels.endings import Ending, NotFinite, Preempted, Refused, Stopped, leave_at_once
 from tinymodels.evaluation import Evaluation, Stopping, hold_out
 from tinymodels.export import export
+from tinymodels.manifest import number
 from tinymodels.metrics import Metrics
 from tinymodels.parallel import distribute
 from tinymodels.preemption import Preemption
 from tinymodels.state import Progress, State, seed_everything
+from tinymodels.together import Unwritten, together
 from tinymodels.world import World
 
 
@@ -53,7 +56,7 @@ def main(
     """One launch on this rank. The parts can be exchanged, one by one, for parts of your own."""
     config = parse(argv)
     make_deterministic()
-    here = world.join(config.device, config.timeout)
+    here = replace(world.join(config.device, config.timeout), patience=config.storage_timeout)
     with preemption(here) as listening:
         try:
             (trainer or Trainer)(config, here, state, checkpoints, data, evaluation, metrics, listening).run()
@@ -103,9 +106,14 @@ class Trainer:
             world,
             config.keep,
             about,
+            keep_epochs=config.keep_epochs,
+            keep_best=config.keep_best,
             elastic=config.global_batch > 0,
+            form=config.format,
+            delta_every=config.delta_every,
             save_async=config.save_async,
             write_delay=config.write_delay,
+            replica=config.replica,
         )
         self.make_state = state
         self.saved = 0  # the step after which this run saved last, or that it resumed from
@@ -120,17 +128,29 @@ class Trainer:
 
         self.state = self.build()
         self.resume(newest)
-        self.metrics.rewind(self.state.progress.step)
         try:
+            together(self.world, lambda: self.metrics.rewind(self.state.progress.step))
             self.train()
+            if self.saved != self.state.progress.step or not self.checkpoints.settle():
+                self.save()  # the last steps deserve a checkpoint too
+            self.put_away()
+            export(self.model, exported, self.world)
+        except Unwritten as problem:
+            raise Refused(f"the storage fails: {problem}; start again when it does not") from None
         except Ending:
-            self.checkpoints.settle()  # all ranks are here: time enough for a save on its way
+            self.put_away()
             raise
-        if self.saved != self.state.progress.step:
-            self.save()  # the last steps deserve a checkpoint too
-        self.checkpoints.settle()
-        export(self.model, exported, self.world)
+        except BaseException:
+            if self.checkpoints.busy:  # its thread may wait for a peer that is gone, and we for the thread
+                leave_at_once()
+            raise
         self.world.say(f"finished at step {self.state.progress.step}: {exported}")
+
+    def put_away(self) -> None:
+        """All ranks, before they leave: time enough for what is on its way to the disk."""
+        self.checkpoints.settle()
+        self.keep_metrics()
+        self.checkpoints.leave()
 
     # Put together.
 
@@ -308,11 +328,20 @@ class Trainer:
         """Someone wants the machine back: save, and leave."""
         if self.saved != self.state.progress.step:
             self.save()
-        raise Preempted(f"told to leave after step {self.state.progress.step}")
+        without = "" if self.saved == self.state.progress.step else ", which could not be saved"
+        raise Preempted(f"told to leave after step {self.state.progress.step}{without}")
 
     def save(self) -> None:
-        self.checkpoints.save(self.state.progress.step, self.state)
-        self.saved = self.state.progress.step
+        self.keep_metrics()  # first: a launch that resumes from the checkpoint would not write them again
+        if self.checkpoints.save(self.state.progress.step, self.state) is not False:
+            self.saved = self.state.progress.step
+
+    def keep_metrics(self) -> None:
+        """All ranks: have on the disk what there is of metrics. Trouble there is not worth a run."""
+        try:
+            together(self.world, self.metrics.sync)
+        except Unwritten as problem:
+            self.world.say(f"metrics are held back: {problem}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ class World:
     rank: int
     size: int
     device: torch.device
-    timeout: float = 120.0  # seconds
+    timeout: float = 120.0  # seconds that a peer may be silent,
+    patience: float = 1800.0  # and a storage
 
     @classmethod
     def join(cls, device: str = "auto", timeout: float = 120.0) -> "World":
@@ -87,8 +88,11 @@ class World:
             raise RuntimeError(f"the ranks disagree about {what}: {held}")
 
     def aside(self) -> dist.ProcessGroup:
-        """A group for a thread, whose words must not get between those of the trainer."""
-        return dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout))
+        """A group for a thread, whose words must not get between those of the trainer.
+
+        Who talks there may have to wait for somebody's disk. That a peer is gone is noticed elsewhere.
+        """
+        return dist.new_group(backend="gloo", timeout=timedelta(seconds=max(self.timeout, self.patience)))
 
     def say(self, line: str) -> None:
         """One line, said once."""

@@ -9,12 +9,17 @@ from chaoskit.checks.check import Case, Check
 from chaoskit.checks.checkpoints_faithful import checkpoints_faithful
 from chaoskit.checks.completed import completed
 from chaoskit.checks.controls_agree import controls_agree
+from chaoskit.checks.durable_once_published import durable_once_published
+from chaoskit.checks.disk_use_bounded import disk_use_bounded
+from chaoskit.checks.falls_back_to_last_valid import falls_back_to_last_valid
 from chaoskit.checks.faults_took_effect import faults_took_effect
 from chaoskit.checks.global_batch_kept import global_batch_kept
 from chaoskit.checks.judge import judge
 from chaoskit.checks.log_right import log_right
 from chaoskit.checks.lr_schedule_kept import lr_schedule_kept
 from chaoskit.checks.matches_reference import matches_reference
+from chaoskit.checks.no_checkpoint_lost import no_checkpoint_lost
+from chaoskit.checks.no_debris import no_debris
 from chaoskit.checks.no_orphans import no_orphans
 from chaoskit.checks.recovered_within import recovered_within
 from chaoskit.checks.resumed_from_last_valid import resumed_from_last_valid
@@ -32,6 +37,9 @@ __all__ = [
     "checkpoints_faithful",
     "completed",
     "controls_agree",
+    "durable_once_published",
+    "disk_use_bounded",
+    "falls_back_to_last_valid",
     "faults_took_effect",
     "from_json",
     "global_batch_kept",
@@ -39,6 +47,8 @@ __all__ = [
     "log_right",
     "lr_schedule_kept",
     "matches_reference",
+    "no_checkpoint_lost",
+    "no_debris",
     "no_orphans",
     "recovered_within",
     "resumed_from_last_valid",
@@ -54,11 +64,16 @@ REGISTRY: dict[str, Callable[..., Check]] = {
     "checkpoints_faithful": checkpoints_faithful,
     "completed": completed,
     "controls_agree": controls_agree,
+    "durable_once_published": durable_once_published,
+    "disk_use_bounded": disk_use_bounded,
+    "falls_back_to_last_valid": falls_back_to_last_valid,
     "faults_took_effect": faults_took_effect,
     "global_batch_kept": global_batch_kept,
     "log_right": log_right,
     "lr_schedule_kept": lr_schedule_kept,
     "matches_reference": matches_reference,
+    "no_checkpoint_lost": no_checkpoint_lost,
+    "no_debris": no_debris,
     "no_orphans": no_orphans,
     "recovered_within": recovered_within,
     "resumed_from_last_valid": resumed_from_last_valid,

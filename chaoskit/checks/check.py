@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from chaoskit.checkpoints import Resume, resumes
 from chaoskit.checks.comparison import Comparison, compare
 from chaoskit.history import History, lives
+from chaoskit.journal import Journal
 from chaoskit.ledger import Ledger, ledger
 from chaoskit.recovery import Recovery, recoveries
 from chaoskit.reference import Reference
@@ -19,10 +20,14 @@ from chaoskit.verdict import Verdict, inconclusive
 
 @dataclass(frozen=True)
 class Case:
-    """A run and what it is held to. What several checks need of it is worked out once."""
+    """A run and what it is held to. What several checks need of it is worked out once.
+
+    `journal` is what the job did to its storage, where that was watched.
+    """
 
     history: History
     reference: Reference | None = None
+    journal: Journal | None = None
 
     @cached_property
     def timeline(self) -> Timeline:

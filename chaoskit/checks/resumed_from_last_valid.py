@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from chaoskit.checkpoints import Checkpoint, Resume
+from chaoskit.checkpoints import Checkpoint, Resume, position_at
 from chaoskit.checks.check import Case, Check, unmeasured
 from chaoskit.checks.completed import completed
 from chaoskit.checks.diagnosis import show_ranks
+from chaoskit.hindrance import hindrances
 from chaoskit.history import lives
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, merge, passed
 
@@ -21,7 +22,7 @@ class ResumedFromLastValid:
     name = "resumed_from_last_valid"
 
     def __call__(self, case: Case) -> Verdict:
-        verdicts = [self._judge(case, resume) for resume in case.resumes]
+        verdicts = [self.judge(case, resume) for resume in case.resumes]
         stranded = [one for one in case.recoveries if one.incarnation is None and not one.ridden_out]
         if (stranded or not verdicts) and (end := completed()(case)).outcome is not Outcome.PASS:
             # Nobody came back that could be judged: what kept the job from it is what there is to say.
@@ -45,7 +46,8 @@ class ResumedFromLastValid:
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
 
-    def _judge(self, case: Case, resume: Resume) -> Verdict:
+    def judge(self, case: Case, resume: Resume) -> Verdict:
+        """What there is to say of one resume."""
         if (unknown := unmeasured(self.name, case)) is not None:
             return unknown
         start = case.timeline.starts[resume.incarnation]
@@ -107,7 +109,8 @@ class ResumedFromLastValid:
             both = ", ".join(map(str, sorted(resume.acceptable)))
             sentence = f"resumed from {base}; a save had not settled at the fault, so of {both} each is right"
             return passed(self.name, sentence, **facts)
-        what = "the last valid checkpoint" if base else "the beginning: no checkpoint had been completed"
+        nothing = "no checkpoint was valid any more" if resume.damaged else "no checkpoint had been completed"
+        what = "the last valid checkpoint" if base else f"the beginning: {nothing}"
         return passed(self.name, f"resumed from {base}, {what}", **facts)
 
     def _nothing_saved(self, case: Case, resume: Resume, facts: Mapping[str, Any]) -> Verdict:
@@ -138,12 +141,19 @@ class ResumedFromLastValid:
         off = [rank for rank, own in start.ranks.items() if expected not in (own.positions["model"] or ())]
         sentence = f"after the resume the model of {show_ranks(off)} is not that of step {expected}, which was due"
         codes = ["model-not-restored"]
-        if start.base in resume.torn and all(not (own.positions["model"]) for own in start.ranks.values()):
+        nowhere = all(not own.positions["model"] for own in start.ranks.values())
+        if start.base in resume.torn and nowhere:
             sentence += f"; the fault had left the save of step {start.base} unfinished, and the job took it"
             codes.insert(0, "corrupt-accepted")
         elif resume.damaged & {start.base, expected}:
             sentence += (
                 f"; a fault had altered the checkpoint of step {start.base or expected}, and the job took it"
+            )
+            codes.insert(0, "corrupt-accepted")
+        elif resume.damaged and nowhere:
+            sentence += (
+                f", nor of any step; a fault had altered the checkpoint of step {max(resume.damaged)}, and the job took "
+                "what that has become"
             )
             codes.insert(0, "corrupt-accepted")
         return failed(self.name, sentence, *codes, **facts)
@@ -171,6 +181,11 @@ class ResumedFromLastValid:
         return failed(self.name, sentence, *codes, **facts)
 
 
+def judge_resume(name: str, case: Case, resume: Resume) -> Verdict:
+    """What there is to say of one resume, as the verdict of the check `name`."""
+    return replace(ResumedFromLastValid().judge(case, resume), check=name)
+
+
 def _begun(resume: Resume) -> bool:
     """Whether any save had been begun before the fault."""
     return any(one.begun <= resume.struck for one in resume.seen)
@@ -186,8 +201,19 @@ def _skipped(case: Case, resume: Resume, base: int) -> int | None:
     newest = resume.seen[-1] if resume.seen else None
     if newest is not None and (newest.ended is None or newest.ended > resume.struck):
         whole.add(newest.position)
-    due = (save for save in case.reference.saves if base < save < resume.position and save not in whole)
-    return max(due, default=None)
+    due = [save for save in case.reference.saves if base < save < resume.position and save not in whole]
+    return max((save for save in due if not _hindered(case, resume, save)), default=None)
+
+
+def _hindered(case: Case, resume: Resume, position: int) -> bool:
+    """Whether a fault had the storage fail when the life before came by there: no save can be asked of it then."""
+    before = case.history.incarnations[resume.before]
+    return any(
+        position_at(case.timeline, before, each.begun) <= position
+        and before.start <= each.ended
+        and position <= position_at(case.timeline, before, each.ended)
+        for each in hindrances(case.history)
+    )
 
 
 def _was_seen_saving(resume: Resume, position: int) -> bool:

@@ -54,10 +54,15 @@ class Told:
 Happening = Arrived | Ended | Told
 
 
+Storing = Literal["", "watched", "recorded"]
+
+
 @dataclass(frozen=True)
 class Place:
     """What one run tells its environment: its directory, the job's `out`, whether ranks stop at gates, how it is to be
-    launched, whether the ranks shall say what they imported (`learning`), and on how many `nodes` the job runs."""
+    launched, whether the ranks shall say what they imported (`learning`), on how many `nodes` the job runs, and whether
+    its `out` is a file system of ours: `watched` has a journal, and can be made to fail; in that of `recorded` are the
+    bytes, too; "" is none."""
 
     run_dir: Path
     out: Path
@@ -68,6 +73,7 @@ class Place:
     mode: Mode = COLD
     learning: bool = False
     nodes: Nodes = field(default_factory=Nodes)
+    storage: Storing = ""
 
 
 class Environment(Protocol):

@@ -15,11 +15,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
-from chaoskit.capabilities import Process, StoredCheckpoint
+from chaoskit.capabilities import Process, StoredCheckpoint, Trouble
 from chaoskit.environments import processes, ranks, scratch, stacks, stored
 from chaoskit.environments.environment import Ended, Happening, Place
 from chaoskit.environments.gate import Gate
 from chaoskit.environments.ranks import Incarnation, Rank
+from chaoskit.environments.storage import Storage
+from chaoskit.environments.storage import trial as storage_trial
 from chaoskit.errors import UsageError
 from chaoskit.launch.cold import ColdLauncher
 from chaoskit.launch.launcher import Launch, Launcher
@@ -32,10 +34,11 @@ _SITE = Path(__file__).parent.parent / "probe" / "site"
 
 
 class LocalEnvironment:
-    """Runs a job on this machine; fulfils `Environment`, `CanSignal`, `CanOrder` and `CanTouchFiles`.
+    """Runs a job on this machine; fulfils `Environment`, `CanSignal`, `CanOrder`, `CanTouchFiles` and, where its place
+    has a storage of ours, `CanFailStorage`.
 
     `launcher` starts the commands (default: as the place's mode says). Entering it raises UsageError where the
-    directory of the run, or its temporary one, cannot be used.
+    directory of the run, its temporary one, or its storage cannot be used.
     """
 
     name = "local"
@@ -44,10 +47,11 @@ class LocalEnvironment:
     def __init__(self, place: Place, launcher: Launcher | None = None) -> None:
         self.place = place
         self._run_dir = place.run_dir.absolute()
-        self._launcher = launcher if launcher is not None else _launcher(place.mode)
+        self._launcher = launcher if launcher is not None else launcher_for(place.mode)
         self._undo = ExitStack()
         self._gate: Gate | None = None
         self._tmp: Path | None = None
+        self._storage: Storage | None = None
         self._index = -1
         self._launch: Launch | None = None
         self._told_end = True
@@ -65,6 +69,11 @@ class LocalEnvironment:
             return "/proc is not mounted: mount it (mount -t proc proc /proc)"
         return None
 
+    @staticmethod
+    def storage_available() -> str | None:
+        """None where a place may have a storage of ours, else why not and what would help."""
+        return storage_trial()
+
     def __enter__(self) -> LocalEnvironment:
         with ExitStack() as undo:
             self._tmp = scratch.make(self.place.run_id)
@@ -76,6 +85,11 @@ class LocalEnvironment:
                     undo.callback(self._gate.close)
             except OSError as error:
                 raise UsageError(f"cannot use the run's directory {self._run_dir}: {error}") from error
+            if self.place.storage:
+                recorded = self.place.storage == "recorded"
+                made = Storage(self.place.run_id, out=self.place.out, run_dir=self._run_dir, recorded=recorded)
+                self._storage = made
+                undo.callback(made.close)
             # Nobody should be left by now; somebody is where the keeper itself was killed.
             undo.callback(processes.end_marked, self.place.run_id, run_dir=self._run_dir)
             undo.callback(self._close_launch)
@@ -100,10 +114,12 @@ class LocalEnvironment:
         """What happened, as soon as something has, or nothing after `timeout` seconds.
 
         The end of a launch is told once, after everything else, also where `stop` brought it about. Raises
-        ChaoskitError where the job is no longer kept.
+        ChaoskitError where the job is no longer kept, or its storage is gone.
         """
         deadline = time.monotonic() + timeout
         while True:
+            if self._storage is not None:
+                self._storage.must_stand()
             happened = self._news()
             left = deadline - time.monotonic()
             if happened or left <= 0:
@@ -114,6 +130,8 @@ class LocalEnvironment:
                 ears.register(self._gate, select.POLLIN)
             if self._launch is not None and not self._told_end:
                 ears.register(self._launch, select.POLLIN)
+            if self._storage is not None:
+                ears.register(self._storage, select.POLLIN)
             ears.poll(left * 1000)
 
     def release(self, rank: int, *, keep_gating: bool) -> None:
@@ -181,19 +199,38 @@ class LocalEnvironment:
 
     def out(self) -> Path:
         """See `CanTouchFiles`."""
+        if self._storage is not None:
+            self._storage.settle()
         return self.place.out
 
     def aside(self) -> Path:
         """See `CanTouchFiles`: `aside-*` in the directory of the run."""
         return Path(tempfile.mkdtemp(prefix="aside-", dir=self._run_dir))
 
-    def checkpoint_files(self) -> StoredCheckpoint:
+    def stored_checkpoints(self) -> tuple[StoredCheckpoint, ...]:
         """See `CanTouchFiles`."""
-        return stored.newest(self._run_dir, self.place.out)
+        return stored.checkpoints(self._run_dir, self.place.out)
 
     def checkpoint_directories(self) -> tuple[str, ...]:
         """See `CanTouchFiles`."""
         return stored.entries(self._run_dir, self.place.out)
+
+    def fail_storage(self, trouble: Trouble) -> int:
+        """See `CanFailStorage`."""
+        return self._must_store().fail(trouble)
+
+    def mend_storage(self, trouble: int) -> None:
+        """See `CanFailStorage`."""
+        self._must_store().mend(trouble)
+
+    def storage_met(self, trouble: int) -> Mapping[str, Any]:
+        """See `CanFailStorage`."""
+        return self._must_store().met(trouble)
+
+    def _must_store(self) -> Storage:
+        if self._storage is None:
+            raise LookupError("the job's {out} is a plain directory, which cannot be made to fail")
+        return self._storage
 
     def _order(self, command: Sequence[str]) -> Order:
         """The current launch, as a launcher is told of it."""
@@ -204,6 +241,7 @@ class LocalEnvironment:
             log=self._run_dir / "logs" / f"launch-{self._index}.log",
             run_id=self.place.run_id,
             tmp=self._tmp,
+            host=self._storage.host if self._storage is not None else None,
         )
 
     def _how(self, launch: Launch) -> str:
@@ -251,5 +289,6 @@ class LocalEnvironment:
         return env
 
 
-def _launcher(mode: Mode) -> Launcher:
+def launcher_for(mode: Mode) -> Launcher:
+    """What starts commands in that manner."""
     return WarmLauncher(mode.modules, mode.threads, demanded=mode.demanded) if mode.warm else ColdLauncher()

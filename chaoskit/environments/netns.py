@@ -46,6 +46,8 @@ class NetnsEnvironment(LocalEnvironment):
 
     name = "netns"
     has_nodes = True
+    # The storage of a job is mounted once, and each of its hosts has mounts of its own.
+    fail_storage = mend_storage = storage_met = None  # type: ignore[assignment]
 
     def __init__(self, place: Place, launcher: Launcher | None = None) -> None:
         super().__init__(place, launcher)

@@ -70,6 +70,11 @@ class _Made:
         went_on = life.steps.past(self.n) < len(life.steps)
         return all(call.ok and call.ended is not None for call in own) and (went_on or len(own) >= usual)
 
+    @property
+    def save(self) -> dict[str, int]:
+        """Which save it was, as `StoredCheckpoint` tells it."""
+        return {"launch": self.incarnation.launch, "restart": self.incarnation.restart, "n": self.n}
+
     def away(self, t: float) -> float:
         """How far `t` is from the time of this save."""
         return max(self.begun - t, t - self.until, 0.0)
@@ -78,19 +83,21 @@ class _Made:
         return any(path == own or path.startswith(own + os.sep) for own in self.paths)
 
 
-def newest(run_dir: Path, out: Path) -> StoredCheckpoint:
-    """The files of the newest whole save; raises LookupError where the record has none, or the files are gone."""
+def checkpoints(run_dir: Path, out: Path) -> tuple[StoredCheckpoint, ...]:
+    """The whole saves of which files are left, newest first; raises LookupError where the record has none, or the files
+    of the newest are gone."""
     every = _saves(run_dir)
     # Nobody resumes from an export, unless the job saves nothing else.
     any_full = any(one.full for one in every)
-    made = next((one for one in reversed(every) if one.full == any_full and one.whole), None)
-    if made is None:
+    whole = [one for one in reversed(every) if one.full == any_full and one.whole]
+    if not whole:
         raise LookupError("no checkpoint has been saved yet, to its end and on every rank")
-    files = tuple(sorted(name for name, owner in _owners(every, out) if owner is made))
-    if not files:
-        raise LookupError(f"nothing is left of the newest checkpoint, which was saved to {min(made.paths)}")
-    inc = made.incarnation
-    return StoredCheckpoint(files, {"launch": inc.launch, "restart": inc.restart, "n": made.n})
+    files: dict[int, list[str]] = {}
+    for name, owner in _owners(every, out):
+        files.setdefault(id(owner), []).append(name)
+    if id(whole[0]) not in files:
+        raise LookupError(f"nothing is left of the newest checkpoint, which was saved to {min(whole[0].paths)}")
+    return tuple(StoredCheckpoint(tuple(sorted(files[id(one)])), one.save) for one in whole if id(one) in files)
 
 
 def entries(run_dir: Path, out: Path) -> tuple[str, ...]:

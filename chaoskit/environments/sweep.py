@@ -13,7 +13,7 @@ from typing import Any
 
 from chaoskit.environments import gate, owner, processes, scratch
 
-_GLOBS = ("runs/*/run.json", "references/*/*/run.json")
+_GLOBS = ("runs/*/run.json", "runs/*/slots/*/run.json", "references/*/*/run.json")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -49,7 +49,9 @@ def sweep(root: Path) -> Swept:
         if scratch.is_ours(left) and (scratch.is_abandoned(left) or not (left / "owner.json").exists()):
             removed += _remove(left)
         removed += _remove(run_dir / gate.NAME)
-        if _interrupt(path, record):
+        if run_dir.parent.name == "slots":
+            removed += _remove(run_dir)  # a place to try things out: nothing in it is to be kept
+        elif _interrupt(path, record):
             runs.append(str(run_dir))
     for left in scratch.abandoned():
         removed += _remove(left)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import errno
-import socket
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -13,19 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.environments import network
+from chaoskit.environments.servant import Refused, Servant
 from chaoskit.errors import ChaoskitError, UsageError
-from chaoskit.launch.lines import Lines
+
+__all__ = ["Refused", "Switchboard", "trial", "why_not"]
 
 _HOLDER = Path(__file__).with_name("holder.py")
-_LIMIT = 60.0
-
-
-class Refused(ChaoskitError):
-    """The holder could not do it; `number` is the errno, if there was one."""
-
-    def __init__(self, message: str, *, number: int | None = None) -> None:
-        super().__init__(message)
-        self.number = number
 
 
 class Switchboard:
@@ -33,18 +23,8 @@ class Switchboard:
     us no hosts, saying why and what would help."""
 
     def __init__(self, run_id: str) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_HOLDER), run_id],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                cwd="/",
-                start_new_session=True,
-            )
-        self._line = ours
-        self._lines = Lines(ours)
+        self._servant = Servant(_HOLDER, run_id, called="the holder of the virtual hosts")
+        self._process = self._servant.process
         try:
             self.ask("begin")
         except BaseException as error:
@@ -58,33 +38,11 @@ class Switchboard:
 
         Raises Refused if it could not be done, ChaoskitError if the holder is gone.
         """
-        try:
-            self._lines.say({"do": request, **given}, limit=_LIMIT)
-            said = self._lines.hear(_LIMIT)
-        except OSError as error:
-            raise ChaoskitError(
-                f"the holder of the virtual hosts is gone, or silent: {self._last_words()}"
-            ) from error
-        if "failed" in said:
-            raise Refused(said["failed"], number=said.get("errno"))
-        return said["done"]
+        return self._servant.ask(request, **given)
 
     def close(self) -> None:
         """Let it go, and with it the hosts, as soon as nobody is on them."""
-        self._line.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
-        if self._process.stderr is not None:
-            self._process.stderr.close()
-
-    def _last_words(self) -> str:
-        with suppress(subprocess.TimeoutExpired):
-            _, said = self._process.communicate(timeout=1)
-            return (
-                said.decode(errors="replace").strip().rpartition("\n")[2]
-                or f"exit code {self._process.returncode}"
-            )
-        return "it still runs"
+        self._servant.close()
 
 
 @cache

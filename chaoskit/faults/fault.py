@@ -51,12 +51,14 @@ class Manner:
 
     `holds`: the rank whose moment it was stays at its gate until the fault has been observed; False for what only shows
     while the ranks go on. `observe_within` seconds it is looked for (None: as long as the controller does otherwise),
-    and never for less than it lasts. `tick_every`: see `Action`. `nodes_meant` are the nodes that it names, by number.
+    and never for less than it lasts. `tick_every`: see `Action`. `heal_step`: it is healed, if it was not before, as a
+    rank is about to take that step or is past it. `nodes_meant` are the nodes that it names, by number.
     """
 
     holds: bool = True
     observe_within: float | None = None
     tick_every: float | None = None
+    heal_step: int | None = None
     nodes_meant: tuple[int, ...] = ()
 
 

@@ -11,6 +11,7 @@ import atexit
 import os
 import socket
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ _HARMLESS = frozenset((
 ))  # fmt: skip
 
 _parents: dict[tuple[object, ...], Parent] = {}
+#: A parent is spoken to by one thread at a time.
+_turn = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,10 @@ class WarmLauncher:
 
     def _start(self, order: Mapping[str, Any], run_id: str) -> KeptLaunch:
         env = order["env"]
-        parent = self._parent(env, order["cwd"], launch=int(env.get("CHAOSKIT_LAUNCH", "0")))
         ours, theirs = socket.socketpair()
         try:
-            with theirs:
+            with theirs, _turn:
+                parent = self._parent(env, order["cwd"], launch=int(env.get("CHAOSKIT_LAUNCH", "0")))
                 keeper = parent.keep(theirs, run_id)
             return KeptLaunch(keeper, ours, order, how="warm")
         except BaseException:

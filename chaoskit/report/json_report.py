@@ -39,7 +39,11 @@ def _entry(result: Result) -> dict[str, Any]:
 
 def write(results: Sequence[Result], target: str) -> None:
     """Write the document to the file `target`, or to standard output for `-`."""
-    text = json.dumps(document(results), indent=2) + "\n"
+    write_text(json.dumps(document(results), indent=2) + "\n", target)
+
+
+def write_text(text: str, target: str) -> None:
+    """Write to the file `target`, or to standard output for `-`; raises UsageError where that cannot be."""
     if target == "-":
         sys.stdout.write(text)
         sys.stdout.flush()

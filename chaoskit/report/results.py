@@ -160,6 +160,14 @@ def overall(results: Iterable[Result]) -> Outcome:
     return merge(Outcome(r.verdict) for r in results if r.verdict != SKIPPED)
 
 
+#: What the shell gets for an outcome.
+EXIT_CODES = {
+    Outcome.PASS: ExitCode.PASS,
+    Outcome.FAIL: ExitCode.FAIL,
+    Outcome.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+}
+
+
 def exit_code(results: Sequence[Result]) -> ExitCode:
     """What the shell gets: trouble of chaoskit's own before a mistake in usage before the verdicts."""
     troubles = {r.trouble for r in results}
@@ -167,8 +175,4 @@ def exit_code(results: Sequence[Result]) -> ExitCode:
         return ExitCode.INTERNAL
     if "usage" in troubles:
         return ExitCode.USAGE
-    return {
-        Outcome.PASS: ExitCode.PASS,
-        Outcome.FAIL: ExitCode.FAIL,
-        Outcome.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
-    }[overall(results)]
+    return EXIT_CODES[overall(results)]

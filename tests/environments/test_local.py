@@ -28,7 +28,7 @@ def test_the_files_of_the_job(place):
         one, two = env.aside(), env.aside()
         assert one != two and one.parent == place.run_dir and env.out() == place.out
         with pytest.raises(LookupError):
-            env.checkpoint_files()
+            env.stored_checkpoints()
         with pytest.raises(LookupError):
             env.checkpoint_directories()
 

@@ -53,7 +53,7 @@ class Job:
         os.utime(path, (written, written))
 
     def newest(self):
-        return stored.newest(self.run_dir, self.out)
+        return stored.checkpoints(self.run_dir, self.out)[0]
 
     def entries(self):
         return stored.entries(self.run_dir, self.out)

@@ -44,6 +44,14 @@ def make(tmp_path, run_id):
         shutil.rmtree(left, ignore_errors=True)
 
 
+def test_a_place_to_try_things_out_is_gone_whole(make, tmp_path):
+    slot, child, left = make(DEAD, where="runs/one/slots/0")
+    swept = sweep(tmp_path)
+    assert (swept.runs, swept.processes) == ((), (child.pid,))
+    assert set(swept.paths) >= {str(left), str(slot)}
+    assert not slot.exists() and slot.parent.parent.is_dir()
+
+
 @pytest.mark.parametrize("where", ["runs/one", "references/abc/control-0"])
 @pytest.mark.parametrize("mark", [True, False])
 def test_a_dead_owner(make, tmp_path, where, mark):

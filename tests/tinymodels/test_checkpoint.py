@@ -19,7 +19,7 @@ class Paper(Checkpoints):
     """Checkpoints of paper: everything but the tensors is real."""
 
     def write(self, state, folder):
-        (folder / "sharded").mkdir()
+        (folder / "sharded" / ".metadata").write_bytes(b"where what is")
         (folder / "sharded" / "__0_0.distcp").write_bytes(bytes(range(200)))
         (folder / "shared.pt").write_bytes(b"shared " * 9)
         (folder / "rank-00000.pt").write_bytes(b"local " * 9)
@@ -30,6 +30,8 @@ def paper(tmp_path, monkeypatch):
     monkeypatch.setattr(World, "barrier", lambda self: None)
     monkeypatch.setattr(World, "agree", lambda self, decision: decision)
     monkeypatch.setattr(World, "gather", lambda self, mine: [mine])
+    monkeypatch.setattr(World, "aside", lambda self: None)
+    monkeypatch.setattr(Checkpoints, "PAUSE", 0.0)
     return Paper(tmp_path / "checkpoints", ALONE, keep=3, about={"seed": 1})
 
 
@@ -82,7 +84,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_older_one_taken(paper, damage, 
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.integers(0, 3), st.integers(0, 2000))
+@given(st.integers(0, 4), st.integers(0, 2000))
 def test_any_flipped_bit_is_found(paper, which, bit):
     shutil.rmtree(paper.folder, ignore_errors=True)
     paper.save(5, None)

@@ -18,6 +18,7 @@ def metrics(tmp_path):
     made.rewind(0)
     for step in (1, 2, 3):
         made.log(step, step / 3, 0.1)
+    made.sync()
     return made
 
 

@@ -1,6 +1,7 @@
 """A disk that fails one rank fails all of them, alike; no other error is taken for that."""
 
 import pytest
+import torch
 from torch.distributed.checkpoint.api import CheckpointException
 
 from tinymodels.together import Unwritten, together
@@ -9,13 +10,15 @@ from tinymodels.together import Unwritten, together
 class Two:
     """A world in which another rank says what it is told to."""
 
-    rank = 0
+    rank, leads, patience = 0, True, 60.0
+    device = torch.device("cpu")
 
-    def __init__(self, other=None):
-        self.other = other
+    def __init__(self, other=None, *, late=0):
+        self.other, self.late = other, late
 
     def gather(self, mine):
-        return [mine, self.other]
+        self.late -= 1
+        return [mine, (self.late < 0, self.other)]
 
 
 def fail(error):
@@ -24,6 +27,17 @@ def fail(error):
 
 def test_what_was_done_is_returned():
     assert together(Two(), lambda: 5) == 5
+
+
+def test_who_takes_longer_is_waited_for():
+    world = Two(late=3)
+    assert together(world, lambda: 5) == 5
+    assert world.late == -1
+
+
+def test_an_error_of_a_signal_goes_its_way():
+    with pytest.raises(KeyboardInterrupt):
+        together(Two(), lambda: fail(KeyboardInterrupt()))
 
 
 def test_my_disk():

@@ -12,6 +12,8 @@ Family: elasticity and restarts
 
 import os
 
+import torch.distributed as dist
+
 from tinymodels.checkpoint import Checkpoints
 from tinymodels.durable import write_tensors
 from tinymodels.train import main
@@ -23,7 +25,7 @@ class ByPlace(Checkpoints):
 
     def write(self, state, folder):
         super().write(state, folder)
-        self.world.barrier()
+        dist.barrier(self.aside)
         if not self.world.leads:  # again, so that the file is no mixture of two
             write_tensors(self.part(folder, self.world.rank), state.save_local())
 

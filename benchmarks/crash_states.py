@@ -1,0 +1,65 @@
+"""How fast crash states are judged: one save of a 2-rank job with torch.distributed.checkpoint, under DDP and under FSDP2,
+recorded once, and the job shown what kills and power cuts could have left of it; and where the time of a state goes.
+
+With `--states all` every state of the journal is visited; the default is what `chaoskit crash-states` visits.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from table import Figure, parser, show
+
+from chaoskit import Job
+from chaoskit.crash_command import MOST, PROFILES, states
+from chaoskit.crash_states import CLASSES, Exploration, explore
+from chaoskit.journal import Journal
+from chaoskit.progress import Lines
+from chaoskit.runner import Runner
+from chaoskit.store import Store
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def job(parallel: str) -> Job:
+    """The bundled trainer, as its users would start it."""
+    arguments = ["--out", "{out}", "--parallel", parallel]
+    return Job("tinymodels.train", arguments, module=True, nproc_per_node=2, cwd=str(REPOSITORY))
+
+
+def figures(parallel: str, found: Exploration) -> list[Figure]:
+    """What is told of one save."""
+    name = parallel.upper()
+    operations = len(Journal.read(found.run.dir).operations)
+    told = [
+        Figure(f"{name}: operations in the journal", operations, ""),
+        Figure(f"{name}: losses that the model offers", found.found.planned, ""),
+        Figure(f"{name}: states, distinct by content", found.found.distinct, ""),
+        Figure(f"{name}: visited", len(found.judged), ""),
+        *(Figure(f"{name}: {text}", found.count(becomes), "") for becomes, text in CLASSES.items()),
+        Figure(f"{name}: judged a minute", found.per_minute, "", ">= 60"),
+    ]
+    return told + [Figure(f"{name}: a state: {part}", seconds, "s") for part, seconds in found.time().items()]
+
+
+def main() -> None:
+    arguments = parser(__doc__ or "")
+    arguments.add_argument("--states", type=states, default=MOST)
+    arguments.add_argument("--workers", type=int, default=2)
+    arguments.add_argument("--parallel", choices=("ddp", "fsdp"), action="append")
+    told = arguments.parse_args()
+    every: list[Figure] = []
+    with tempfile.TemporaryDirectory() as place:
+        for parallel in told.parallel or ("ddp", "fsdp"):
+            runner = Runner(Store(place), progress=Lines(sys.stderr, parallel))
+            found = explore(runner, job(parallel), profiles=PROFILES, most=told.states, workers=told.workers)
+            every += figures(parallel, found)
+            for story in found.stories():
+                print(f"{parallel}: {story}", file=sys.stderr)
+    show(f"Crash states ({told.workers} at a time)", every, json_file=told.json)
+
+
+if __name__ == "__main__":
+    main()

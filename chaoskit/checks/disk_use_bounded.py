@@ -1,0 +1,80 @@
+"""`disk_use_bounded`: however often it was interrupted, the job keeps no more on the disk than one checkpoint more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.checks.check import Case, Check
+from chaoskit.errors import UsageError
+from chaoskit.history import History, lives
+from chaoskit.remains import Files
+from chaoskit.verdict import Verdict, failed, inconclusive, passed
+
+#: Logs of launches that failed, tracebacks: no job is accused of these.
+SLACK = 65536
+
+
+@dataclass(frozen=True)
+class DiskUseBounded:
+    """See `disk_use_bounded`."""
+
+    margin: float
+    name = "disk_use_bounded"
+
+    def __call__(self, case: Case) -> Verdict:
+        if case.reference is None or not all(control.files for control in case.reference.controls):
+            return inconclusive(self.name, "there is no reference to compare with", "reference-failed")
+        if not case.history.files:
+            return inconclusive(self.name, "the files of the job were not listed", "probe-blind")
+        usual = max(case.reference.controls, key=lambda control: _bytes(control.files[-1]["files"]))
+        most = _bytes(usual.files[-1]["files"])
+        one = _checkpoint(usual)
+        limit = int(most * (1 + self.margin)) + (one or 0) + SLACK
+        used = [_bytes(event["files"]) for event in case.history.files]
+        facts = {"bytes": used, "uninterrupted": most, "checkpoint": one, "limit": limit}
+        # A job that clears its checkpoints away at its end says nothing of how many it keeps until then.
+        judged = used if one else used[-1:] if case.history.end == "finished" else []
+        if not judged:
+            sentence = "an uninterrupted run keeps no checkpoint at its end, so nothing tells how many it may keep"
+            return inconclusive(self.name, sentence, "probe-blind", **facts)
+        if max(judged) > limit:
+            sentence = (
+                f"the job kept {max(judged):,} bytes on the disk, an uninterrupted run {most:,}, and a checkpoint has "
+                f"{one or 0:,}"
+            )
+            return failed(self.name, sentence, "disk-use-grows", **facts)
+        sentence = f"the job kept at most {max(judged):,} bytes on the disk, an uninterrupted run {most:,}"
+        return passed(self.name, sentence, **facts)
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name, "margin": self.margin}
+
+
+def _bytes(files: Files) -> int:
+    return sum(size for _, size in files)
+
+
+def _checkpoint(control: History) -> int | None:
+    """How large the largest checkpoint is that it keeps; None where it keeps none. Where the names do not tell one from
+    the other, all that there is: there is one, then."""
+    saves = {save.n for _, life in lives(control) for save in life.saves if save.n > 0}
+    files = control.files[-1]["files"]
+    sizes = {n: sum(size for name, size in files if n in map(int, re.findall(r"\d+", name))) for n in saves}
+    numbered = max(sizes.values(), default=0)
+    names = {name.rpartition("/")[2] for name, _ in files}
+    kept = any(save.path.rpartition("/")[2] in names for _, life in lives(control) for save in life.saves)
+    return numbered or (_bytes(files) if kept else None)
+
+
+def disk_use_bounded(*, margin: float = 0.1) -> Check:
+    """At the end of no launch does the job keep more bytes in its directory than an uninterrupted run keeps, the share
+    `margin` of that, and one checkpoint.
+
+    Fails with `disk-use-grows`. Raises UsageError for a margin that is negative.
+    """
+    if isinstance(margin, bool) or not isinstance(margin, int | float) or margin < 0:
+        raise UsageError(f"disk_use_bounded: margin must be a number from 0, not {margin!r}")
+    return DiskUseBounded(float(margin))

@@ -1,0 +1,135 @@
+"""`falls_back_to_last_valid`: a damaged checkpoint was refused, and the job went on, by itself, from the newest whole
+one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.checkpoints import Resume, checkpoints, resume_after
+from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.checks.completed import completed
+from chaoskit.checks.resumed_from_last_valid import judge_resume
+from chaoskit.history import FaultRecord, Incarnation
+from chaoskit.remains import saves_of
+from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, merge, passed
+
+
+@dataclass(frozen=True)
+class FallsBackToLastValid:
+    """See `falls_back_to_last_valid`."""
+
+    name = "falls_back_to_last_valid"
+
+    def __call__(self, case: Case) -> Verdict:
+        damages = [fault for fault in case.history.faults if fault.observed is not None and _is_damage(fault)]
+        if not damages:
+            sentence = "nothing that lay on the disk was seen to be damaged, so there was nothing to refuse"
+            return inconclusive(self.name, sentence, "fault-not-observed")
+        if (unknown := unmeasured(self.name, case)) is not None:
+            return unknown
+        verdicts = []
+        for fault, following in zip(damages, [*damages[1:], None], strict=True):
+            until = following.applied if following is not None else None
+            later = [inc for inc in case.history.incarnations if _within(inc, fault.applied, until)]
+            verdicts.append(self._judge(case, fault, later))
+        outcome = merge(verdict.outcome for verdict in verdicts)
+        told = [verdict for verdict in verdicts if verdict.outcome is outcome]
+        return Verdict(
+            self.name,
+            outcome,
+            "; ".join(dict.fromkeys(verdict.sentence for verdict in told)),
+            tuple(dict.fromkeys(code for verdict in told for code in verdict.codes)),
+            {
+                "damages": [
+                    {"fault": fault.name, **v.evidence} for fault, v in zip(damages, verdicts, strict=True)
+                ],
+                "table": case.table() if outcome is not Outcome.PASS else [],
+            },
+        )
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name}
+
+    def _judge(self, case: Case, fault: FaultRecord, later: list[Incarnation]) -> Verdict:
+        stepped = {resume.incarnation: resume for resume in case.resumes}
+        resume = next((stepped[inc.index] for inc in later if inc.index in stepped), None)
+        if resume is None:
+            return self._stranded(case, fault)
+        judged = judge_resume(self.name, case, resume)
+        start = case.history.incarnations[resume.incarnation].start
+        failures = [one for one in case.history.launches if _ended_between(one.ended, fault.applied, start)]
+        facts = {**judged.evidence, "failed_launches": [one.code for one in failures]}
+        if judged.outcome is not Outcome.PASS:
+            return Verdict(self.name, judged.outcome, judged.sentence, judged.codes, facts)
+        base = case.timeline.starts[resume.incarnation].base
+        if fault.healed is not None and fault.healed <= start and failures:
+            return self._put_back(case, fault, later[0], facts)
+        if base == 0 and saves_of(fault):
+            sentence = (
+                f"after '{fault.name}' the job began again at 0, and asked nobody: {resume.position} steps lost, "
+                "and what was left of its checkpoints may be buried"
+            )
+            return failed(self.name, sentence, "restarted-from-scratch", **facts)
+        sentence = f"after '{fault.name}' it {_what(resume, base)}"
+        return passed(self.name, sentence, **facts)
+
+    def _put_back(self, case: Case, fault: FaultRecord, first: Incarnation, facts: Mapping[str, Any]) -> Verdict:
+        """It came back only once the files were as they had been."""
+        left = bool(fault.evidence.get("spared", True))
+        if fault.healed is not None and first.start < fault.healed:
+            written = checkpoints(case.history, case.timeline)
+            left = resume_after(case.history, case.timeline, written, first).last_valid > 0
+        if left:
+            sentence = (
+                f"after '{fault.name}' the job did not come back until the files had been put back, although another "
+                "checkpoint was whole: it takes a person"
+            )
+            return failed(self.name, sentence, "torn-checkpoint", **facts)
+        sentence = (
+            f"after '{fault.name}' no checkpoint was whole, and the job refused to go on; once the files had been put "
+            f"back, it resumed from {facts['resumed_from']}"
+        )
+        return passed(self.name, sentence, **facts)
+
+    def _stranded(self, case: Case, fault: FaultRecord) -> Verdict:
+        """No rank took a step any more."""
+        end = completed()(case)
+        if end.outcome is not Outcome.FAIL:
+            sentence = f"after '{fault.name}' no step was seen before the next fault: {end.sentence}"
+            return inconclusive(self.name, sentence, *(end.codes or ("probe-blind",)))
+        codes = ["torn-checkpoint"] if saves_of(fault) else []
+        sentence = f"after '{fault.name}' no launch came as far as a step, until a person comes: {end.sentence}"
+        return failed(self.name, sentence, *dict.fromkeys((*codes, *end.codes)), **end.evidence)
+
+
+def _is_damage(fault: FaultRecord) -> bool:
+    """Whether it changed what lay on the disk: checkpoints, or a pointer to one."""
+    return bool(saves_of(fault)) or "files" in fault.evidence
+
+
+def _within(inc: Incarnation, since: float | None, until: float | None) -> bool:
+    return since is not None and since < inc.start and (until is None or inc.start < until)
+
+
+def _ended_between(ended: float | None, since: float | None, until: float) -> bool:
+    return ended is not None and since is not None and since < ended < until
+
+
+def _what(resume: Resume, base: int | None) -> str:
+    if base in resume.damaged:
+        return f"resumed from {base}, and what had been altered there did not matter"
+    return f"resumed from {base}, the newest checkpoint that was whole"
+
+
+def falls_back_to_last_valid() -> Check:
+    """After damage at rest (`flip`, `truncate`, `delete`, `stale_pointer`, ...) the job refused what was damaged, and
+    went on, by itself, from the newest checkpoint that was not. Where none was left, it refused to go on.
+
+    Fails with `corrupt-accepted`; `torn-checkpoint` where no launch came as far as a step, or not before the files were
+    put back; `restarted-from-scratch`, also where all checkpoints were damaged: that is for a person to decide;
+    `stale-checkpoint`, and the other codes of `resumed_from_last_valid` and `completed`. Inconclusive where nothing
+    was damaged.
+    """
+    return FallsBackToLastValid()

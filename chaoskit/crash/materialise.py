@@ -1,0 +1,50 @@
+"""A tree, written out: real directories, files with their holes, symlinks, and names that share a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from chaoskit.crash.contents import Contents, File
+from chaoskit.crash.tree import Directory, Symlink, Tree
+from chaoskit.errors import UsageError
+
+
+def materialise(tree: Tree, contents: Contents, directory: Path) -> None:
+    """Write a tree out below a directory, which is made where there is none. Nothing is forced to the disk.
+
+    Raises UsageError where something is there already, OSError where the disk is full.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        raise UsageError(f"materialise: {directory} must be empty")
+    written: dict[int, str] = {}
+    modes: list[tuple[str, int]] = []
+    for path, number in tree.walk():
+        inode, target = tree.inodes[number], os.path.join(directory, path)
+        if isinstance(inode, Symlink):
+            os.symlink(inode.to, target)
+        elif isinstance(inode, Directory):
+            if path:
+                os.mkdir(target, 0o700)
+                modes.append((target, inode.mode))
+        elif number in written:
+            os.link(written[number], target)
+        else:
+            written[number] = target
+            _write(inode, contents, target)
+    for target, mode in reversed(modes):  # last, since one may forbid to write into it
+        os.chmod(target, mode)
+
+
+def _write(file: File, contents: Contents, target: str) -> None:
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.ftruncate(handle, file.size)
+        for start, piece in contents.pieces(file):
+            while piece:
+                done = os.pwrite(handle, piece, start)
+                start, piece = start + done, piece[done:]
+        os.fchmod(handle, file.mode)
+    finally:
+        os.close(handle)

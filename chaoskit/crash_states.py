@@ -1,0 +1,362 @@
+"""Crash states: one save of a job is recorded, and the job is shown every state that a crash could have left of it.
+
+record    the job runs once on a file system that keeps a journal, past the end of the save
+model     the journal tells what kills and power cuts could have left on the disk (`chaoskit.crash`)
+visit     the job resumes from each of these, far enough to tell from where and how exactly (`chaoskit.visits`)
+judge     from where it had to resume depends on whether the save had settled by then, as in any other run
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from chaoskit import faults
+from chaoskit.checkpoints import Checkpoint, checkpoints
+from chaoskit.crash import CrashStates, State, crash_states, shortest_stories
+from chaoskit.errors import Undecided, UsageError
+from chaoskit.exploring import Board
+from chaoskit.job import Job
+from chaoskit.journal import Journal, Operation
+from chaoskit.progress import Progress
+from chaoskit.reference import Reference
+from chaoskit.runner import Run, Runner
+from chaoskit.verdict import Outcome, merge
+from chaoskit.visits import Answer, Recorded, Slot
+
+Class = Literal["exact", "lost-work", "crashed", "wrong", "hung"]
+#: What becomes of a job that is shown a state, from good to bad.
+CLASSES: dict[Class, str] = {
+    "exact": "resumed exactly",
+    "lost-work": "lost work",
+    "crashed": "crashed until a person cleans up",
+    "wrong": "resumed silently wrong",
+    "hung": "hung",
+}
+#: A recording goes on for so many steps after the save at most.
+STEPS_AFTER = 50
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A state, what the job did when it was shown it, and what that comes to. Not `seen`: it was shown one that looks
+    the same wherever it looked."""
+
+    state: State
+    answer: Answer
+    becomes: Class
+    due: tuple[int, ...]
+    seen: bool = True
+
+    @property
+    def profile(self) -> str:
+        """The mildest kind of crash that comes to this."""
+        return self.state.profile
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of diagnosis; none where it resumed exactly."""
+        answer, found = self.answer, []
+        if self.becomes == "exact":
+            return ()
+        if self.profile != "kill":
+            found.append("checkpoint-not-durable")
+        if self.becomes == "lost-work":
+            found.append("restarted-from-scratch" if answer.base == 0 else "stale-checkpoint")
+        elif self.becomes == "wrong":
+            found.append("exited-early" if answer.how == "ended" else "corrupt-accepted")
+        else:
+            found.append("torn-checkpoint")
+        return (*found, "hang") if self.becomes == "hung" else tuple(found)
+
+    @property
+    def did(self) -> str:
+        """What the job did, in words."""
+        answer = self.answer
+        due = " or ".join(map(str, self.due))
+        if answer.how == "crashed":
+            return f"the resume fails each time, with exit code {answer.codes[-1]}: {answer.words}"
+        if answer.how == "hung":
+            return f"the resume takes no step: {answer.words}"
+        if answer.how == "ended":
+            return f"the job ends with 0 and has taken no step: {answer.words}"
+        if answer.base is None:
+            return f"the job resumes with a model that no step of an uninterrupted run had; due was {due}"
+        if answer.off:
+            rank, names = next(iter(answer.off.items()))
+            return (
+                f"the job resumes from {answer.base} and accepts what is wrong: {', '.join(names)} of rank {rank}"
+            )
+        if self.becomes == "lost-work":
+            return f"the job resumes from {answer.base}, and {due} was due"
+        return f"the job resumes from {answer.base}, exactly"
+
+
+@dataclass(frozen=True)
+class Story:
+    """Failing states of one kind: the shortest way to say how they come about, and what the job makes of them."""
+
+    becomes: Class
+    profile: str
+    codes: tuple[str, ...]
+    text: str
+    did: str
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.did}"
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What came of one save. `position` is the step after which it was made; `seconds` went by while visiting. Of the
+    states that were judged by likeness `tried` were visited all the same, and `unlike` came to something else."""
+
+    run: Run
+    position: int
+    found: CrashStates
+    judged: tuple[Judged, ...]
+    seconds: float
+    tried: int = 0
+    unlike: int = 0
+
+    @property
+    def visited(self) -> int:
+        """How many states the job was shown."""
+        return sum(one.seen for one in self.judged)
+
+    @property
+    def outcome(self) -> Outcome:
+        """A pass only if the job resumed exactly from every state that was visited."""
+        if not self.judged:
+            return Outcome.INCONCLUSIVE
+        return merge(Outcome.PASS if one.becomes == "exact" else Outcome.FAIL for one in self.judged)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(code for one in self.judged for code in one.codes))
+
+    @property
+    def per_minute(self) -> float:
+        """How many states were judged in a minute."""
+        return 60.0 * len(self.judged) / self.seconds if self.seconds else 0.0
+
+    def count(self, becomes: Class, profile: str | None = None) -> int:
+        """How many states came to that, of those that take this profile at least."""
+        return sum(one.becomes == becomes and profile in (None, one.profile) for one in self.judged)
+
+    def time(self) -> dict[str, float]:
+        """Seconds a visit, on average, by part."""
+        visits = [one.answer.seconds for one in self.judged if one.seen]
+        parts = dict.fromkeys(name for seconds in visits for name in seconds)
+        return {part: sum(seconds.get(part, 0.0) for seconds in visits) / len(visits) for part in parts}
+
+    def stories(self) -> tuple[Story, ...]:
+        """The failing states, told in as few words as there are kinds of them; what happened most often first."""
+        kinds: dict[tuple[Class, str, tuple[str, ...]], list[Judged]] = {}
+        for one in self.judged:
+            if one.becomes != "exact":
+                kinds.setdefault((one.becomes, one.profile, one.codes), []).append(one)
+        told = [story for kind, many in kinds.items() for story in _tell(kind, many)]
+        return tuple(sorted(told, key=lambda story: (story.profile != "kill", -story.count)))
+
+    def to_json(self) -> dict[str, Any]:
+        """For CI; `docs/format.md` says what each field is."""
+        return {
+            "schema": 1,
+            "verdict": self.outcome.value,
+            "codes": list(self.codes),
+            "run": str(self.run.dir),
+            "save": self.position,
+            "states": len(self.judged),
+            "visited": self.visited,
+            "distinct": self.found.distinct,
+            "tried": self.tried,
+            "unlike": self.unlike,
+            "sampling": self.found.sampling,
+            "judged_per_minute": round(self.per_minute, 1),
+            "visited_per_minute": round(60.0 * self.visited / self.seconds, 1) if self.seconds else 0.0,
+            "seconds_a_visit": {name: round(value, 4) for name, value in self.time().items()},
+            "outcomes": {name: self.count(name) for name in CLASSES},
+            "profiles": {
+                profile: {name: self.count(name, profile) for name in CLASSES}
+                for profile in dict.fromkeys(one.profile for one in self.judged)
+            },
+            "stories": [
+                {**story.__dict__, "codes": list(story.codes), "text": str(story)} for story in self.stories()
+            ],
+        }
+
+
+def _tell(kind: tuple[Class, str, tuple[str, ...]], many: Sequence[Judged]) -> Iterator[Story]:
+    by_digest = {one.state.digest: one for one in many}
+    for told in shortest_stories(one.state for one in many):
+        yield Story(*kind, told.text, by_digest[told.state.digest].did, told.count)
+
+
+def explore(
+    runner: Runner,
+    job: Job,
+    *,
+    profiles: Sequence[str],
+    save: int | None = None,
+    most: int | None = None,
+    seed: int = 0,
+    workers: int = 1,
+) -> Exploration:
+    """Record save number `save` (from 1; by default the second, so that there is an older one to fall back on), and
+    judge every state that a crash could have left of it, by at most `most` visits (None: as many as it takes).
+
+    Raises UsageError for a save that the job does not make, Undecided where nothing can be told of it, and what
+    `Runner.run` raises.
+    """
+    run, position = record(runner, job, save)
+    journal = Journal.read(run.dir)
+    written = checkpoints(run.history, run.case.timeline)
+    first, last = window(journal.operations, run, position, written)
+    runner.progress.phase("working out what crashes could leave")
+    found = crash_states(journal, first=first, last=last, profiles=profiles, seed=seed)
+    assert run.reference is not None
+    recorded = Recorded(run.dir, run.job, run.reference)
+    begun = time.monotonic()
+    board = Board(found.states, most=most, seed=seed)
+    visit(recorded, runner, board, workers=workers)
+    seconds = time.monotonic() - begun
+    judged = tuple(
+        judge(found.states[index], answer, lambda done: due(done, journal.operations, written), seen=seen)
+        for index, (answer, seen) in sorted(board.answers().items())
+    )
+    return Exploration(run, position, found, judged, seconds, tried=board.tried, unlike=board.unlike)
+
+
+def record(runner: Runner, job: Job, save: int | None) -> tuple[Run, int]:
+    """The run that was recorded, and the position of the save."""
+    reference = runner.reference(job)
+    if not reference.deterministic:
+        raise Undecided(
+            "two uninterrupted runs differ, so nobody can tell whether a resume is exact", code="not-deterministic"
+        )
+    position = _position(reference, save)
+    later = [step for step in reference.saves if step > position]
+    step = min([position + STEPS_AFTER, reference.steps, *later])
+    # Before the next save begins: what that does to the disk is another story.
+    fault = faults.kill(launcher=True).at_step(step)
+    run = runner.run(replace(job, relaunches=0), fault, storage="recorded")
+    parting = run.case.timeline.departure
+    if parting is not None:
+        raise Undecided(parting.sentence, code="not-deterministic")
+    return run, position
+
+
+def _position(reference: Reference, save: int | None) -> int:
+    usable = [position for position in reference.saves if position + 3 <= reference.steps]
+    if not usable:
+        raise UsageError("the job makes no save that it takes three more steps after, so none can be recorded")
+    number = save if save is not None else min(2, len(usable))
+    if number > len(usable):
+        raise UsageError(
+            f"--save {number}: the job makes {len(usable)} saves that it takes three more steps after"
+        )
+    return usable[number - 1]
+
+
+def window(
+    operations: Sequence[Operation], run: Run, position: int, written: Iterable[Checkpoint]
+) -> tuple[int, int]:
+    """The operations that belong to the save: from the step before it until it had settled."""
+    made = [one for one in written if one.position == position]
+    settled = made[0].settled_at if made else None
+    if settled is None:
+        raise Undecided(
+            f"the save after step {position} was not seen to settle in the recorded run", code="probe-blind"
+        )
+    lives = run.history.incarnations[0].ranks.values()
+    begun = min(life.steps.times[position - 1] for life in lives)
+    own = [operation.n for operation in operations if begun < operation.t <= settled]
+    if not any(operations[n].kind == "write" for n in own):
+        raise Undecided(
+            f"nothing was written below {{out}} while the save after step {position} was made: does the job keep its "
+            "checkpoints elsewhere?",
+            code="probe-blind",
+        )
+    return own[0], own[-1] + 1
+
+
+def due(done: int, operations: Sequence[Operation], written: Sequence[Checkpoint]) -> frozenset[int]:
+    """The positions that a job may resume from after a crash that came once `done` operations were done, and may have
+    come as late as just before the next."""
+    until = operations[done].t if done < len(operations) else float("inf")
+    settled = [one.position for one in written if one.settled_at is not None and one.settled_at <= until]
+    last = max(settled, default=0)
+    unsettled = {one.position for one in written if one.ok and one.position > last and one.begun <= until}
+    return frozenset({last, *unsettled})
+
+
+def judge(state: State, answer: Answer, due: Callable[[int], frozenset[int]], *, seen: bool = True) -> Judged:
+    """What the job's answer comes to. The same state may come of several crashes: it has to be right after all of them,
+    and is told of as what comes of those after which it is wrong."""
+    becomes: Class
+    if answer.how in ("crashed", "hung"):
+        becomes = "crashed" if answer.how == "crashed" else "hung"
+    elif not answer.exact:
+        becomes = "wrong"
+    else:
+        wrong = tuple(crash for crash in state.crashes if answer.base not in due(crash.done))
+        becomes = "lost-work" if wrong else "exact"
+        state = replace(state, crashes=wrong) if wrong else state
+    return Judged(state, answer, becomes, tuple(sorted(due(state.crashes[0].done))), seen)
+
+
+def visit(recorded: Recorded, runner: Runner, board: Board, *, workers: int) -> None:
+    """Show the job the states of the board, `workers` at a time."""
+    troubles: list[BaseException] = []
+    over = threading.Event()
+
+    def work(number: int) -> None:
+        try:
+            with Slot(number, recorded, runner.store) as slot:
+                while not over.is_set() and (index := board.take()) is not None:
+                    board.put(index, slot.visit(board.states[index].materialise))
+        except BaseException as error:
+            troubles.append(error)
+            over.set()
+
+    _side_by_side(work, min(workers, len(board.states)), over, _Counter(runner.progress, board))
+    shutil.rmtree(recorded.run_dir / "slots", ignore_errors=True)
+    if troubles:
+        raise troubles[0]
+
+
+class _Counter:
+    """Says now and then how far it is."""
+
+    def __init__(self, progress: Progress, board: Board) -> None:
+        self._progress, self._board, self._next = progress, board, 0
+
+    def __call__(self) -> None:
+        visited, of = len(self._board.visits), len(self._board.states)
+        if visited >= self._next:
+            self._progress.phase(f"judged {self._board.judged} of {of} states, {visited} of them by visiting")
+            self._next = visited + 10
+
+
+def _side_by_side(
+    work: Callable[[int], None], workers: int, over: threading.Event, say: Callable[[], None]
+) -> None:
+    """Carry `work` out in threads, and wait for them however this ends."""
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(workers)]
+    for thread in threads:
+        thread.start()
+    try:
+        while any(thread.is_alive() for thread in threads):
+            say()
+            for thread in threads:
+                thread.join(1.0 / len(threads))
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()

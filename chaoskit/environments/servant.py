@@ -1,0 +1,82 @@
+"""`Servant`: a process that does something for a run, and the line on which it is asked to."""
+
+from __future__ import annotations
+
+import select
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from chaoskit.errors import ChaoskitError
+from chaoskit.launch.lines import Lines
+
+_LIMIT = 60.0
+
+
+class Refused(ChaoskitError):
+    """The servant could not do it; `number` is the errno, if there was one."""
+
+    def __init__(self, message: str, *, number: int | None = None) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+class Servant:
+    """Starts `script`, which lives until `close`, or until the harness dies. Errors call it what it is `called`."""
+
+    def __init__(self, script: Path, *words: str, called: str) -> None:
+        self._called = called
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(script), *words],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                start_new_session=True,
+            )
+        self._line = ours
+        self._lines = Lines(ours)
+
+    def ask(self, request: str, **given: Any) -> Any:
+        """What it says to that.
+
+        Raises Refused if it could not be done, ChaoskitError if the servant is gone.
+        """
+        try:
+            self._lines.say({"do": request, **given}, limit=_LIMIT)
+            said = self._lines.hear(_LIMIT)
+        except OSError as error:
+            raise ChaoskitError(f"{self._called} is gone, or silent: {self._last_words()}") from error
+        if "failed" in said:
+            raise Refused(said["failed"], number=said.get("errno"))
+        return said["done"]
+
+    def fileno(self) -> int:
+        """Readable once it has gone: it says nothing that it was not asked."""
+        return self._line.fileno()
+
+    def must_stand(self) -> None:
+        """Raises ChaoskitError if it has gone."""
+        if select.select([self._line], [], [], 0)[0]:
+            raise ChaoskitError(f"{self._called} is gone: {self._last_words()}")
+
+    def close(self) -> None:
+        """Let it go; may be called again."""
+        self._line.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+
+    def _last_words(self) -> str:
+        with suppress(subprocess.TimeoutExpired, ValueError):
+            _, said = self.process.communicate(timeout=1)
+            return (
+                said.decode(errors="replace").strip().rpartition("\n")[2] or f"exit code {self.process.returncode}"
+            )
+        return "it still runs"

@@ -1,0 +1,37 @@
+"""`truncate`: a file of a checkpoint ends half-way, as after a copy that was cut short."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.faults.damage import Site, damage
+from chaoskit.faults.fault import Fault
+
+
+@dataclass(frozen=True)
+class Truncate:
+    """See `truncate`."""
+
+    name = "truncate"
+    harms = True
+
+    def files(self, site: Site) -> tuple[str, ...]:
+        return (site.largest(),)
+
+    def change(self, name: str, site: Site) -> Mapping[str, Any]:
+        os.truncate(site.out / name, site.size(name) // 2)
+        return {"left": site.size(name)}
+
+    def tell(self, which: str) -> str:
+        return f"truncate the largest file of {which}"
+
+
+def truncate(*, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+    """Cut the largest file of the newest whole checkpoint to half its size; its time of change stays.
+
+    `checkpoints`, `launches`: see `flip`. Observed once it reads back so.
+    """
+    return damage(Truncate(), checkpoints=checkpoints, launches=launches)

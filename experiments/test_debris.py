@@ -1,0 +1,15 @@
+"""Saves are interrupted again and again: what they leave behind must not fill the disk."""
+
+import pytest
+
+from chaoskit import checks, faults
+
+
+def test_interrupted_saves(chaos, job, claims):
+    """Three times in a row all ranks are killed inside a save."""
+    reference = chaos.reference(job)
+    if len(reference.saves) < 3:
+        pytest.skip("the job makes fewer than 3 saves")
+    inside = [faults.kill(rank="all").during_save(n) for n in (2, 2, 3)]
+    run = chaos.run(job, *inside)
+    run.verify(*claims, checks.no_checkpoint_lost(), checks.no_debris(), checks.disk_use_bounded())

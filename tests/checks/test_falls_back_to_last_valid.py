@@ -1,0 +1,144 @@
+"""`falls_back_to_last_valid`: what was damaged at rest is refused, and the newest whole checkpoint taken, unaided."""
+
+import pytest
+
+from chaoskit.checks import completed, falls_back_to_last_valid, resumed_from_last_valid
+from chaoskit.verdict import Outcome
+from tests.history_writer import Writer
+
+check = falls_back_to_last_valid()
+#: The saves after 10, 20, 30 and 40 steps; retention has kept the last three.
+KEPT = (40, 30, 20)
+
+
+def saves(*steps):
+    return [{"launch": 0, "restart": 0, "n": step} for step in steps]
+
+
+def damaged(*steps, text="truncate a file", heal=None):
+    """Killed at 45; then the checkpoints of these steps are damaged, of the three that there are."""
+    run = Writer(every=10).launch().live(until=45).fault().died()
+    spared = [step for step in KEPT if step not in steps]
+    return run.fault(text, evidence={"files": [], "saves": saves(*steps), "spared": saves(*spared)})
+
+
+def put_back(run, *steps):
+    """Launched in vain; then the files are put back."""
+    run.launch().died()
+    return run.say("fault.healed", fault=1, evidence={"mended": saves(*steps)})
+
+
+def resumes(run, base, **options):
+    return run.launch().live(base=base, ends=True, **options).exit(0).end().case()
+
+
+@pytest.mark.parametrize(("steps", "base"), [((40,), 30), ((40, 30), 20)])
+def test_the_newest_whole_one_is_right(steps, base):
+    verdict = check(resumes(damaged(*steps), base))
+    assert verdict.outcome is Outcome.PASS
+    assert f"resumed from {base}, the newest checkpoint that was whole" in verdict.sentence
+
+
+def test_a_launch_that_fails_on_the_way_is_no_person():
+    assert check(resumes(damaged(40).launch().died(), 30)).outcome is Outcome.PASS
+
+
+def test_what_was_damaged_must_not_be_taken():
+    verdict = check(resumes(damaged(40), 40, off={"model": "odd"}))
+    assert verdict.codes[0] == "corrupt-accepted"
+    assert check(resumes(damaged(40), 40)).outcome is Outcome.PASS, "to the bit: there was another copy"
+
+
+def test_a_mixture_of_two_is_damage_that_was_taken():
+    """The shard of step 20 in the checkpoint of step 40: a model that never was, at the place in the data of step 20."""
+    off = {"model": "mixed", "optimizer": 20, "lr": 20, "batch": 20, "rng.torch": 20}
+    verdict = check(resumes(damaged(40), 20, off=off))
+    assert verdict.codes[0] == "corrupt-accepted" and "the job took" in verdict.sentence
+
+
+def test_further_back_than_needed_loses_work():
+    assert check(resumes(damaged(40), 20)).codes == ("stale-checkpoint",)
+    assert check(resumes(damaged(40), 0)).codes == ("restarted-from-scratch",)
+
+
+def test_what_retention_had_removed_before_is_no_checkpoint_to_fall_back_to():
+    case = resumes(damaged(*KEPT), 0)
+    assert case.resumes[0].last_valid == 0, "that of step 10 was gone"
+
+
+def test_all_are_damaged_and_it_begins_again():
+    case = resumes(damaged(*KEPT), 0)
+    verdict = check(case)
+    assert verdict.codes == ("restarted-from-scratch",) and "asked nobody: 45 steps lost" in verdict.sentence
+    assert "no checkpoint was valid any more" in resumed_from_last_valid()(case).sentence
+
+
+def test_all_are_damaged_and_it_waits_for_a_person():
+    verdict = check(resumes(put_back(damaged(*KEPT), *KEPT), 40))
+    assert verdict.outcome is Outcome.PASS
+    assert "refused to go on; once the files had been put back, it resumed from 40" in verdict.sentence
+
+
+def test_once_they_are_back_the_last_valid_one_is_due_again():
+    assert check(resumes(put_back(damaged(*KEPT), *KEPT), 30)).codes == ("stale-checkpoint",)
+    assert check(resumes(put_back(damaged(*KEPT)), 40, off={"model": "odd"})).codes[0] == "corrupt-accepted"
+
+
+@pytest.mark.parametrize("comes_up", [True, False])
+def test_another_one_was_whole_and_it_waited_for_a_person(comes_up):
+    run = damaged(40).launch()
+    if comes_up:
+        run.live(base=30, until=30)
+    run.died().say("fault.healed", fault=1, evidence={"mended": saves(40)})
+    verdict = check(resumes(run, 40))
+    assert verdict.codes == ("torn-checkpoint",) and "it takes a person" in verdict.sentence
+
+
+def test_it_never_comes_back():
+    run = damaged(40)
+    for _ in range(3):
+        run.launch().died()
+    verdict = check(run.end("gave-up").case())
+    assert verdict.codes == ("torn-checkpoint", "crash-loop") and "until a person comes" in verdict.sentence
+
+
+def test_it_hangs_on_it():
+    case = damaged(40).launch().live(base=30, until=30).exit(1, cause="deadline").end("deadline").case()
+    assert completed()(case).codes[-1] == "hang"
+    assert check(case).codes[0] == "torn-checkpoint" and check(case).codes[-1] == "hang"
+
+
+def test_a_pointer_is_no_checkpoint():
+    def stale(base):
+        run = Writer(every=10).launch().live(until=45).fault().died()
+        return check(resumes(run.fault("put the pointer back", evidence={"files": [{"file": "latest"}]}), base))
+
+    assert stale(40).outcome is Outcome.PASS
+    assert stale(30).codes == ("stale-checkpoint",)
+    run = Writer(every=10).launch().live(until=45).fault().died().fault("dangling", evidence={"files": []})
+    assert check(run.launch().died().end("gave-up").case()).codes == ("crash-loop",)
+
+
+def test_each_damage_is_judged():
+    def again(base):
+        run = damaged(40).launch().live(base=30, until=48).fault().died()
+        newest = [{"launch": 1, "restart": 0, "n": 10}]
+        run.fault("flip a bit", evidence={"files": [], "saves": newest, "spared": saves(30, 20)})
+        return check(resumes(run, base))
+
+    assert again(30).outcome is Outcome.PASS and len(again(30).evidence["damages"]) == 2
+    assert again(20).codes == ("stale-checkpoint",)
+
+
+def test_nothing_was_damaged():
+    run = Writer().launch().live(until=45).fault().died()
+    assert check(resumes(run, 40)).codes == ("fault-not-observed",)
+    unseen = Writer(every=10).launch().live(until=45).died()
+    unseen.fault("flip a bit", seen=False, evidence={"saves": saves(40)})
+    assert check(resumes(unseen, 30)).codes == ("fault-not-observed",)
+
+
+def test_the_next_fault_came_before_a_step():
+    run = damaged(40).launch().died().fault("flip a bit", evidence={"saves": saves(30), "spared": saves(20)})
+    verdict = check(resumes(run, 20))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
