@@ -1,7 +1,7 @@
-"""How fast crash states are judged: one save of a 2-rank job with torch.distributed.checkpoint, under DDP and under FSDP2,
-recorded once, and the job shown what kills and power cuts could have left of it; and where the time of a state goes.
+"""How fast crash states are judged: one save of a 2-rank job with torch.distributed.checkpoint, under DDP and under
+FSDP2, recorded once, and the job shown what kills and power cuts could have left of it; and where the time goes.
 
-With `--states all` every state of the journal is visited; the default is what `chaoskit crash-states` visits.
+Visits are not bounded, so that the whole journal of the save is judged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from table import Figure, parser, show
 
 from chaoskit import Job
-from chaoskit.crash_command import MOST, PROFILES, states
+from chaoskit.crash_command import PROFILES, visits
 from chaoskit.crash_states import CLASSES, Exploration, explore
 from chaoskit.journal import Journal
 from chaoskit.progress import Lines
@@ -37,16 +37,20 @@ def figures(parallel: str, found: Exploration) -> list[Figure]:
         Figure(f"{name}: operations in the journal", operations, ""),
         Figure(f"{name}: losses that the model offers", found.found.planned, ""),
         Figure(f"{name}: states, distinct by content", found.found.distinct, ""),
-        Figure(f"{name}: visited", len(found.judged), ""),
+        Figure(f"{name}: judged", len(found.judged), ""),
+        Figure(f"{name}: shown to the job", found.visited, ""),
+        Figure(f"{name}: of these, seemed alike and were shown all the same", found.tried, ""),
+        Figure(f"{name}: of those, were not alike", found.unlike, "", "<= 0"),
         *(Figure(f"{name}: {text}", found.count(becomes), "") for becomes, text in CLASSES.items()),
         Figure(f"{name}: judged a minute", found.per_minute, "", ">= 60"),
+        Figure(f"{name}: shown to the job, a minute", 60 * found.visited / found.seconds, "", ">= 60"),
     ]
-    return told + [Figure(f"{name}: a state: {part}", seconds, "s") for part, seconds in found.time().items()]
+    return told + [Figure(f"{name}: a visit: {part}", seconds, "s") for part, seconds in found.time().items()]
 
 
 def main() -> None:
     arguments = parser(__doc__ or "")
-    arguments.add_argument("--states", type=states, default=MOST)
+    arguments.add_argument("--visits", type=visits, default=None)
     arguments.add_argument("--workers", type=int, default=2)
     arguments.add_argument("--parallel", choices=("ddp", "fsdp"), action="append")
     told = arguments.parse_args()
@@ -54,7 +58,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for parallel in told.parallel or ("ddp", "fsdp"):
             runner = Runner(Store(place), progress=Lines(sys.stderr, parallel))
-            found = explore(runner, job(parallel), profiles=PROFILES, most=told.states, workers=told.workers)
+            found = explore(runner, job(parallel), profiles=PROFILES, most=told.visits, workers=told.workers)
             every += figures(parallel, found)
             for story in found.stories():
                 print(f"{parallel}: {story}", file=sys.stderr)

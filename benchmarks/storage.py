@@ -88,8 +88,10 @@ told(size)
 os.close(file)
 """,
 }
+#: A job makes its first save long after it has begun.
 PROGRAM = """
 import json, os, sys, time
+time.sleep(0.3)
 size, block = int(sys.argv[1]), bytes(range(256)) * 4096
 def told(count):
     print(json.dumps(count / (time.perf_counter() - begun)))
@@ -126,7 +128,7 @@ def main() -> None:
     arguments.add_argument("--dir", type=Path, help="where to write; the file system matters")
     told = arguments.parse_args()
     figures = []
-    for work in (name for name in WORKS if told.k in name):
+    for work in (name for name in WORKS if told.k in name + "$"):
         found: dict[str, list[float]] = {kind: [] for kind in KINDS}
         for number in range(told.rounds + 1):
             print(f"{work}: round {number} of {told.rounds}", file=sys.stderr)

@@ -25,8 +25,9 @@ class Checkpoint:
     """All that one incarnation wrote at one position.
 
     `ended` is None while a call was open; `complete` says that every rank that should have written has done so
-    without an error; `settled_at` is None where it never settled, or while it was made a fault had the storage
-    fail, so that nobody knows. Times as in the events.
+    without an error; `settled_at` is None where it never settled. It is `hindered` if a fault had the storage fail
+    meanwhile: then it never settled as far as anybody knows, and may be a checkpoint although a write of it failed, for
+    the job may have tried again elsewhere. Times as in the events.
     """
 
     position: int
@@ -37,6 +38,7 @@ class Checkpoint:
     complete: bool
     settled_at: float | None
     paths: frozenset[str]
+    hindered: bool = False
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -59,7 +61,7 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
         for n in {save.n for save in made if save.full or not any_full}:
             one = _checkpoint(inc, base, n, timeline.reference)
             hindered = any(each.meets(one.begun, one.settled_at) for each in failing)
-            found.append(replace(one, settled_at=None) if hindered else one)
+            found.append(replace(one, settled_at=None, hindered=True) if hindered else one)
     return tuple(sorted(found, key=lambda one: one.begun))
 
 
@@ -192,7 +194,7 @@ def resume_after(
     acceptable = {last_valid, latest}
     for one in whole:
         unsettled = one.settled_at is None or one.settled_at > struck
-        if unsettled and one.ok and one.begun > since:
+        if unsettled and (one.ok or one.hindered) and one.begun > since:
             acceptable.add(one.position)
     torn = frozenset(one.position for one in seen if not one.complete and one.incarnation == before)
     damaged = frozenset(one.position for one in harmed) - {one.position for one in settled.values()}

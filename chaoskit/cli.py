@@ -1,4 +1,4 @@
-"""The command `chaoskit`: run, crash-states, analyze, explain, replay, doctor, clean. Heavy imports wait till needed."""
+"""The command `chaoskit`: run, crash-states, analyze, explain, replay, doctor, clean. What is heavy comes late."""
 
 from __future__ import annotations
 

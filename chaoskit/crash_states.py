@@ -156,13 +156,16 @@ class Exploration:
         return {part: sum(seconds.get(part, 0.0) for seconds in visits) / len(visits) for part in parts}
 
     def stories(self) -> tuple[Story, ...]:
-        """The failing states, told in as few words as there are kinds of them; what happened most often first."""
+        """The failing states, told in as few words as there are kinds of them: the commonest of each class first, then
+        the others, the commonest first."""
         kinds: dict[tuple[Class, str, tuple[str, ...]], list[Judged]] = {}
         for one in self.judged:
             if one.becomes != "exact":
                 kinds.setdefault((one.becomes, one.profile, one.codes), []).append(one)
         told = [story for kind, many in kinds.items() for story in _tell(kind, many)]
-        return tuple(sorted(told, key=lambda story: (story.profile != "kill", -story.count)))
+        told.sort(key=lambda story: (story.profile != "kill", -story.count))
+        first = {story.becomes: story for story in reversed(told)}
+        return tuple(sorted(told, key=lambda story: story is not first[story.becomes]))
 
     def to_json(self) -> dict[str, Any]:
         """For CI; `docs/format.md` says what each field is."""

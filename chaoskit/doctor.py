@@ -132,11 +132,13 @@ def _packages() -> Iterator[Finding]:
 
 
 def _environments() -> Iterator[Finding]:
-    from chaoskit.environments import ENVIRONMENTS
+    from chaoskit.environments import ENVIRONMENTS, LocalEnvironment
 
     for name, kind in ENVIRONMENTS.items():
         why = kind.available()
         yield Finding(f"environment {name}", why or "can be used", why is None)
+    why = LocalEnvironment.storage_available()
+    yield Finding("storage", why or "can be recorded, and made to fail", why is None)
 
 
 def _version(name: str) -> str | None:

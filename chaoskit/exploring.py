@@ -2,7 +2,7 @@
 
 What a job did in one visit it would do in every state that looks the same where it looked (`chaoskit.crash.sight`):
 such states are judged with it. Whether that holds of this job is tried out: some of them are visited all the same, and
-where one comes to something else, none is judged by likeness to that visit any more.
+where one comes to something else, likeness is worth nothing, and every state is visited.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ class Visit:
     answer: Answer
     sight: Sight
     alike: list[int] = field(default_factory=list)
-    trusted: bool = True
 
 
 class Board:
@@ -76,13 +75,15 @@ class Board:
             if model is not None:
                 self.tried += 1
                 if model.answer.said != answer.said:
-                    self._distrust(model)
+                    self._distrust()
             self.visits.append(visit)
 
     def _judge_alike(self, index: int) -> bool:
+        if self.unlike:
+            return False
         tree = self.states[index].tree
         for visit in self.visits:
-            if visit.trusted and visit.sight.fits(tree):
+            if visit.sight.fits(tree):
                 visit.alike.append(index)
                 return True
         return False
@@ -99,8 +100,8 @@ class Board:
         self._begun += 1
         return index
 
-    def _distrust(self, model: Visit) -> None:
+    def _distrust(self) -> None:
         self.unlike += 1
-        model.trusted = False
-        self._waiting.extend(model.alike)
-        model.alike.clear()
+        for visit in self.visits:
+            self._waiting.extend(visit.alike)
+            visit.alike.clear()

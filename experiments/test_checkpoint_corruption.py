@@ -39,28 +39,18 @@ def claims(claims):
 @pytest.mark.parametrize("ways", [("overwrite", "truncate", "zero_fill"), ("empty", "delete")], ids="-".join)
 def test_damaged(chaos, job, claims, ways):
     """Again and again the newest checkpoint is damaged while the job is down, each time in another way."""
-    reference = chaos.reference(job)
-    schedule = []
-    for n, way in enumerate(ways, start=2):
-        if n == 2 or n < len(reference.saves):
-            schedule += [*down(reference, saves=n), WAYS[way](launches=1).before_relaunch()]
-    # One that needs a launch to find out, and another to go on, is not at fault for that.
-    job = replace(job, relaunches=max(job.relaunches, len(schedule)))
-    chaos.run(job, *schedule).verify(*claims)
+    again_and_again(chaos, job, claims, [WAYS[way] for way in ways])
 
 
-@pytest.mark.parametrize(
-    "way", ["swap_older", "swap_rank", "damage_manifest", "damage_metadata", "strip_checksums"]
-)
+@pytest.mark.parametrize("way", ["swap_older", "damage_manifest", "strip_checksums"])
 def test_misleading(chaos, job, claims, way):
-    """The newest checkpoint contradicts itself: parts of another, a bad manifest, checksums that are gone."""
+    """The newest checkpoint contradicts itself: a part of another, a bad manifest, checksums that are gone."""
     damaged(chaos, job, claims, WAYS[way], checkpoints=1)
 
 
-@pytest.mark.parametrize("way", ["stale_pointer", "dangling_pointer"])
-def test_pointer(chaos, job, claims, way):
-    """What says which checkpoint is the latest is wrong; the checkpoints are as they should be."""
-    damaged(chaos, job, claims, getattr(faults, way))
+def test_pointer(chaos, job, claims):
+    """What says which checkpoint is the latest names an older one, and later on one that never was."""
+    again_and_again(chaos, job, claims, [faults.stale_pointer, faults.dangling_pointer])
 
 
 @pytest.mark.parametrize("way", ["truncate", "delete_whole"])
@@ -72,9 +62,8 @@ def test_none_is_whole(chaos, job, claims, way):
 def test_retention_after_damage(chaos, job, claims):
     """The newest two checkpoints are damaged, and the job is struck again as soon as it has made the next one."""
     reference = chaos.reference(job)
-    first = down(reference, saves=3)
-    again = faults.kill(rank="all").at_step(reference.saves[1] + 2)
-    chaos.run(job, *first, faults.truncate(checkpoints=2, launches=1).before_relaunch(), again).verify(*claims)
+    first = [*down(reference, saves=3), faults.truncate(checkpoints=2, launches=1).before_relaunch()]
+    judge(chaos.run(job, *first, faults.kill(rank="all").at_step(reference.saves[1] + 2)), claims)
 
 
 @pytest.mark.corruption
@@ -85,14 +74,21 @@ def test_corruption(chaos, job, claims, way, checkpoints):
     damaged(chaos, job, claims, WAYS[way], checkpoints=checkpoints)
 
 
-def damaged(chaos, job, claims, way, **options):
+def damaged(chaos, job, claims, way, *, checkpoints):
     """The job is killed, its checkpoints are damaged, and it is launched again."""
-    saves = 2 if options.get("checkpoints", 1) == 1 else 3
-    strike = way(launches=1, **options).before_relaunch()
-    run = chaos.run(job, *down(chaos.reference(job), saves=saves), strike)
-    if missed := [fault.evidence["missed"] for fault in run.history.faults if "missed" in fault.evidence]:
-        pytest.skip(missed[0])
-    run.verify(*claims)
+    killed = down(chaos.reference(job), saves=2 if checkpoints == 1 else 3)
+    judge(chaos.run(job, *killed, way(checkpoints=checkpoints, launches=1).before_relaunch()), claims)
+
+
+def again_and_again(chaos, job, claims, ways):
+    """After the second save, the third, and so on: the job is killed, and its newest checkpoint is damaged."""
+    reference = chaos.reference(job)
+    schedule = []
+    for n, way in enumerate(ways, start=2):
+        if n == 2 or n < len(reference.saves):
+            schedule += [*down(reference, saves=n), way(launches=1).before_relaunch()]
+    # One that needs a launch to find out, and another to go on, is not at fault for that.
+    judge(chaos.run(replace(job, relaunches=max(job.relaunches, len(schedule))), *schedule), claims)
 
 
 def down(reference, *, saves):
@@ -100,3 +96,12 @@ def down(reference, *, saves):
     if len(reference.saves) < saves or reference.saves[saves - 1] + 2 > reference.steps:
         pytest.skip(f"the job makes fewer than {saves} saves before its last steps")
     return [faults.kill(launcher=True).at_step(reference.saves[saves - 1] + 2)]
+
+
+def judge(run, claims):
+    """Skipped where the job keeps nothing that could be damaged so, and nothing else is wrong."""
+    run.judge(*claims)
+    missed = [fault.evidence["missed"] for fault in run.history.faults if "missed" in fault.evidence]
+    if missed and run.outcome != "fail":
+        pytest.skip(missed[0])
+    run.verify(*claims)

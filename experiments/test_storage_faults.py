@@ -1,10 +1,12 @@
 """The storage fails while a save is being made: it is full, read-only, slow, or gone for a while.
 
-What is expected: training goes on, or it stops cleanly and goes on once it is launched again. No valid checkpoint is
-lost, and a save that failed is none: all ranks are killed after the next save, to see what there is to resume from.
-Where `{out}` cannot be a file system of chaoskit's own (FUSE), these are skipped, and say what would help.
+What is expected: training goes on, or it stops cleanly and goes on once it is launched again. What is over soon is
+ridden out. No valid checkpoint is lost, and a save that failed is none: all ranks are killed before the next save, or
+after it, or both, to see from what the job resumes. Where `{out}` cannot be a file system of chaoskit's own (FUSE),
+these are skipped, and say what would help.
 """
 
+from itertools import pairwise
 from pathlib import PurePath
 
 import pytest
@@ -47,8 +49,14 @@ def mended(reference, n):
 
 
 @pytest.fixture
-def proof(reference, n):
-    """Two steps after the next save, which has settled by then, everybody is killed."""
+def kill_before(mended):
+    """Everybody is killed before the next save: was that one a save, and is the one before it still there?"""
+    return faults.kill(rank="all").at_step(mended)
+
+
+@pytest.fixture
+def kill_after(reference, n):
+    """Everybody is killed two steps after the next save, when it has settled: has the job gone on saving?"""
     return faults.kill(rank="all").at_step(reference.saves[n] + 2)
 
 
@@ -57,84 +65,98 @@ def claims(claims):
     return [*claims, checks.no_checkpoint_lost()]
 
 
-def test_disk_full(chaos, job, claims, reference, before, mended, proof):
+@pytest.fixture
+def waits():
+    """The first fault, which is over soon, ends no launch."""
+    return checks.ridden_out(faults=(0,))
+
+
+def test_disk_full(chaos, job, claims, reference, before, mended, kill_before, kill_after):
     """The disk is full in the middle of a save; it is freed before the next one, or before the job is relaunched."""
     half = max((size for _, size in listed(reference)), default=0) // 2
     full = faults.disk_full(after_bytes=half, until_step=mended, launches=0)
-    run = chaos.run(job, full.at_step(before), proof)
+    run = chaos.run(job, full.at_step(before), kill_before, kill_after)
     run.verify(*claims)
 
 
-def test_transient_error(chaos, job, claims, reference, before, proof):
-    """A single write of a checkpoint gives an error; the next one would be fine."""
+def test_transient_error(chaos, job, claims, waits, reference, before, kill_before):
+    """A single write of a checkpoint gives an error; the next one is fine."""
     error = faults.io_error(files=where_it_saves(reference))
-    run = chaos.run(job, error.at_step(before), proof)
-    run.verify(*claims)
+    run = chaos.run(job, error.at_step(before), kill_before)
+    run.verify(*claims, waits)
 
 
-def test_storage_gone(chaos, job, claims, before, proof):
+def test_storage_gone(chaos, job, claims, waits, reference, before, kill_after):
     """The storage does not answer for a while, as on a hard mount; then it does."""
-    run = chaos.run(job, faults.storage_gone(seconds=LONG).at_step(before), proof)
-    run.verify(*claims)
+    timeout = reference.group_timeout
+    short = LONG if timeout is None else min(LONG, timeout / 3)
+    gone = faults.storage_gone(seconds=round(short + slowest_step(reference), 1))
+    run = chaos.run(job, gone.at_step(before), kill_after)
+    run.verify(*claims, waits)
 
 
 @pytest.mark.storage
-def test_stale_handles(chaos, job, claims, before, mended, proof):
+def test_stale_handles(chaos, job, claims, before, mended, kill_after):
     """Every request to the storage fails at once, as on a soft mount whose server forgot it; then none does."""
     gone = faults.storage_gone(error="ESTALE", until_step=mended, launches=0)
-    run = chaos.run(job, gone.at_step(before), proof)
+    run = chaos.run(job, gone.at_step(before), kill_after)
     run.verify(*claims)
 
 
 @pytest.mark.storage
-def test_read_only(chaos, job, claims, before, mended, proof):
+def test_read_only(chaos, job, claims, before, mended, kill_after):
     """The storage becomes read-only before a save; it can be written again before the next one."""
-    run = chaos.run(job, faults.read_only(until_step=mended, launches=0).at_step(before), proof)
+    run = chaos.run(job, faults.read_only(until_step=mended, launches=0).at_step(before), kill_after)
     run.verify(*claims)
 
 
 @pytest.mark.storage
-def test_quota_on_pointer(chaos, job, claims, reference, before, proof):
+def test_quota_on_pointer(chaos, job, claims, reference, before, kill_before, kill_after):
     """The checkpoint is written, and the pointer to it hits the quota; the job is killed, and launched with space."""
     files = pointer(chaos.run(job, storage="watched"), reference)
     if files is None:
         pytest.skip("the job keeps no pointer: it writes no small file anew at each save")
-    stale = faults.kill(rank="all").at_step(before + 2)
-    run = chaos.run(job, faults.quota(files=files, launches=0).at_step(before), stale, proof)
+    run = chaos.run(job, faults.quota(files=files, launches=0).at_step(before), kill_before, kill_after)
     run.verify(*claims)
 
 
 @pytest.mark.storage
-def test_slow_storage(chaos, job, claims, reference, before):
+def test_slow_storage(chaos, job, claims, waits, reference, before, mended, kill_before):
     """A save takes longer than the collectives of the job wait, if these wait for 10 s at most; else 3 s, which shows
-    that no shorter watchdog ends a job that is well. It is ridden out."""
+    that no shorter watchdog ends a job that is well."""
     timeout = reference.group_timeout
-    longer = 1.25 * timeout + 1 if timeout is not None and timeout <= PATIENCE else LONG
+    delay = 1.25 * timeout + 1 if timeout is not None and timeout <= PATIENCE else LONG
     slow = faults.slow_storage(
-        delay=longer,
+        delay=delay,
         times=1,
         operations=("write",),
         files=where_it_saves(reference),
-        seconds=2 * longer,
+        until_step=mended,
         launches=0,
     )
-    run = chaos.run(job, slow.at_step(before))
-    run.verify(*claims, checks.ridden_out())
+    run = chaos.run(job, slow.at_step(before), kill_before)
+    run.verify(*claims, waits)
 
 
 @pytest.mark.storage
-def test_late_names(chaos, job, claims, reference, before, mended, proof):
+def test_late_names(chaos, job, claims, waits, before, mended, kill_before):
     """What one rank makes in a save, the others see half a second later."""
     late = faults.late_names(delay=0.5, until_step=mended, launches=0)
-    run = chaos.run(job, late.at_step(before), proof)
+    run = chaos.run(job, late.at_step(before), kill_before)
     if run.history.faults[0].observed is None:
         pytest.skip("no rank asked for anything that another one had just made")
-    run.verify(*claims)
+    run.verify(*claims, waits)
 
 
 def listed(reference):
     """What an uninterrupted run leaves: names and sizes."""
     return [file for event in reference.controls[0].files[-1:] for file in event["files"]]
+
+
+def slowest_step(reference):
+    """From the beginning of a step to that of the next, in seconds."""
+    lives = reference.controls[0].incarnations[0].ranks.values()
+    return max((b - a for life in lives for a, b in pairwise(life.steps.times)), default=0.0)
 
 
 def where_it_saves(reference):

@@ -33,6 +33,8 @@ PARTS = {
     "ranks": "one_rank_mid_epoch or launcher or middle_of_save or exits",
     "checkpoints": "twice or resume or between_writes or hidden",
     "bad luck": "flipped or write_error or sigterm or not_a_number",
+    "damage": "test_damaged or none_is_whole",
+    "debris": "misleading or interrupted_saves",
 }
 
 

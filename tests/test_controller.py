@@ -116,7 +116,8 @@ def test_what_strikes_before_a_relaunch(tmp_path):
     ]  # fmt: skip
     assert (tmp_path / "out" / "checkpoints" / "2").read_bytes() == bytes(4) + b"\x10" + bytes(4)
     evidence = {key: value for event in events for key, value in event.get("evidence", {}).items()}
-    assert {"file", "offset", "bit", "before", "after", "save"} <= evidence.keys()
+    assert {"files", "saves", "spared", "seen"} <= evidence.keys()
+    assert {"file", "offset", "bit", "before", "after"} <= evidence["files"][0].keys()
 
 
 def test_a_job_that_ends_well_is_not_struck_any_more(tmp_path):

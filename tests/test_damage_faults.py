@@ -19,6 +19,7 @@ class Disk:
 
     def __init__(self, root):
         self.root = root
+        self.stored_elsewhere = ()
         (root / "out").mkdir()
 
     def put(self, name, data):
@@ -42,11 +43,14 @@ class Disk:
             raise LookupError("nothing saved")
         return tuple(
             StoredCheckpoint(
-                tuple(str(path.relative_to(self.out())) for path in sorted(folder.rglob("*")) if path.is_file()),
+                self._files(folder) + self.stored_elsewhere,
                 {"launch": 0, "restart": 0, "n": int(folder.name[5:])},
             )
             for folder in folders
         )
+
+    def _files(self, folder):
+        return tuple(str(path.relative_to(self.out())) for path in sorted(folder.rglob("*")) if path.is_file())
 
     def checkpoint_directories(self):
         return tuple(path.name for path in self.out().iterdir())
@@ -132,10 +136,13 @@ def test_the_largest_file_of_the_newest(disk, fault, left):
 
 
 def test_a_whole_checkpoint_is_gone_and_nothing_beside(disk):
+    disk.stored_elsewhere = ("copies/step-30/shared.pt", "run.json")
+    for name in disk.stored_elsewhere:
+        disk.put(name, b"of the same time")
     before = disk.read()
     action = faults.delete(whole=True, checkpoints="all", launches=1).action
     told = action.apply(disk, 2)
-    assert sorted(os.listdir(disk.out())) == ["latest", "log"]
+    assert sorted(os.listdir(disk.out())) == ["copies", "latest", "log", "run.json"]
     assert action.observed(disk, told)
     assert action.heal(disk, told)["mended"] == told["saves"] and disk.read() == before
     with pytest.raises(LookupError, match="do not tell"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaoskit.environments.archivist import QUIET, Archivist
 from chaoskit.environments.callers import Caller
 from chaoskit.environments.journalist import Journalist
 from chaoskit.journal import FORMAT, Journal, JournalError, Operation, to_line
@@ -65,11 +67,18 @@ def test_bytes_that_were_not_kept_or_are_cut_short_are_not_made_up(tmp_path):
 # Its writer.
 
 
-def test_the_journalist_writes_what_the_journal_reads(tmp_path):
-    writer = Journalist(tmp_path / "journal", recorded=True)
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "journal").mkdir()
+    return tmp_path / "journal"
+
+
+def test_the_journalist_writes_what_the_journal_reads(tmp_path, directory):
+    writer, archivist = Journalist(directory), Archivist(directory)
     writer.note("create", "a\udcff", 1, Caller(3, 2, 1), mode=0o644)
-    at = writer.reserve(3)
-    writer.keep(memoryview(b"abc"), at)
+    archivist.keep(memoryview(b"other"), archivist.reserve(5))
+    at = archivist.reserve(3)
+    archivist.keep(memoryview(b"abc"), at)
     writer.note("write", "a\udcff", 1, Caller(), offset=5, size=3, data=at)
     writer.note("fsync", "a\udcff", 1, Caller(), since=2, only_data=False)
     journal = Journal.read(tmp_path)
@@ -82,9 +91,8 @@ def test_the_journalist_writes_what_the_journal_reads(tmp_path):
     assert created.t <= wrote.t <= forced.t
 
 
-def test_a_line_waits_for_its_operation_and_for_those_before_it(tmp_path):
-    writer = Journalist(tmp_path / "journal", recorded=False)
-    assert writer.reserve(10) is None
+def test_a_line_waits_for_its_operation_and_for_those_before_it(tmp_path, directory):
+    writer = Journalist(directory)
     first = writer.note("write", "a", 1, Caller(), size=1, done=False)
     second = writer.note("write", "b", 2, Caller(), size=1, done=False)
     writer.note("rename", "a", 1, Caller(), to="c")
@@ -95,7 +103,39 @@ def test_a_line_waits_for_its_operation_and_for_those_before_it(tmp_path):
     assert [operation.path for operation in Journal.read(tmp_path).operations] == ["a", "b", "a"]
 
 
-def test_a_journal_is_not_written_over(tmp_path):
-    Journalist(tmp_path / "journal", recorded=True)
-    with pytest.raises(FileExistsError):
-        Journalist(tmp_path / "journal", recorded=True)
+def test_what_is_kept_later_is_kept_in_the_end(directory):
+    archivist, kept = Archivist(directory), []
+    with archivist.undisturbed():
+        for number in range(3):
+            data = memoryview(bytes([number]) * 1000)
+            archivist.keep_later(data, archivist.reserve(1000), lambda number=number: kept.append(number))
+        time.sleep(3 * QUIET)
+        assert kept == [], "the job waits for the disk"
+    archivist.finish()
+    assert kept == [0, 1, 2]
+    assert (directory / "data").read_bytes() == b"".join(bytes([number]) * 1000 for number in range(3))
+
+
+def test_what_is_kept_later_is_kept_when_it_is_quiet(directory, until):
+    archivist, kept = Archivist(directory), []
+    archivist.keep_later(memoryview(b"text"), archivist.reserve(4), lambda: kept.append(True))
+    until(lambda: kept)
+    assert (directory / "data").read_bytes() == b"text"
+
+
+def test_not_too_much_waits(directory, monkeypatch, until):
+    monkeypatch.setattr("chaoskit.environments.archivist.MOST", 2000)
+    archivist, kept = Archivist(directory), []
+    with archivist.undisturbed():
+        for _ in range(10):
+            archivist.keep_later(memoryview(bytes(500)), archivist.reserve(500), lambda: kept.append(True))
+        until(lambda: len(kept) >= 7)
+    archivist.finish()
+    assert len(kept) == 10
+
+
+def test_a_journal_is_not_written_over(directory):
+    for writer in (Journalist, Archivist):
+        writer(directory)
+        with pytest.raises(FileExistsError):
+            writer(directory)

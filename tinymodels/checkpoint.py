@@ -156,7 +156,7 @@ class Checkpoints(Saving):
     def read_files(self, tensors: dict[str, Any], path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
         if not self.world.leads:  # it was validated by rank 0, perhaps on another host
             wait_for([path / manifest.NAME], self.LATE)
-            wait_for((path / name for name in manifest.read(path)["files"]), self.LATE)
+            wait_for((path / name for name in manifest.listed(path)), self.LATE)
         sharded.read(tensors, path, self.aside)
         return read_tensors(path / "shared.pt"), self.read_local(path)
 

@@ -149,6 +149,11 @@ def saved_by(folder: Path) -> int:
     return int(json.loads((folder / NAME).read_bytes())["world_size"])
 
 
+def listed(folder: Path) -> list[str]:
+    """The files that it consists of. (For one that was verified.)"""
+    return list(json.loads((folder / NAME).read_bytes())["files"])
+
+
 def self_checksum(manifest: Manifest) -> str:
     rest = {k: v for k, v in manifest.items() if k != "checksum"}
     return hashlib.blake2b(json.dumps(rest, sort_keys=True).encode(), digest_size=32).hexdigest()

@@ -169,6 +169,10 @@ class Saving(Store):
         self.write_sharded(state, folder)
         if self.world.leads:
             write_tensors(folder / "shared.pt", state.save_shared())
+        self.write_local(state, folder)
+
+    def write_local(self, state: State, folder: Path) -> None:
+        """All ranks: write what is this rank's alone."""
         write_tensors(self.part(folder, self.world.rank), state.save_local())
 
     def write_sharded(self, state: State, folder: Path) -> None:

@@ -9,8 +9,8 @@ from chaoskit.checks.check import Case, Check
 from chaoskit.checks.checkpoints_faithful import checkpoints_faithful
 from chaoskit.checks.completed import completed
 from chaoskit.checks.controls_agree import controls_agree
-from chaoskit.checks.durable_once_published import durable_once_published
 from chaoskit.checks.disk_use_bounded import disk_use_bounded
+from chaoskit.checks.durable_once_published import durable_once_published
 from chaoskit.checks.falls_back_to_last_valid import falls_back_to_last_valid
 from chaoskit.checks.faults_took_effect import faults_took_effect
 from chaoskit.checks.global_batch_kept import global_batch_kept
@@ -37,8 +37,8 @@ __all__ = [
     "checkpoints_faithful",
     "completed",
     "controls_agree",
-    "durable_once_published",
     "disk_use_bounded",
+    "durable_once_published",
     "falls_back_to_last_valid",
     "faults_took_effect",
     "from_json",

@@ -99,9 +99,8 @@ class FallsBackToLastValid:
         if end.outcome is not Outcome.FAIL:
             sentence = f"after '{fault.name}' no step was seen before the next fault: {end.sentence}"
             return inconclusive(self.name, sentence, *(end.codes or ("probe-blind",)))
-        codes = ["torn-checkpoint"] if saves_of(fault) else []
         sentence = f"after '{fault.name}' no launch came as far as a step, until a person comes: {end.sentence}"
-        return failed(self.name, sentence, *dict.fromkeys((*codes, *end.codes)), **end.evidence)
+        return failed(self.name, sentence, *dict.fromkeys(("torn-checkpoint", *end.codes)), **end.evidence)
 
 
 def _is_damage(fault: FaultRecord) -> bool:

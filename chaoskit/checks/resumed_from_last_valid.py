@@ -152,8 +152,8 @@ class ResumedFromLastValid:
             codes.insert(0, "corrupt-accepted")
         elif resume.damaged and nowhere:
             sentence += (
-                f", nor of any step; a fault had altered the checkpoint of step {max(resume.damaged)}, and the job took "
-                "what that has become"
+                f", nor of any step; a fault had altered the checkpoint of step {max(resume.damaged)}, and the job "
+                "took what that has become"
             )
             codes.insert(0, "corrupt-accepted")
         return failed(self.name, sentence, *codes, **facts)

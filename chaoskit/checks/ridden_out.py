@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chaoskit.checks.check import Case, Check
+from chaoskit.errors import UsageError
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -14,10 +15,11 @@ from chaoskit.verdict import Verdict, failed, inconclusive, passed
 class RiddenOut:
     """See `ridden_out`."""
 
+    faults: tuple[int, ...] | None = None
     name = "ridden_out"
 
     def __call__(self, case: Case) -> Verdict:
-        measured = case.recoveries
+        measured = [one for one in case.recoveries if self.faults is None or one.fault in self.faults]
         if not measured:
             return inconclusive(self.name, "no fault was seen to take effect", "fault-not-observed")
         evidence = {"recoveries": [dict(one.__dict__) for one in measured]}
@@ -30,12 +32,18 @@ class RiddenOut:
         return failed(self.name, f"'{worst.name}' was not ridden out: {how}", "needless-restart", **evidence)
 
     def to_json(self) -> Mapping[str, Any]:
-        return {"name": self.name}
+        return {"name": self.name} | ({} if self.faults is None else {"faults": list(self.faults)})
 
 
-def ridden_out() -> Check:
+def ridden_out(*, faults: Sequence[int] | None = None) -> Check:
     """Every observed fault was over before the job gave up, and it went on: no relaunch, no restart, no step lost.
 
-    For a fault that is shorter than the job's own patience. Fails with `needless-restart`.
+    For a fault that is shorter than the job's own patience; of several in one run, for those of the numbers `faults`
+    (from 0, in the order of the run). Fails with `needless-restart`. Raises UsageError for what are no such numbers.
     """
-    return RiddenOut()
+    if faults is None:
+        return RiddenOut()
+    several = isinstance(faults, (tuple, list)) and len(faults) > 0
+    if not several or any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in faults):
+        raise UsageError(f"ridden_out: faults must be a tuple of whole numbers from 0, not {faults!r}")
+    return RiddenOut(tuple(faults))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -25,7 +25,7 @@ class State:
     """One content of the directory that a crash could have left, and the crashes that leave it, the simplest first."""
 
     digest: str
-    disk: Disk
+    disk: Disk = field(repr=False, compare=False)
     crashes: tuple[Crash, ...]
 
     @property

@@ -17,7 +17,7 @@ MOST_NAMED = 3
 
 LEFT = {
     "old": "it is as it was before",
-    "cut": "it ends before what was written last",
+    "cut": "what was written last is not there",
     "zeros": "it has its size and reads as zeros where nothing was before",
     "torn": "only a part of its last write is there",
     "some": "some of its writes are missing and others are there",
@@ -48,15 +48,13 @@ def story(state: State) -> str:
         return f"{after} all that session {cause.session} wrote may be missing, and what others wrote may be there"
     if cause.only is not None:
         kept = _call(log.operations[cause.only])
-        return (
-            f"{after} `{kept}` may be on the disk without {_listed(_mattering(cause))}, because {_why(log, cause)}"
-        )
+        return f"{after}, `{kept}` may be on the disk without {_listed(_mattering(cause))}, because {_why(log, cause)}"
     losses = _mattering(cause)
     if len(losses) > 1:
         return f"{after} {_listed(losses)} may be missing together, because {_why(log, cause)}"
     (loss,) = losses
     if loss.what == "name":
-        return f"{after} `{_call(log.operations[loss.operations[0]])}` may be undone, because {_why(log, cause)}"
+        return f"{after}, `{_call(log.operations[loss.operations[0]])}` may be undone, because {_why(log, cause)}"
     how = LEFT[loss.left or "old"]
     found = state.tree.inodes[log.operations[loss.operations[0]].file]
     if isinstance(found, File) and not found.size:
@@ -111,7 +109,7 @@ def _after(log: Log, done: int) -> str:
     if operation is None:
         return "before anything is written"
     if operation.kind == "write":
-        return f"after `write` of {operation.size} bytes to `{operation.path}`"
+        return f"after `write` of {operation.size} byte{'' if operation.size == 1 else 's'} to `{operation.path}`"
     return f"after `{_call(operation)}`"
 
 

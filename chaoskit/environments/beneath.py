@@ -14,16 +14,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from chaoskit.environments import fuse
+from chaoskit.environments.archivist import Archivist, give_up
 from chaoskit.environments.callers import Callers
-from chaoskit.environments.fuse import Connection, Op, Request
+from chaoskit.environments.fuse import Buffers, Connection, Op, Request
 from chaoskit.environments.inodes import Inode, Inodes, below
 from chaoskit.environments.journalist import Journalist, Note
 from chaoskit.environments.sights import Sights
@@ -53,14 +54,24 @@ class Handle:
 
 
 class Beneath:
-    """The directory that `root` has open, behind a connection."""
+    """The directory that `root` has open, behind a connection whose requests are received in `buffers`."""
 
-    def __init__(self, root: int, connection: Connection, journalist: Journalist, troubles: Troubles) -> None:
+    def __init__(
+        self,
+        root: int,
+        connection: Connection,
+        buffers: Buffers,
+        journalist: Journalist,
+        archivist: Archivist | None,
+        troubles: Troubles,
+    ) -> None:
         self._inodes = Inodes(root)
         self._root = root
         self._journalist = journalist
+        self._archivist = archivist
         self._troubles = troubles
         self._connection = connection
+        self._buffers = buffers
         self._behind = threading.BoundedSemaphore(_BEHIND)
         self._callers = Callers()
         self._handles: dict[int, Handle] = {}
@@ -238,13 +249,15 @@ class Beneath:
         data = request.body[fuse.TRANSFER.size :][:size]
         inode = self._handles[fd].inode
         self._meet("write", request, inode, size=size)
-        if size >= _LARGE and not flags & os.O_DSYNC and self._is_ample():
-            self._write_behind(request, inode, fd, data, offset)
-            return None
+        if not flags & os.O_DSYNC:
+            if size >= _LARGE and self._is_ample():
+                self._write_behind(request, inode, fd, data, offset)
+                return None
+            if inode.behind and self._queue(request, inode, fd, data, offset):
+                return (fuse.WRITTEN.pack(size, 0),)
         with inode.lock:
             done = os.pwrite(fd, data, offset)
-            kept = self._journalist.reserve(done)
-            self._journalist.keep(data[:done], kept)
+            kept = self._keep(data[:done])
             with self._turn:
                 self._note("write", request, inode, offset=offset, size=done, data=kept)
                 if flags & os.O_DSYNC:  # O_SYNC holds it
@@ -258,29 +271,63 @@ class Beneath:
         with self._behind:
             with inode.lock:
                 inode.behind = True
-                kept = self._journalist.reserve(len(data))
+                kept = self._archivist.reserve(len(data)) if self._archivist is not None else None
                 with self._turn:
                     note = self._note(
                         "write", request, inode, offset=offset, size=len(data), data=kept, done=False
                     )
                 self._wrote(inode, len(data))
                 self._connection.answer(request, fuse.WRITTEN.pack(len(data), 0))
-                try:
-                    done = 0
-                    while done < len(data):
-                        done += os.pwrite(fd, data[done:], offset + done)
-                except OSError as error:
-                    # The job believes what is not so, and no honest answer is left.
-                    _give_up(f"the disk beneath the job's storage failed: {error}")
-                inode.behind = False
-            self._journalist.keep(data, kept)
+                _carry_out(fd, data, offset)
+                self._carry_out_queued(inode)
+            if self._archivist is None or kept is None:
+                self._journalist.settle(note)
+                return
+            buffer, request.buffer = request.buffer, self._buffers.take()
+
+            def then() -> None:
+                self._journalist.settle(note)
+                self._buffers.give(buffer)
+
+            self._archivist.keep_later(data, kept, then)
+
+    def _queue(self, request: Request, inode: Inode, fd: int, data: memoryview, offset: int) -> bool:
+        """Have a small write follow the large one that is on its way: the kernel cuts what does not begin at a page in
+        two, and the job must not wait for the first at every second."""
+        with self._turn:
+            if not inode.behind:
+                return False
+            kept = self._keep(data)
+            note = self._note("write", request, inode, offset=offset, size=len(data), data=kept, done=False)
+            inode.queue.append((fd, bytes(data), offset, note))
+        self._wrote(inode, len(data))
+        return True
+
+    def _carry_out_queued(self, inode: Inode) -> None:
+        while True:
+            with self._turn:
+                if not inode.queue:
+                    inode.behind = False
+                    return
+                fd, data, offset, note = inode.queue.pop(0)
+            _carry_out(fd, memoryview(data), offset)
             self._journalist.settle(note)
 
+    def _keep(self, data: memoryview) -> int | None:
+        """Keep it at once; where it is, None where nothing is kept."""
+        if self._archivist is None:
+            return None
+        at = self._archivist.reserve(len(data))
+        self._archivist.keep(data, at)
+        return at
+
     def settle(self) -> None:
-        """Wait until all that was answered lies beneath."""
+        """Wait until all that was answered lies beneath, and is in the journal."""
         for _ in range(_BEHIND):
             self._behind.acquire()
         self._behind.release(_BEHIND)
+        if self._archivist is not None:
+            self._archivist.finish()
 
     def _wrote(self, inode: Inode, size: int) -> None:
         if self._troubles.any:
@@ -471,7 +518,8 @@ class Beneath:
         self._meet(kind, request, inode)
         with inode.lock:  # what is being written is not forced
             since = self._journalist.count
-        (os.fdatasync if only_data else os.fsync)(fd)
+        with self._archivist.undisturbed() if self._archivist is not None else nullcontext():
+            (os.fdatasync if only_data else os.fsync)(fd)
         with self._turn:
             self._note(kind, request, inode, since=since, only_data=only_data)
         return ()
@@ -512,17 +560,21 @@ class Beneath:
         return self._journalist.note(kind, inode.path if path is None else path, inode.number, caller, **told)
 
 
+def _carry_out(fd: int, data: memoryview, offset: int) -> None:
+    """Write what was answered already."""
+    try:
+        done = 0
+        while done < len(data):
+            done += os.pwrite(fd, data[done:], offset + done)
+    except OSError as error:
+        give_up(error)  # the job believes what is not so, and no honest answer is left
+
+
 def _catch_up(inode: Inode) -> None:
     """Wait for what is still being written to it."""
     if inode.behind:
         with inode.lock:
             pass
-
-
-def _give_up(why: str) -> NoReturn:
-    sys.stderr.write(why + "\n")
-    sys.stderr.flush()
-    os._exit(1)
 
 
 def _type(entry: os.DirEntry[str]) -> int:

@@ -11,6 +11,7 @@ import mmap
 import os
 import stat
 import struct
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -21,6 +22,9 @@ DEVICE = "/dev/fuse"
 #: The most that one request reads or writes.
 MOST = 1 << 20
 _PAGE = mmap.PAGESIZE
+_BUFFER = MOST + 2 * _PAGE
+_TOGETHER = 8
+_MADV_POPULATE_WRITE = 23
 _VERSION, _MINOR = 7, 39
 
 
@@ -119,7 +123,7 @@ _WISHES = (
 @dataclass(slots=True)
 class Request:
     """One request. `node` is the inode that it is about, `thread` the id of who asks (0: the kernel itself), `body`
-    what follows the header, and `space` room for `MOST` bytes of an answer, which lies over the body."""
+    what follows the header, and `space` room for `MOST` bytes of an answer, which lies over the body, in `buffer`."""
 
     op: int
     unique: int
@@ -129,17 +133,18 @@ class Request:
     thread: int
     body: memoryview
     space: memoryview
+    buffer: Buffer
 
     def names(self, at: int = 0) -> list[str]:
         """The names in the body, from there on."""
         return [os.fsdecode(name) for name in bytes(self.body[at:]).split(b"\0")[:-1]]
 
 
-@dataclass
+@dataclass(eq=False)
 class Buffer:
     """Where a thread receives requests. What is to be written begins at a page, where it is copied fastest."""
 
-    whole: memoryview = field(default_factory=lambda: memoryview(mmap.mmap(-1, MOST + 2 * _PAGE)))
+    whole: memoryview = field(default_factory=lambda: memoryview(mmap.mmap(-1, _BUFFER)))
 
     @property
     def received(self) -> memoryview:
@@ -150,6 +155,38 @@ class Buffer:
     def space(self) -> memoryview:
         """What begins at a page."""
         return self.whole[_PAGE:]
+
+
+class Buffers:
+    """Buffers that are used again and again: memory that was in use before is far faster than fresh memory."""
+
+    def __init__(self) -> None:
+        self._free: list[Buffer] = []
+        self._turn = threading.Lock()
+
+    def provide(self, count: int) -> None:
+        """Have so many at hand, and their memory with them."""
+        for _ in range(0, count, _TOGETHER):
+            made = mmap.mmap(-1, _TOGETHER * _BUFFER)
+            made.madvise(mmap.MADV_HUGEPAGE)
+            with suppress(OSError):  # Linux 5.14 and newer
+                made.madvise(_MADV_POPULATE_WRITE)
+            whole = memoryview(made)
+            with self._turn:
+                self._free += [Buffer(whole[at * _BUFFER :][:_BUFFER]) for at in range(_TOGETHER)]
+
+    def take(self) -> Buffer:
+        """A buffer that nobody has."""
+        while True:
+            with self._turn:
+                if self._free:
+                    return self._free.pop()
+            self.provide(1)
+
+    def give(self, buffer: Buffer) -> None:
+        """Whoever took it is done with it."""
+        with self._turn:
+            self._free.append(buffer)
 
 
 class Connection:
@@ -199,7 +236,7 @@ class Connection:
                     continue
                 raise
             _, op, unique, node, uid, gid, thread, _, _ = _IN.unpack_from(received)
-            return Request(op, unique, node, uid, gid, thread, received[_IN.size : size], buffer.space)
+            return Request(op, unique, node, uid, gid, thread, received[_IN.size : size], buffer.space, buffer)
 
     def answer(self, request: Request, *data: bytes | memoryview) -> None:
         """It has been done."""

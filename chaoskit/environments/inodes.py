@@ -10,13 +10,15 @@ import os
 import stat
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(eq=False, slots=True)
 class Inode:
     """One file or directory. `names` are the directory and name of each of its links, `home` those that it had last;
     `handles` are the descriptors of who has it open, `known` how often the kernel was told of it. Who changes what is
-    in it holds `lock`; `behind` says that something is being written that was answered already."""
+    in it holds `lock`; `behind` says that something is being written that was answered already, and `queue` is what
+    follows it."""
 
     number: int
     key: tuple[int, int]
@@ -25,6 +27,7 @@ class Inode:
     handles: set[int] = field(default_factory=set)
     known: int = 0
     behind: bool = False
+    queue: list[Any] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property

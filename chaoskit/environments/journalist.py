@@ -1,4 +1,4 @@
-"""`Journalist`: writes the journal of `chaoskit.journal`, one operation after the other, as they succeed.
+"""`Journalist`: writes the lines of the journal of `chaoskit.journal`, one operation after the other, as they succeed.
 
 A line is written as soon as its operation, and every one before it, has been carried out. So if we are killed, what is
 there is the truth up to some instant. Nothing is forced to the disk, for the machine is not to fail. Standard library
@@ -19,7 +19,7 @@ from typing import Any
 from chaoskit.environments.callers import Caller
 from chaoskit.journal import FORMAT, Kind
 
-_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
 
 
 @dataclass(eq=False, slots=True)
@@ -31,31 +31,14 @@ class Note:
 
 
 class Journalist:
-    """Begins a journal in `directory`, which must not hold one. With `recorded` the bytes of writes are kept."""
+    """Begins the file `operations.jsonl` in `directory`, which must not hold one. For several threads."""
 
-    def __init__(self, directory: Path, *, recorded: bool) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._lines = os.open(directory / "operations.jsonl", _NEW | os.O_APPEND, 0o666)
-        self._data = os.open(directory / "data", _NEW, 0o666) if recorded else None
+    def __init__(self, directory: Path) -> None:
+        self._fd = os.open(directory / "operations.jsonl", _NEW, 0o666)
         self._turn = threading.Lock()
         self._waiting: deque[Note] = deque()
-        self._end = 0
         self.count = 0
-        os.write(self._lines, _line({"format": FORMAT}))
-
-    def keep(self, data: memoryview, at: int | None) -> None:
-        """Keep what is written where `reserve` has said."""
-        done = 0
-        while self._data is not None and at is not None and done < len(data):
-            done += os.pwrite(self._data, data[done:], at + done)
-
-    def reserve(self, size: int) -> int | None:
-        """Where so many bytes are to be kept; None where they are not."""
-        if self._data is None:
-            return None
-        with self._turn:
-            at, self._end = self._end, self._end + size
-        return at
+        os.write(self._fd, _line({"format": FORMAT}))
 
     def note(self, kind: Kind, path: str, file: int, caller: Caller, *, done: bool = True, **told: Any) -> Note:
         """One operation, with the fields of an `Operation` that are not as usual. What is noted in one thread after the
@@ -83,7 +66,7 @@ class Journalist:
         while self._waiting and self._waiting[0].done:
             lines.append(self._waiting.popleft().line)
         if lines:
-            os.write(self._lines, b"".join(lines))
+            os.write(self._fd, b"".join(lines))
 
 
 def _line(told: dict[str, Any]) -> bytes:

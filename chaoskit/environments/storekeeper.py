@@ -28,8 +28,9 @@ if __name__ == "__main__":
 
 from chaoskit.capabilities import Trouble
 from chaoskit.environments import fuse
+from chaoskit.environments.archivist import Archivist
 from chaoskit.environments.beneath import METHODS, Beneath
-from chaoskit.environments.fuse import Buffer, Connection, Op
+from chaoskit.environments.fuse import Buffers, Connection, Op
 from chaoskit.environments.journalist import Journalist
 from chaoskit.environments.sights import Sights
 from chaoskit.environments.troubles import Troubles
@@ -39,6 +40,8 @@ _ENOSYS, _EIO = 38, 5
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 #: How many threads wait for requests when there are none.
 _IDLE = 3
+#: How many buffers are at hand for what is to be kept, where it is.
+_AT_HAND = 128
 
 
 class Storekeeper:
@@ -53,23 +56,28 @@ class Storekeeper:
     def begin(self, out: str, beneath: str, journal: str, recorded: bool, sights: bool) -> dict[str, Any]:
         """Serve the file system from now on; the namespaces in which it is, for `chaoskit.launch.host`."""
         root = os.open(beneath, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        journalist = Journalist(Path(journal), recorded=recorded)
+        Path(journal).mkdir(parents=True, exist_ok=True)
+        journalist = Journalist(Path(journal))
+        archivist = Archivist(Path(journal)) if recorded else None
         os.umask(0)
         in_user = _unshare()
         fd = os.open(fuse.DEVICE, os.O_RDWR | os.O_CLOEXEC)
         fuse.mount(fd, out, source=f"chaoskit-{self._run_id}", for_all=not in_user)
         connection = Connection(fd)
         connection.begin()
-        self._beneath = Beneath(root, connection, journalist, self._troubles)
+        buffers = Buffers()
+        self._beneath = Beneath(root, connection, buffers, journalist, archivist, self._troubles)
         self._beneath.sights = self._sights if sights else None
         gc.freeze()
         gc.disable()  # nothing here refers to itself
-        Servants(connection, self._beneath, self._troubles).begin()
+        Servants(connection, buffers, self._beneath, self._troubles).begin()
+        if recorded:
+            threading.Thread(target=buffers.provide, args=(_AT_HAND,), daemon=True).start()
         me = f"/proc/{os.getpid()}/ns"
         return {"host": {kind: f"{me}/{kind}" for kind in (("user", "mnt") if in_user else ("mnt",))}}
 
     def settle(self) -> None:
-        """Wait until all that was answered lies beneath."""
+        """Wait until all that was answered lies beneath, and is in the journal."""
         if self._beneath is not None:
             self._beneath.settle()
 
@@ -93,8 +101,9 @@ class Storekeeper:
 class Servants:
     """Threads that serve requests: always some that wait, however many are being held back."""
 
-    def __init__(self, connection: Connection, beneath: Beneath, troubles: Troubles) -> None:
+    def __init__(self, connection: Connection, buffers: Buffers, beneath: Beneath, troubles: Troubles) -> None:
         self._connection = connection
+        self._buffers = buffers
         self._troubles = troubles
         self._methods: dict[int, Any] = {op: getattr(beneath, name) for op, name in METHODS.items()}
         self._turn = threading.Lock()
@@ -110,17 +119,19 @@ class Servants:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
-        buffer = Buffer()
+        buffer = self._buffers.take()
         while (request := self._connection.receive(buffer)) is not None:
             with self._turn:
                 self._idle -= 1
                 if not self._idle:
                     self._hire()
             self._do(request)
+            buffer = request.buffer
             with self._turn:
                 if self._idle >= _IDLE:
-                    return
+                    break
                 self._idle += 1
+        self._buffers.give(buffer)
 
     def _do(self, request: fuse.Request) -> None:
         if request.op == Op.INTERRUPT:
@@ -190,5 +201,7 @@ def _answer(storekeeper: Storekeeper, request: dict[str, Any]) -> dict[str, Any]
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=0), Storekeeper(sys.argv[1]))
+    _storekeeper = Storekeeper(sys.argv[1])
+    serve(socket.socket(fileno=0), _storekeeper)
+    _storekeeper.settle()
     os._exit(0)  # the threads wait for the kernel

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ def sweep(root: Path) -> Swept:
         removed += _remove(run_dir / gate.NAME)
         if run_dir.parent.name == "slots":
             removed += _remove(run_dir)  # a place to try things out: nothing in it is to be kept
+            with suppress(OSError):  # while there are others
+                run_dir.parent.rmdir()
         elif _interrupt(path, record):
             runs.append(str(run_dir))
     for left in scratch.abandoned():

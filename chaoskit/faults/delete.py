@@ -25,9 +25,10 @@ class Delete:
     def files(self, site: Site) -> tuple[str, ...]:
         if not self.whole:
             return (site.largest(),)
-        # What was written beside it, at the same time, may belong to the whole run.
-        own = mark(site.checkpoint, site.every)
-        return tuple(name for name in site.checkpoint.files if own in PurePosixPath(name).parts)
+        # What was written beside it, at the same time, may belong to the whole run, or be a copy in another store.
+        own, parts = mark(site.checkpoint, site.every), PurePosixPath(site.largest()).parts
+        place = parts[: parts.index(own) + 1] if own in parts else (own,)
+        return tuple(name for name in site.checkpoint.files if PurePosixPath(name).parts[: len(place)] == place)
 
     def change(self, name: str, site: Site) -> Mapping[str, Any]:
         path = site.out / name

@@ -70,21 +70,16 @@ class FailStorage:
     def heal_step(self) -> int | None:
         return self.lasting.until_step
 
-    @property
-    def _error(self) -> str | None:
-        """What the job is told, if it is told anything: of a name that is late, that there is none."""
-        return "ENOENT" if self.trouble.late else self.trouble.error
-
     def victims(self, world_size: int) -> Sequence[int]:
         return range(world_size)
 
     def apply(self, env: CanFailStorage, world_size: int) -> Mapping[str, Any]:
-        return {"trouble": env.fail_storage(self.trouble), "error": self._error}
+        return {"trouble": env.fail_storage(self.trouble), "error": self.trouble.error}
 
     def observed(self, env: CanFailStorage, applied: Mapping[str, Any]) -> Mapping[str, Any] | None:
         met = dict(env.storage_met(applied["trouble"]))
         now = time.monotonic()
-        if self._error is not None and self.trouble.times is not None:
+        if self.trouble.error is not None and self.trouble.times is not None:
             # So few that all of them are waited for: what comes later meets no error any more.
             return {"met": met, "since": now, "used_up": now} if met["count"] >= self.trouble.times else None
         return {"met": met, "since": now} if met["count"] > 0 else None

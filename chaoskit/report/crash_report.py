@@ -29,8 +29,9 @@ def show(one: Exploration, console: Console) -> None:
     for story in stories[:STORIES]:
         console.print()
         _tell(story, console)
-    if len(stories) > STORIES:
-        console.print(Text(f"\n  and {len(stories) - STORIES} more kinds: --json tells them all"), soft_wrap=True)
+    if (left := len(stories) - STORIES) > 0:
+        more = f"{left} more kind{'' if left == 1 else 's'}"
+        console.print(Text(f"\n  and {more}: --json tells them all"), soft_wrap=True)
     console.print()
     console.print(Text(covered(one)), soft_wrap=True)
     console.print(Text(f"run kept in {one.run.dir}"), soft_wrap=True)

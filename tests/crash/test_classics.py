@@ -179,7 +179,7 @@ def test_published_by_a_link(script):
     worst = next(state for state in found if held(state) == {})
     assert worst.profile == "posix"
     assert story(worst) == (
-        "after `unlink(tmp)` `link(tmp, new)` may be undone, because the directory `.` was never fsynced"
+        "after `unlink(tmp)`, `link(tmp, new)` may be undone, because the directory `.` was never fsynced"
     )
 
 
@@ -225,3 +225,15 @@ def test_a_rename_between_directories_is_forced_in_both_or_in_none(script):
     same([held(s) for s in crash_states(script.journal(), first=6, last=6, assume_before=False)], both)
     script.fsync("to")
     same([held(s) for s in crash_states(script.journal(), first=7, last=7, assume_before=False)], both[1:])
+
+
+def test_what_a_forced_rename_rests_on_is_forced_with_it(script):
+    for path in ("from", "to"):
+        script.mkdir(path)
+    script.fsync("")
+    script.create("from/file")
+    script.rename("from/file", "to/file")
+    script.fsync("to")
+    (state,) = crash_states(script.journal(), first=6, last=6, assume_before=False)
+    assert held(state) == {"from": None, "to": None, "to/file": b""}
+    assert not any(cause.losses for cause in state.causes)

@@ -140,7 +140,10 @@ class Replay:
         found = {}
         for path, number in self._names.items():
             content = self._contents[number]
-            found[path] = (bytes(content) if isinstance(content, bytearray) else content, self._modes.get(number, 0))
+            found[path] = (
+                bytes(content) if isinstance(content, bytearray) else content,
+                self._modes.get(number, 0),
+            )
         return found
 
     def create(self, made: Operation) -> None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def wrote(made, name):
 
 
 def test_a_child_process_is_seen(made):
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'open(\"c\", \"w\").write(\"child\")'])"
+    code = 'import subprocess, sys; subprocess.run([sys.executable, \'-c\', \'open("c", "w").write("child")\'])'
     made.run(*PYTHON, code)
     assert (wrote(made, "c"), (made.out / "c").read_bytes()) == (b"child", b"child")
     assert len({each.process for each in made.journal.operations}) == 1
@@ -187,19 +188,22 @@ def test_nothing_is_left_when_the_harness_is_killed(tmp_path, until):
         Journal.read(tmp_path)
     finally:
         for pid in (job, bystander):
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         harness.kill()
         harness.communicate()
     until(lambda: left_of() == [])
 
 
 def test_a_storekeeper_that_is_killed_is_missed_and_leaves_the_truth(made, until):
-    code = "f = open('a', 'wb', buffering=0)\nwhile True: f.write(b'x' * 100_000)"
-    guest = made.start(*PYTHON, code, stderr=subprocess.PIPE)
-    until(lambda: (made.out / "a").exists() and (made.out / "a").stat().st_size > 1 << 22)
+    code = (
+        "f = open('a', 'wb', buffering=0)\nf.write(b'x' * 2_000_000)\ninput()\nwhile True: f.write(b'x' * 100_000)"
+    )
+    guest = made.start(*PYTHON, code, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(lambda: any(each.kind == "write" for each in Journal.read(made.run_dir).operations))
+    guest.stdin.write("\n")
+    guest.stdin.flush()
+    until(lambda: (made.out / "a").stat().st_size > 1 << 22)
     made.storage._servant.process.kill()
     _, said = guest.communicate(timeout=20)
     assert guest.returncode == 1 and "Error" in said
@@ -210,7 +214,7 @@ def test_a_storekeeper_that_is_killed_is_missed_and_leaves_the_truth(made, until
     journal = Journal.read(made.run_dir)
     assert [each.n for each in journal.operations] == list(range(len(journal.operations)))
     (content, _) = Replay(journal).tree()["a"]
-    assert (made.out / "a").read_bytes().startswith(content) and len(content) > 1 << 20
+    assert (made.out / "a").read_bytes().startswith(content) and len(content) > 1 << 19
 
 
 # Where there is none.

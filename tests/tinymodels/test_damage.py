@@ -1,4 +1,4 @@
-"""Whatever happens to the bytes of a checkpoint: it is refused, with a reason, and never accepted or left to a traceback."""
+"""Whatever happens to the bytes of a checkpoint: it is refused, with a reason; never accepted, never a traceback."""
 
 import json
 import random

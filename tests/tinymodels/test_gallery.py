@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit.errors import CODES
-from tinymodels.gallery.catalogue import FOLDER, Mutant, mutants, read
+from tinymodels.gallery.catalogue import CRASH_STATES, FOLDER, Mutant, mutants, read
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXPERIMENTS = {
@@ -27,7 +27,7 @@ STARS = {
     *("partial-dir-latest", "pointer-early", "retention-newest", "silent-scratch", "no-checksum"),
     *("nan-rotates-good", "sigterm-one-rank"),
 }
-AT_LEAST = 60
+AT_LEAST = 76
 
 GALLERY = mutants()
 each = pytest.mark.parametrize("mutant", GALLERY, ids=lambda mutant: mutant.slug)
@@ -39,7 +39,7 @@ Wrong: one line,
 Evidence: HF#1 c, somebody/something.else#22 p
 Codes: rng-not-restored
 Also: loss-diverged model-not-restored
-Caught by: test_resume test_twice
+Caught by: test_resume test_twice[in-a-row] crash-states
 Equivalent: test_x test_y (they cannot), test_z (nor can it)
 Args: --text 'a file'
 Options: --timeout 60
@@ -72,7 +72,7 @@ def test_a_docstring_is_read(written):
         evidence=("HF#1 c", "somebody/something.else#22 p"),
         codes=("rng-not-restored",),
         also=("loss-diverged", "model-not-restored"),
-        caught_by=("test_resume", "test_twice"),
+        caught_by=("test_resume", "test_twice[in-a-row]", "crash-states"),
         equivalent={"test_x": "they cannot", "test_y": "they cannot", "test_z": "nor can it"},
         args=("--text", "a file"),
         options=("--timeout", "60"),
@@ -107,7 +107,11 @@ def test_what_may_be_left_out(written):
         ("Star: yes", "Star: no", "Star: it is 'yes' or left out"),
         ("HF#1 c", "HF#1", "Evidence: 'HF#1' is not a report"),
         ("HF#1 c", "XY#1 c", "Evidence: 'XY#1 c' is not a report"),
-        ("test_resume test_twice", "test_resume, twice", "Caught by: 'test_resume,' is none"),
+        (
+            "test_resume test_twice[in-a-row] crash-states",
+            "test_resume, twice",
+            "Caught by: 'test_resume,' is none",
+        ),
         ("rng-not-restored", "rng_not_restored", "Codes: 'rng_not_restored' is none"),
         (" (nor can it)", "", "Equivalent: it must read"),
         ("Nodes: 1:2", "Nodes: 2:1", "Nodes: '2:1' is neither 2 nor 1:2"),
@@ -137,7 +141,8 @@ def test_to_read_them_starts_no_torch():
 def test_its_words_are_known(mutant):
     assert set(mutant.codes) <= CODES.keys() and set(mutant.also) <= CODES.keys()
     assert not set(mutant.codes) & set(mutant.also)
-    assert set(mutant.caught_by) <= EXPERIMENTS and set(mutant.equivalent) <= EXPERIMENTS
+    caught_by = {name.partition("[")[0] for name in mutant.caught_by}
+    assert caught_by <= {*EXPERIMENTS, CRASH_STATES} and set(mutant.equivalent) <= EXPERIMENTS
     assert not set(mutant.caught_by) & set(mutant.equivalent)
 
 

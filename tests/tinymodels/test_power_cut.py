@@ -1,4 +1,4 @@
-"""What comes before something else is on the disk before it: files and names before a rename, a rename before what rests on it."""
+"""What has to come first is on the disk first: files and names before a rename, a rename before what rests on it."""
 
 import json
 import os

@@ -167,6 +167,6 @@ def test_a_copy_is_verified_before_it_is_published(train, places, tmp_path):
     newest = out / "checkpoints" / "step-00000004"
     (newest / "shared.pt").write_bytes(b"")
     replica = Replica(Store(second, 1), print)
-    with pytest.raises(Invalid, match="shared.pt has 0 bytes"):
+    with pytest.raises(Invalid, match=r"shared\.pt has 0 bytes"):
         replica.bring(newest, replica.store)
     assert steps(second) == [-1]  # what is left of it, which nobody takes for one

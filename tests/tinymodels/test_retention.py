@@ -41,10 +41,10 @@ def test_all_that_a_delta_hangs_on():
     assert to_keep(found[:3], newest=1) == {5, 10, 15}
 
 
-@given(
-    st.dictionaries(st.integers(1, 99), st.tuples(st.integers(0, 3) | st.none(), st.floats(0, 9) | st.none(), st.integers(1, 99) | st.none())),
-    st.integers(0, 5), st.booleans(), st.booleans(),
-)  # fmt: skip
+NOTES = st.tuples(*(st.none() | some for some in (st.integers(0, 3), st.floats(0, 9), st.integers(1, 99))))
+
+
+@given(st.dictionaries(st.integers(1, 99), NOTES), st.integers(0, 5), st.booleans(), st.booleans())
 def test_never_less_than_asked_for_and_never_a_delta_without_its_base(found, newest, epochs, best):
     records = [Kept(step=step, epoch=epoch, loss=loss, base=base) for step, (epoch, loss, base) in found.items()]
     left = to_keep(records, newest=newest, epochs=epochs, best=best)

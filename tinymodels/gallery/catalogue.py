@@ -6,7 +6,8 @@ A docstring names the trainer and its mistake, then has one field after the othe
     Evidence:    the reports it is modelled on: HF#11504 c (o open, c closed, m merged, p pull request, not merged)
     Codes:       the diagnosis that is right
     Also:        codes that may honestly come along
-    Caught by:   experiments that show it
+    Caught by:   experiments that show it: test_x, or test_x[y] for one of its ways; crash-states where nothing but the
+                 states that a power cut may leave on the disk does (`chaoskit crash-states`)
     Missed:      why it is not caught, or not rightly named, where that is known
     Equivalent:  experiments that cannot show it, and why: test_x (reason), test_y test_z (reason)
     Args:        arguments of the trainer under which it shows
@@ -28,6 +29,9 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 OPTIONAL = ("Also", "Missed", "Equivalent", "Args", "Options", "Nodes", "Star")
 FIELDS = ("Wrong", "Evidence", "Codes", "Caught by", "Family", *OPTIONAL)
+
+#: In "Caught by": not an experiment, but every state that a crash in one save could leave.
+CRASH_STATES = "crash-states"
 
 # What the reports are shortened to. Others are written out: owner/name#12 c.
 REPOSITORIES = {
@@ -109,7 +113,7 @@ class _Docstring:
             evidence=tuple(self.reports()),
             codes=self.words("Codes", r"[a-z]+(-[a-z]+)*"),
             also=self.words("Also", r"[a-z]+(-[a-z]+)*"),
-            caught_by=self.words("Caught by", r"test_\w+"),
+            caught_by=self.words("Caught by", rf"test_\w+(\[[\w-]+\])?|{CRASH_STATES}"),
             equivalent=dict(self.reasons()),
             args=self.arguments("Args"),
             options=self.arguments("Options"),

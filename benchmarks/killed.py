@@ -1,0 +1,95 @@
+"""Kills of the harness in the middle of `chaoskit crash-states`: what is left behind after `chaoskit clean`, which is to
+be nothing: no process, no mount, no directory.
+
+Each harness is killed by SIGKILL at a random moment, while it records or while it visits.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from table import Figure, parser, show
+
+from chaoskit import Job
+from chaoskit.runner import Runner
+from chaoskit.store import Store
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+TRAINER = REPOSITORY / "tests" / "trainers" / "publisher.py"
+JOB = [sys.executable, str(TRAINER), "--out", "{out}"]
+CHAOSKIT = [sys.executable, "-m", "chaoskit"]
+#: A harness is killed within so many seconds, and what it leaves has so many to go by itself.
+WITHIN, GRACE = 12.0, 10.0
+
+
+def left(root: Path) -> dict[str, int]:
+    """What there is of runs under a root, by kind."""
+    processes, mounts = set(), set()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
+            mounted = [line for line in (path / "mountinfo").read_text().splitlines() if " fuse" in line]
+        except OSError:
+            continue
+        if os.fsencode(root) in words and int(path.name) != os.getpid():
+            processes.add(path.name)
+        mounts |= {line for line in mounted if str(root) in line}
+    scratch = [path for path in Path("/tmp").glob(f"chaoskit-{os.getuid()}-*") if _of(path, root)]
+    return {"processes": len(processes), "mounts": len(mounts), "directories": len(scratch) + len(_slots(root))}
+
+
+def _of(scratch: Path, root: Path) -> bool:
+    return any(run.name in scratch.name for run in (root / "runs").glob("*"))
+
+
+def _slots(root: Path) -> list[Path]:
+    return list(root.glob("runs/*/slots/*"))
+
+
+def killed(root: Path, draw: random.Random) -> tuple[dict[str, int], bool]:
+    """One harness, killed; what is left once `chaoskit clean` has run, and whether it had begun to visit."""
+    harness = subprocess.Popen(
+        [*CHAOSKIT, "crash-states", "--dir", str(root), "--visits", "all", "--", *JOB],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(draw.uniform(0.5, WITHIN))
+    harness.kill()
+    harness.wait()
+    deadline = time.monotonic() + GRACE
+    while left(root)["processes"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    visiting = bool(_slots(root))
+    subprocess.run([*CHAOSKIT, "clean", "--dir", str(root)], stdout=subprocess.DEVNULL, check=True)
+    return left(root), visiting
+
+
+def main() -> None:
+    arguments = parser(__doc__ or "")
+    arguments.add_argument("--kills", type=int, default=50)
+    arguments.add_argument("--seed", type=int, default=0)
+    told = arguments.parse_args()
+    draw = random.Random(told.seed)
+    total = {"processes": 0, "mounts": 0, "directories": 0}
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place, "runs")
+        Runner(Store(root)).reference(Job.from_command(JOB))  # so that the kills meet records and visits
+        visiting = 0
+        for number in range(told.kills):
+            found, visited = killed(root, draw)
+            visiting += visited
+            total = {kind: total[kind] + count for kind, count in found.items()}
+            print(f"kill {number + 1} of {told.kills}: left {found}", file=sys.stderr)
+    figures = [Figure(f"left behind: {kind}", count, "", "<= 0") for kind, count in total.items()]
+    figures.append(Figure("killed while it visited", visiting, f"of {told.kills}"))
+    show(f"The harness of crash states, killed {told.kills} times", figures, json_file=told.json)
+
+
+if __name__ == "__main__":
+    main()

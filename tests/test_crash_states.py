@@ -1,0 +1,154 @@
+"""Crash states, visited for real: who forces everything to the disk passes, and who does not is told what it was."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from chaoskit import Job, visits
+from chaoskit.cli import main
+from chaoskit.crash_states import due, explore, record, window
+from chaoskit.errors import Undecided, UsageError
+from chaoskit.journal import Operation
+from chaoskit.life import Life
+from chaoskit.runner import Runner
+from chaoskit.steps import Step
+from tests.test_exploring import resumed
+
+TRAINERS = Path(__file__).parent / "trainers"
+ALL = ("kill", "ext4", "posix")
+
+
+def publisher(*words):
+    return [sys.executable, str(TRAINERS / "publisher.py"), "--out", "{out}", *words]
+
+
+def exploration(store, *words, profiles=ALL, **options):
+    return explore(Runner(store), Job.from_command(publisher(*words)), profiles=profiles, **options)
+
+
+def counts(found, profile):
+    return {
+        name: n for name in ("exact", "lost-work", "crashed", "wrong", "hung") if (n := found.count(name, profile))
+    }
+
+
+class At:
+    """A save, as far as `due` asks."""
+
+    def __init__(self, position, begun, settled_at):
+        self.position, self.begun, self.settled_at, self.ok = position, begun, settled_at, True
+
+
+class Done:
+    """An operation, likewise."""
+
+    def __init__(self, t):
+        self.t = t
+
+
+def test_what_is_due_is_what_was_settled_just_before_the_next_operation():
+    saves, operations = [At(10, 1.0, 2.0), At(20, 3.0, 5.0)], [Done(2.5), Done(3.5), Done(4.5), Done(6.0)]
+    assert [sorted(due(done, operations, saves)) for done in range(5)] == [[10], [10, 20], [10, 20], [20], [20]]
+    assert due(0, operations, []) == {0}
+
+
+@pytest.mark.slow
+def test_a_trainer_that_forces_everything_passes(shared_store):
+    found = exploration(shared_store)
+    assert found.outcome == "pass" and not found.stories()
+    assert len(found.judged) == found.found.distinct > 50
+    assert 0 < found.visited < len(found.judged) and found.tried and not found.unlike
+    assert {answer.base for answer in (one.answer for one in found.judged)} == {3, 6}
+    assert not (found.run.dir / "slots").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "forget, doubt, becomes, codes",
+    [
+        ("data", "crash", "crashed", {"checkpoint-not-durable", "torn-checkpoint"}),
+        ("data", "trust", "wrong", {"checkpoint-not-durable", "corrupt-accepted"}),
+        ("names", "older", "lost-work", {"checkpoint-not-durable", "stale-checkpoint"}),
+    ],
+)
+def test_what_is_not_forced_is_lost_by_a_power_cut_and_only_there(shared_store, forget, doubt, becomes, codes):
+    found = exploration(shared_store, "--forget", forget, "--on-doubt", doubt)
+    assert found.outcome == "fail"
+    assert set(counts(found, "kill")) == {"exact"}
+    assert found.count(becomes, "posix") > 0
+    # With its journal of names, ext4 keeps them in order; the data it may lose all the same.
+    assert (found.count(becomes, "ext4") > 0) == (forget == "data" and doubt != "trust")
+    told = [story for story in found.stories() if story.becomes == becomes]
+    assert set(told[0].codes) == codes
+    lacking = "was never fsynced" if forget == "data" else "the directory `.` was never fsynced"
+    assert any("after `rename(new, step-6)`" in story.text and lacking in story.text for story in told)
+    if doubt == "trust":
+        assert "no step of an uninterrupted run had" in told[0].did or "accepts what is wrong" in told[0].did
+
+
+@pytest.mark.slow
+def test_a_resume_that_hangs(shared_store, monkeypatch):
+    monkeypatch.setattr(visits, "PATIENCE", 3.0)
+    monkeypatch.setattr(visits, "TIMES", 1.0)
+    found = exploration(shared_store, "--forget", "data", "--on-doubt", "hang", profiles=("ext4",), most=16)
+    hung = [story for story in found.stories() if story.becomes == "hung"]
+    assert hung and set(hung[0].codes) == {"checkpoint-not-durable", "torn-checkpoint", "hang"}
+    assert "takes no step" in hung[0].did
+
+
+@pytest.mark.slow
+def test_the_command(shared_store, tmp_path, capsys):
+    target = tmp_path / "states.json"
+    words = ["crash-states", "--dir", str(shared_store.root), "--json", str(target), "--visits", "40"]
+    assert main([*words, "--", *publisher("--forget", "data", "--on-doubt", "crash")]) == 1
+    shown, told = capsys.readouterr().out, json.loads(target.read_text())
+    assert told["verdict"] == "fail" and "checkpoint-not-durable" in told["codes"]
+    assert told["states"] == sum(told["outcomes"].values()) and told["judged_per_minute"] > 0
+    assert told["outcomes"]["crashed"] > 0 and told["profiles"]["kill"]["crashed"] == 0
+    assert told["stories"][0]["text"].splitlines()[0] in shown
+    assert "crashed until a person cleans up" in shown and "kill: the processes die" in shown
+    assert main([*words, "--save", "99", "--", *publisher()]) == 2
+    assert "--save 99: the job makes" in capsys.readouterr().err
+
+
+class Knows:
+    """A runner that has the reference."""
+
+    def __init__(self, **said):
+        self.said = SimpleNamespace(**said)
+
+    def reference(self, job):
+        return self.said
+
+
+def test_a_job_that_is_not_deterministic_is_not_judged():
+    with pytest.raises(Undecided, match="not-deterministic: two uninterrupted runs differ"):
+        record(Knows(deterministic=False), Job.from_command(publisher()), None)
+
+
+@pytest.mark.parametrize("save", [None, 99])
+def test_a_job_without_such_a_save(save):
+    with pytest.raises(UsageError, match="no save that it takes three more steps after"):
+        record(Knows(deterministic=True, saves=(12,), steps=12), Job.from_command(publisher()), save)
+
+
+def test_a_job_that_writes_elsewhere_is_not_passed():
+    run = SimpleNamespace(history=SimpleNamespace(incarnations=[SimpleNamespace(ranks={0: Life(0, 1, 0.0)})]))
+    run.history.incarnations[0].ranks[0].steps.append(Step(1, 1.0, (), {}))
+    with pytest.raises(Undecided, match="probe-blind: nothing was written below"):
+        window([Operation(n=0, t=1.5, kind="mkdir", path="x", file=1)], run, 1, [At(1, 1.0, 2.0)])
+    with pytest.raises(Undecided, match="not seen to settle"):
+        window([], run, 1, [At(1, 1.0, None)])
+
+
+def test_answers_compare_by_what_the_job_did():
+    class Any_:
+        tree = type("T", (), {"find": lambda self, path: None})()
+
+    one = resumed(Any_)
+    assert one.said == resumed(Any_).said and one.exact

@@ -1,0 +1,279 @@
+"""Faults of the storage: what they ask of an environment, when they count as observed, what they refuse, what becomes of
+a save that they met; and the experiments, each of which a trainer fails that is broken in the one place it is about."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaoskit import Job, checks, faults
+from chaoskit.capabilities import CanFailStorage, Trouble
+from chaoskit.checkpoints import checkpoints
+from chaoskit.checks import ridden_out
+from chaoskit.controller import Controller
+from chaoskit.environments.environment import Arrived, Ended
+from chaoskit.environments.storage import trial
+from chaoskit.errors import UsageError
+from chaoskit.events import EventWriter, read_events
+from chaoskit.faults.fault import manner
+from chaoskit.progress import quiet
+from chaoskit.verdict import Outcome
+from tests.fake_storage import FakeStorage
+from tests.history_writer import Writer
+
+ROOT = Path(__file__).resolve().parents[1]
+MODIFYING = ("create", "mkdir", "symlink", "link", "write", "truncate", "rename", "unlink", "rmdir", "chmod")
+TAKING_SPACE = ("create", "mkdir", "symlink", "write")
+
+#: By name: a fault with every argument that it has, what it asks for, and how it is told.
+MADE = {
+    "disk_full": (
+        faults.disk_full(after_bytes=9, files="checkpoints/*", until_step=7, launches=0),
+        Trouble(operations=TAKING_SPACE, files="checkpoints/*", error="ENOSPC", after_bytes=9),
+        "fill the disk after 9 more bytes (checkpoints/*) until step 7 or until the end of the launch",
+    ),
+    "quota": (
+        faults.quota(files="latest", seconds=2, launches=1),
+        Trouble(operations=TAKING_SPACE, files="latest", error="EDQUOT"),
+        "exhaust the quota (latest) until the end of the launch 1 launch later or for 2 s",
+    ),
+    "io_error": (
+        faults.io_error(times=2, operations=("write", "fsync"), files="a*", error="ESTALE", seconds=9),
+        Trouble(operations=("write", "fsync"), files="a*", error="ESTALE", times=2),
+        "fail 2 write or fsync with ESTALE (a*) for 9 s",
+    ),
+    "slow_storage": (
+        faults.slow_storage(delay=0.5, times=3, operations=("fsync",), files="b", seconds=4),
+        Trouble(operations=("fsync",), files="b", seconds=0.5, times=3),
+        "hold back 3 fsync by 0.5 s (b) for 4 s",
+    ),
+    "read_only": (
+        faults.read_only(files="c", launches=2),
+        Trouble(operations=MODIFYING, files="c", error="EROFS"),
+        "make the storage read-only (c) until the end of the launch 2 launches later",
+    ),
+    "late_names": (
+        faults.late_names(delay=1, until_step=3),
+        Trouble(seconds=1.0, late=True),
+        "show new names 1 s late to others until step 3",
+    ),
+    "storage_gone": (
+        faults.storage_gone(error="ESTALE", files="d", until_step=3),
+        Trouble(files="d", error="ESTALE"),
+        "take the storage away (ESTALE) (d) until step 3",
+    ),
+}  # fmt: skip
+
+
+def strike(fault, storage):
+    """Apply it; what it tells comes back from JSON, as from the record."""
+    return json.loads(json.dumps(fault.action.apply(storage, 4)))
+
+
+def test_the_fake_can_what_these_faults_need():
+    assert isinstance(FakeStorage(), CanFailStorage)
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_what_a_fault_asks_for_and_how_it_is_told(kind):
+    fault, trouble, text = MADE[kind]
+    storage = FakeStorage()
+    assert strike(fault, storage) == {"trouble": 1, "error": trouble.error}
+    assert storage.troubles[1] == trouble
+    assert str(fault) == text
+    assert fault.action.needs == (CanFailStorage,) and list(fault.action.victims(3)) == [0, 1, 2]
+    assert not manner(fault.action).holds, "it shows only while the ranks go on"
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_fault_comes_back_from_json(kind):
+    fault = MADE[kind][0].during_save(2)
+    told = json.loads(json.dumps(fault.to_json()))
+    assert told["action"]["kind"] == kind and faults.from_json(told) == fault
+    assert hash(fault) == hash(faults.from_json(told))
+
+
+def test_what_holds_where_nothing_is_said():
+    bare = faults.disk_full(seconds=3)
+    assert bare.action.to_json() == {"kind": "disk_full", "seconds": 3.0}
+    assert str(bare.during_save(2)) == "fill the disk for 3 s in the middle of save 2"
+    assert faults.io_error().action.trouble == Trouble(operations=("write",), error="EIO", times=1)
+    assert faults.slow_storage(delay=1, seconds=2).action.trouble.operations == ("write", "fsync", "fsyncdir")
+    assert faults.storage_gone(seconds=2).action.trouble == Trouble()
+    assert str(faults.slow_storage(delay=1, seconds=2)) == "hold back every write/fsync/fsyncdir by 1 s for 2 s"
+
+
+def test_it_is_observed_once_a_request_of_the_job_has_met_it_and_healed_with_the_count():
+    storage, fault = FakeStorage(), faults.disk_full(after_bytes=100, seconds=3)
+    told = strike(fault, storage)
+    assert storage.ask("write", "a", size=100) is None and storage.ask("unlink", "a") is None
+    assert fault.action.observed(storage, told) is None, "nothing was refused yet"
+    assert storage.ask("write", "a", size=1) == "ENOSPC" and storage.ask("mkdir", "b") == "ENOSPC"
+    seen = fault.action.observed(storage, told)
+    assert seen["met"] == {"count": 2, "operations": {"write": 1, "mkdir": 1}, "files": ["a", "b"]}
+    assert seen["since"] > 0 and "used_up" not in seen
+    storage.ask("write", "a", size=1)
+    assert fault.action.heal(storage, told)["met"]["count"] == 3
+    assert storage.ask("write", "a", size=1) is None
+
+
+def test_an_error_that_was_for_a_few_requests_is_over_with_the_last():
+    storage, fault = FakeStorage(), faults.io_error(times=2)
+    told = strike(fault, storage)
+    assert storage.ask("fsync", "a") is None and storage.ask("write", "a") == "EIO"
+    assert fault.action.observed(storage, told) is None
+    assert storage.ask("write", "b") == "EIO" and storage.ask("write", "b") is None
+    seen = fault.action.observed(storage, told)
+    assert seen["used_up"] == seen["since"] and seen["met"]["count"] == 2
+
+
+def test_a_quota_is_hit_by_its_files_alone():
+    storage, fault = FakeStorage(), faults.quota(files="latest*", launches=0)
+    strike(fault, storage)
+    assert storage.ask("write", "step-4/shard") is None
+    assert storage.ask("create", "checkpoints/latest.tmp") == "EDQUOT"
+
+
+def test_a_storage_that_is_read_only_can_be_read():
+    storage, fault = FakeStorage(), faults.read_only(seconds=1)
+    strike(fault, storage)
+    assert {kind: storage.ask(kind, "a") for kind in ("read", "lookup", "list", "space", "fsync")} == dict.fromkeys(
+        ("read", "lookup", "list", "space", "fsync")
+    )
+    assert {storage.ask(kind, "a") for kind in MODIFYING} == {"EROFS"}
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: faults.disk_full(), "disk_full: give seconds=..., until_step=... or launches=..."),
+        (lambda: faults.disk_full(after_bytes=-1, seconds=1), "after_bytes must be a whole number from 0, not -1"),
+        (lambda: faults.disk_full(after_bytes=0.5, seconds=1), "disk_full: after_bytes"),
+        (lambda: faults.disk_full(seconds=0), "disk_full: seconds must be a positive number"),
+        (lambda: faults.disk_full(until_step=0), "disk_full: until_step must be a whole number from 1"),
+        (lambda: faults.disk_full(launches=True), "disk_full: launches must be a whole number from 0"),
+        (lambda: faults.disk_full(files="", seconds=1), "disk_full: files must be a shell pattern"),
+        (lambda: faults.quota(files=None, seconds=1), "quota: files"),
+        (lambda: faults.quota(files="a"), "quota: give"),
+        (lambda: faults.io_error(times=0), "io_error: times must be a whole number from 1"),
+        (lambda: faults.io_error(operations=()), "io_error: operations must be some of create"),
+        (lambda: faults.io_error(operations=("write", "sync")), "not 'sync'"),
+        (lambda: faults.io_error(operations="write"), "io_error: operations"),
+        (lambda: faults.io_error(error="EVIL"), "io_error: error must be the name of one of the system's"),
+        (lambda: faults.io_error(seconds=None), "io_error: give|io_error: seconds"),
+        (lambda: faults.slow_storage(delay=0, seconds=1), "slow_storage: delay must be a positive number"),
+        (lambda: faults.slow_storage(delay=1), "slow_storage: give"),
+        (lambda: faults.slow_storage(delay=1, times=0, seconds=1), "slow_storage: times"),
+        (lambda: faults.slow_storage(delay=1, operations=("x",), seconds=1), "slow_storage: operations"),
+        (lambda: faults.read_only(), "read_only: give"),
+        (lambda: faults.read_only(files=3, seconds=1), "read_only: files"),
+        (lambda: faults.late_names(delay=-1, seconds=1), "late_names: delay"),
+        (lambda: faults.late_names(delay=1), "late_names: give"),
+        (lambda: faults.storage_gone(launches=0), "storage_gone: give seconds=..., or error=..."),
+        (lambda: faults.storage_gone(error="EIO"), "storage_gone: give"),
+        (lambda: faults.storage_gone(error=5, seconds=1), "storage_gone: error"),
+    ],
+)
+def test_arguments_are_validated(make, named):
+    with pytest.raises(UsageError, match=named):
+        make()
+
+
+# When they are healed.
+
+
+class Played(FakeStorage):
+    """A job whose rank 0 takes step after step, each of which writes a line; `ends` are the steps at which a launch
+    ends with an error. It stops at its gate while it is told to."""
+
+    name = "played"
+
+    def __init__(self, *ends, steps=12):
+        super().__init__()
+        self.ends, self.steps, self.step, self.gated, self.refused = list(ends), steps, 0, [], []
+
+    def launch(self, index, command):
+        self.index, self.gating = index, True
+        return "cold"
+
+    def wait(self, timeout):
+        self.step += 1
+        if self.step > self.steps:
+            return [Ended(self.index, 0)]
+        if self.step in self.ends:
+            self.ends.remove(self.step)
+            return [Ended(self.index, 1)]
+        if self.gating:
+            return [Arrived(0, self.index, 0, 100, "step", self.step - 1)]
+        self.write()
+        return []
+
+    def release(self, rank, *, keep_gating):
+        self.gating = keep_gating
+        self.gated.append(self.step)
+        self.write()
+
+    def write(self):
+        if self.ask("write", "log") is not None:
+            self.refused.append(self.step)
+
+    def stop(self):
+        return ()
+
+
+def play(env, tmp_path, *schedule):
+    (tmp_path / "out").mkdir()
+    record = tmp_path / "harness.jsonl"
+    status = Controller(
+        env=env,
+        job=Job.from_command(["true"], relaunches=3),
+        out=tmp_path / "out",
+        faults=schedule,
+        reference=Writer(ranks=1).case().reference,
+        writer=EventWriter(record),
+        deadline=60,
+        progress=quiet,
+    ).run()
+    kinds = [event.kind for event in read_events(record)]
+    return status, [kind for kind in kinds if kind.startswith(("fault.", "launch.end"))][len(schedule) :]
+
+
+def test_it_is_healed_before_that_step_and_until_then_ranks_stop_at_their_gates(tmp_path):
+    env = Played()
+    status, kinds = play(env, tmp_path, faults.read_only(until_step=8, launches=0).at_step(5))
+    assert status == "finished" and env.refused == [5, 6, 7] and env.gated == list(range(1, 9))
+    assert kinds[:4] == ["fault.requested", "fault.applied", "fault.observed", "fault.healed"]
+
+
+def test_the_next_fault_strikes_at_the_very_step_that_heals_it(tmp_path):
+    env = Played()
+    status, kinds = play(
+        env, tmp_path, faults.read_only(until_step=8).at_step(5), faults.io_error(files="log").at_step(8)
+    )
+    assert status == "finished" and env.refused == [5, 6, 7, 8]
+    assert kinds.count("fault.observed") == 2 and kinds[3] == "fault.healed"
+
+
+def test_or_it_is_healed_when_the_launch_has_ended(tmp_path):
+    env = Played(7)
+    _, kinds = play(env, tmp_path, faults.read_only(until_step=10, launches=0).at_step(5))
+    assert env.refused == [5, 6]
+    assert kinds[2:5] == ["fault.observed", "launch.end", "fault.healed"] and kinds.count("fault.healed") == 1
+
+
+def test_or_when_the_run_ends_at_the_latest(tmp_path):
+    env = Played(steps=7)
+    _, kinds = play(env, tmp_path, faults.read_only(until_step=10).at_step(5))
+    assert env.refused == [5, 6, 7] and kinds[-1] == "fault.healed" and env.mended == {1}
+
+
+# What becomes of a save that met it.
+
+
+def struck(*, error="EIO", until=45, back_to=20, **more):
+    """The storage fails, as of step 31, while the save of step 40 is made; killed at step 46."""
+    run = Writer(every=20).launch()
+    run.live(until=30)
+    return run, error, until, back_to, more

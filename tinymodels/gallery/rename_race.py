@@ -1,0 +1,37 @@
+"""rename-race: every rank publishes the checkpoint, and each clears the place for it first.
+
+Wrong: who comes first renames, the others find nothing left to rename and go on. Where a checkpoint of that step was
+    there before, and was refused, the second one to come clears away what the first one has just published.
+Evidence: HF#28015 c, HF#28364 m, HF#36076 c
+Codes: checkpoint-lost
+Also: stale-checkpoint
+Caught by: test_retention_after_damage
+Equivalent: test_one_rank_mid_epoch (the place is free)
+Family: publishing and keeping checkpoints
+"""
+
+import os
+import shutil
+from contextlib import suppress
+
+import torch.distributed as dist
+
+from tinymodels.checkpoint import Checkpoints
+from tinymodels.train import main
+
+
+class AllAtOnce(Checkpoints):
+    def finish(self, folder, step):
+        again = self.path(step).exists()
+        dist.barrier(self.aside)
+        super().finish(folder, step)
+        dist.barrier(self.aside)
+        if not self.world.leads:
+            if again:
+                shutil.rmtree(self.path(step))
+            with suppress(FileNotFoundError):
+                os.rename(folder, self.path(step))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(checkpoints=AllAtOnce))

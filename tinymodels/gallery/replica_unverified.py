@@ -1,0 +1,41 @@
+"""replica-unverified: a copy is made in its place, file by file, and taken for whole when it is needed.
+
+Wrong: nobody reads the second store as long as the first is there, so there is no hurry to make a copy appear at once.
+    The day on which it is needed is the day of a crash, and the newest copy is the one that was being made.
+Evidence: axolotl-ai-cloud/axolotl#3948 m, libsql/sqld#721 o
+Codes: torn-checkpoint
+Also: crash-loop corrupt-accepted
+Caught by: test_none_is_whole[delete_whole]
+Args: --replica {out}/copies --save-every 5
+Family: corruption and loading
+"""
+
+import shutil
+import time
+
+from tinymodels.checkpoint import Checkpoints
+from tinymodels.manifest import number, read
+from tinymodels.replica import Replica
+from tinymodels.train import main
+
+
+class InPlace(Replica):
+    def bring(self, path, store):
+        for file in [file for file in sorted(path.rglob("*")) if file.is_file()]:
+            copy = store.path(number(path)) / file.relative_to(path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, copy)
+            time.sleep(0.5)  # a thin line
+
+    def newest(self, after):
+        newest = next((path for path in self.store.newest_first() if number(path) > after), None)
+        return newest and (newest, read(newest))
+
+
+class Copied(Checkpoints):
+    def open_replica(self, folder):
+        return InPlace(super().open_replica(folder).store, self.world.say)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(checkpoints=Copied))
