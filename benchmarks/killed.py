@@ -1,5 +1,6 @@
-"""Kills of the harness in the middle of `chaoskit crash-states`: what is left behind after `chaoskit clean`, which is to
-be nothing: no process, no mount, no directory.
+"""Kills of the harness in the middle of `chaoskit crash-states`: what is left behind after `chaoskit clean`.
+
+No process, no mount and no directory may be.
 
 Each harness is killed by SIGKILL at a random moment, while it records or while it visits.
 """

@@ -20,9 +20,8 @@ def pytest_collection_modifyitems(config, items):
     (`-k corruption`, `-k storage`), by the name of a test as well."""
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
-    missing += ["corruption"] * ("corruption" not in f"{config.option.keyword} {config.option.markexpr}")
     asked = f"{config.option.keyword} {config.option.markexpr}"
-    missing += ["storage"] * ("storage" not in asked)
+    missing += [name for name in ("corruption", "storage") if name not in asked]
     left = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
     left = [item for item in left if not (item.get_closest_marker("storage") and item.originalname in asked)]
     if left:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ import pytest
 from chaoskit import Job, visits
 from chaoskit.cli import main
 from chaoskit.crash_states import due, explore, record, window
+from chaoskit.environments.sweep import sweep
 from chaoskit.errors import Undecided, UsageError
 from chaoskit.journal import Operation
 from chaoskit.life import Life
@@ -144,6 +147,39 @@ def test_a_job_that_writes_elsewhere_is_not_passed():
         window([Operation(n=0, t=1.5, kind="mkdir", path="x", file=1)], run, 1, [At(1, 1.0, 2.0)])
     with pytest.raises(Undecided, match="not seen to settle"):
         window([], run, 1, [At(1, 1.0, None)])
+
+
+@pytest.mark.slow
+def test_a_harness_that_is_killed_leaves_nothing(tmp_path):
+    root = tmp_path / "runs"
+    words = [sys.executable, "-m", "chaoskit", "crash-states", "--dir", str(root), "--", *publisher()]
+    harness = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list(root.glob("runs/*/slots/*/events/rank-*")):
+        assert harness.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    # Its own name tells the mounts from those of others.
+    (run,) = root.glob("runs/*")
+    harness.kill()
+    harness.wait()
+    while _uses(run) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _uses(run)
+    sweep(root)
+    assert not (run / "slots").exists() and not list(Path("/tmp").glob(f"chaoskit-*-{run.name}*"))
+
+
+def _uses(run):
+    """Processes of that run, and mounts of it, in whatever namespace."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "environ").read_bytes() + (process / "mountinfo").read_bytes()
+        except OSError:
+            continue
+        if str(run).encode() in told:
+            found.append(process.name)
+    return found
 
 
 def test_answers_compare_by_what_the_job_did():

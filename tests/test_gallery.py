@@ -17,7 +17,7 @@ EXAM = Path(__file__).resolve().parents[1] / "benchmarks" / "gallery.py"
 #: One of each kind of diagnosis, and quick.
 CHOSEN = (
     "rng-missing", "sampler-epoch-zero", "optim-not-saved", "ema-hand-rolled-reset", "torn-overwrite",
-    "no-checksum", "silent-scratch", "nan-through-clip", "sched-times-world",
+    "no-checksum", "silent-scratch", "nan-through-clip", "sched-times-world", "fails-open", "debris-grows",
 )  # fmt: skip
 
 

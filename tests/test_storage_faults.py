@@ -1,5 +1,5 @@
-"""Faults of the storage: what they ask of an environment, when they count as observed, what they refuse, what becomes of
-a save that they met; and the experiments, each of which a trainer fails that is broken in the one place it is about."""
+"""Faults of the storage: what they ask of an environment, when they count as observed, what they refuse, what becomes
+of a save that they met; and the experiments, each of which a trainer fails that is broken in what it is about."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from chaoskit.controller import Controller
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.storage import trial
 from chaoskit.errors import UsageError
-from chaoskit.events import EventWriter, read_events
+from chaoskit.events import Event, EventWriter, read_events
 from chaoskit.faults.fault import manner
 from chaoskit.progress import quiet
 from chaoskit.verdict import Outcome
@@ -139,9 +139,9 @@ def test_a_quota_is_hit_by_its_files_alone():
 def test_a_storage_that_is_read_only_can_be_read():
     storage, fault = FakeStorage(), faults.read_only(seconds=1)
     strike(fault, storage)
-    assert {kind: storage.ask(kind, "a") for kind in ("read", "lookup", "list", "space", "fsync")} == dict.fromkeys(
-        ("read", "lookup", "list", "space", "fsync")
-    )
+    assert {
+        kind: storage.ask(kind, "a") for kind in ("read", "lookup", "list", "space", "fsync")
+    } == dict.fromkeys(("read", "lookup", "list", "space", "fsync"))
     assert {storage.ask(kind, "a") for kind in MODIFYING} == {"EROFS"}
 
 
@@ -269,11 +269,123 @@ def test_or_when_the_run_ends_at_the_latest(tmp_path):
     assert env.refused == [5, 6, 7] and kinds[-1] == "fault.healed" and env.mended == {1}
 
 
+def test_what_nobody_has_met_was_not_observed(tmp_path):
+    env = Played()
+    status, kinds = play(env, tmp_path, faults.read_only(files="checkpoints/*", until_step=8).at_step(5))
+    assert status == "finished" and env.refused == []
+    assert kinds[:3] == ["fault.requested", "fault.applied", "fault.healed"] and "fault.observed" not in kinds
+
+
 # What becomes of a save that met it.
 
 
-def struck(*, error="EIO", until=45, back_to=20, **more):
-    """The storage fails, as of step 31, while the save of step 40 is made; killed at step 46."""
-    run = Writer(every=20).launch()
-    run.live(until=30)
-    return run, error, until, back_to, more
+def during(run, step, *, error, used_up=None):
+    """The storage failed from right before the save after `step` (true and local) until two steps later."""
+    t = max(event.t for event in run.events if event.kind == "step" and event["n"] == step)
+    evidence = {"trouble": 1, "error": error, **({} if used_up is None else {"used_up": t + used_up})}
+    for kind, at, more in (
+        ("planned", -0.5, {"what": {"text": "the storage fails"}}),
+        ("applied", -0.5, {"evidence": evidence}),
+        ("observed", 0.5, {}),
+        ("healed", 2.5, {}),
+    ):
+        run.events.append(Event(f"fault.{kind}", t + at, "harness", {"fault": run.faults, **more}))
+    run.faults += 1
+    return run
+
+
+def resumed(run, base):
+    """Killed now; the next launch goes on from `base` to the end."""
+    return run.fault().died().launch().live(base=base, ends=True).exit(0).end().case()
+
+
+@pytest.mark.parametrize(
+    ("error", "back_to", "codes"),
+    [
+        ("EIO", 40, ()),
+        ("EIO", 20, ()),
+        ("EIO", 0, ("restarted-from-scratch",)),
+        (None, 40, ()),
+        (None, 20, ("stale-checkpoint",)),
+    ],
+)
+def test_a_save_that_met_errors_may_have_become_a_checkpoint_or_not(error, back_to, codes):
+    run = during(Writer().launch().live(until=45), 40, error=error)
+    case = resumed(run, back_to)
+    assert checks.resumed_from_last_valid()(case).codes == codes
+    hindered = [one.hindered for one in checkpoints(case.history, case.timeline) if one.incarnation == 0]
+    assert hindered == [False, error is not None]
+
+
+def test_errors_that_were_used_up_before_hinder_nothing():
+    run = during(Writer().launch().live(until=45), 40, error="EIO", used_up=-0.2)
+    assert checks.resumed_from_last_valid()(resumed(run, 20)).codes == ("stale-checkpoint",)
+
+
+@pytest.mark.parametrize("hindered", [True, False])
+def test_a_save_that_failed_and_was_made_again_elsewhere(hindered):
+    run = Writer().launch().live(until=40, saves=False, extra={20: "step-{}.pt"})
+    run = run.save(ok=False, path="try-1-of-{}").save(path="try-2-of-{}")
+    run = during(run, 40, error="EIO") if hindered else run
+    verdict = checks.resumed_from_last_valid()(resumed(run, 40))
+    assert verdict.outcome is (Outcome.PASS if hindered else Outcome.INCONCLUSIVE), verdict
+
+
+@pytest.mark.parametrize("hindered", [True, False])
+def test_no_save_can_be_asked_of_a_job_whose_storage_fails(hindered):
+    run = Writer().launch().live(until=45, saves=False, extra={20: "step-{}.pt"})
+    run = during(run, 40, error="ENOSPC") if hindered else run
+    verdict = checks.resumed_from_last_valid()(resumed(run, 20))
+    assert verdict.codes == (() if hindered else ("stale-checkpoint",)), verdict
+
+
+def test_ridden_out_of_some_faults_alone():
+    run = Writer().launch().live(until=45, pause=5)
+    case = resumed(run, 40)
+    assert ridden_out(faults=(0,))(case).outcome is Outcome.PASS
+    assert ridden_out(faults=[1])(case).codes == ridden_out()(case).codes == ("needless-restart",)
+    assert ridden_out(faults=(2,))(case).codes == ("fault-not-observed",)
+    for made in (ridden_out(), ridden_out(faults=(0, 2))):
+        assert checks.from_json(json.loads(json.dumps(made.to_json()))) == made
+    for wrong in ((), 0, ("a",), (-1,), (True,)):
+        with pytest.raises(UsageError, match="ridden_out: faults"):
+            ridden_out(faults=wrong)
+
+
+# The experiments, on the real thing.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "experiment", "codes"),
+    [
+        ("sound", "test_disk_full", set()),
+        ("sound", "test_quota_on_pointer", set()),
+        ("sound", "test_transient_error", set()),
+        ("sound", "test_late_names", set()),
+        ("counted", "test_disk_full", {"torn-checkpoint", "crash-loop"}),
+        ("pointer", "test_quota_on_pointer", {"crash-loop"}),
+        ("fatal", "test_transient_error", {"needless-restart"}),
+        ("watchdog", "test_slow_storage", {"needless-restart"}),
+        ("watchdog", "test_storage_gone", {"needless-restart"}),
+        ("gives-up", "test_read_only", {"stale-checkpoint"}),
+        ("gives-up", "test_stale_handles", {"stale-checkpoint"}),
+        ("visible", "test_late_names", {"needless-restart"}),
+    ],
+)
+def test_who_is_broken_in_one_place_fails_for_that(shared_store, tmp_path, broken, experiment, codes):
+    if (why := trial()) is not None:
+        pytest.skip(why)
+    answer = tmp_path / "answer.json"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "chaoskit", "run", "--dir", str(shared_store.root), "--json", str(answer)),
+            *("-k", experiment, "--", str(Path(sys.executable).parent / "torchrun"), "--nproc-per-node", "2"),
+            *(str(ROOT / "tests" / "trainers" / "storing.py"), "--out", "{out}", broken),
+        ],
+        cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240, check=False,
+    )  # fmt: skip
+    assert answer.exists(), done.stdout + done.stderr
+    (one,) = json.loads(answer.read_text())["experiments"]
+    assert one["verdict"] == ("fail" if codes else "pass"), one
+    assert set(one["codes"]) == codes, one

@@ -134,7 +134,12 @@ class Checkpoints(Saving):
         # Read into fresh tensors: nothing live is touched before everything has been read. Each rank
         # reads what it holds today, whichever ranks have written it.
         tensors = tree_map(blank, state.save_sharded())
-        shared, local = self.patiently(f"reading {path.name}", lambda: self.read_files(tensors, path))
+        # One after the other: who failed alone before they read together would leave the others waiting there.
+        what = f"reading {path.name}"
+        self.patiently(what, lambda: self.see(path), attempts=1)
+        self.patiently(what, lambda: sharded.read(tensors, path, self.aside))
+        shared = self.patiently(what, lambda: read_tensors(path / "shared.pt"))
+        local = self.patiently(what, lambda: self.read_local(path))
         state.restore_sharded(tensors)
         state.restore_shared(shared)
         if local is None:
@@ -142,23 +147,22 @@ class Checkpoints(Saving):
         else:
             state.restore_local(local)
 
-    def patiently(self, what: str, part: Callable[[], T]) -> T:
+    def patiently(self, what: str, part: Callable[[], T], *, attempts: int = Saving.ATTEMPTS) -> T:
         """All ranks: a part each, and once more if a disk fails."""
-        for attempt in range(1, self.ATTEMPTS + 1):
+        for attempt in range(1, attempts + 1):
             try:
                 return together(self.world, part)
             except Unwritten as failed:
                 problem = failed
-                self.world.say(f"{what} failed, attempt {attempt} of {self.ATTEMPTS}: {problem}")
+                self.world.say(f"{what} failed, attempt {attempt} of {attempts}: {problem}")
                 time.sleep(self.PAUSE * attempt)
         raise Refused(f"{what} failed: {problem}")
 
-    def read_files(self, tensors: dict[str, Any], path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        if not self.world.leads:  # it was validated by rank 0, perhaps on another host
-            wait_for([path / manifest.NAME], self.LATE)
-            wait_for((path / name for name in manifest.listed(path)), self.LATE)
-        sharded.read(tensors, path, self.aside)
-        return read_tensors(path / "shared.pt"), self.read_local(path)
+    def see(self, path: Path) -> None:
+        """All ranks: wait until all of it is there. It was validated by rank 0, perhaps on another host."""
+        if not self.world.leads:
+            wait_for([path / manifest.NAME], self.SEEN)
+            wait_for((path / name for name in manifest.listed(path)), self.SEEN)
 
     def read_local(self, path: Path) -> dict[str, Any] | None:
         """This rank's own part, or None if there was no such rank.

@@ -177,6 +177,8 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     ):
         if asked and config.format != "dcp":
             parser.error(f"--format {config.format} is one file that rank 0 writes: {flag} needs dcp")
+    if config.replica is not None and config.replica.resolve() == config.checkpoints.resolve():
+        parser.error(f"--replica {config.replica} is where the checkpoints are: it must be another place")
     if config.text is not None and not config.text.is_file():
         parser.error(f"--text {config.text} is not a file")
     existing = next((p for p in (config.out, *config.out.absolute().parents) if p.exists()), None)

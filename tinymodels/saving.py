@@ -28,7 +28,8 @@ class Saving(Store):
 
     ATTEMPTS = 3
     PAUSE = 0.2  # seconds before another attempt, and twice as long before the next
-    LATE = 20.0  # seconds after which a name that another host has made should be seen
+    LATE = 20.0  # seconds after which a name that another host has made should be seen,
+    SEEN = 5.0  # and one that was made before this launch
 
     def __init__(
         self,

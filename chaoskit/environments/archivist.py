@@ -23,7 +23,7 @@ class Archivist:
     """Begins the file `data` in `directory`, which must not hold one. For several threads."""
 
     def __init__(self, directory: Path) -> None:
-        self._fd = os.open(directory / "data", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+        self._fd = os.open(directory / "data", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644)
         self._end = 0
         self._waiting: deque[tuple[memoryview, int, Callable[[], None]]] = deque()
         self._size = self._came = self._calm = self._forcing = 0

@@ -34,7 +34,7 @@ class Journalist:
     """Begins the file `operations.jsonl` in `directory`, which must not hold one. For several threads."""
 
     def __init__(self, directory: Path) -> None:
-        self._fd = os.open(directory / "operations.jsonl", _NEW, 0o666)
+        self._fd = os.open(directory / "operations.jsonl", _NEW, 0o644)
         self._turn = threading.Lock()
         self._waiting: deque[Note] = deque()
         self.count = 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
@@ -14,6 +14,7 @@ from typing import Any
 
 from chaoskit import journal
 from chaoskit.capabilities import Trouble
+from chaoskit.environments import scratch
 from chaoskit.environments.servant import Refused, Servant
 from chaoskit.environments.switchboard import why_not
 from chaoskit.errors import ChaoskitError, UsageError
@@ -98,28 +99,37 @@ class Storage:
 @cache
 def trial() -> str | None:
     """None where this machine lets us put a file system over a directory, else why not and what would help."""
-    with tempfile.TemporaryDirectory(prefix="chaoskit-trial-") as place:
-        out = Path(place, "out")
-        out.mkdir()
-        try:
-            storage = Storage("trial", out=out, run_dir=Path(place))
-        except ChaoskitError as error:
-            return str(error)
-        try:
-            code = "import runpy, sys; runpy.run_path(sys.argv[1])['enter'](eval(sys.argv[2]), sys.argv[3]); "
-            words = [sys.executable, "-I", "-S", "-c", code + "open('tried', 'w').close()"]
-            done = subprocess.run(
-                [*words, str(_WRITER), repr(dict(storage.host)), str(out)], capture_output=True, timeout=30
-            )
-            if done.returncode:
-                return f"a file system of ours can be mounted, but not used: {_last_line(done.stderr)}"
-            if not journal.Journal.read(Path(place)).operations:
-                return "a file system of ours can be mounted, but is not where a process writes"
-            return None
-        except (subprocess.TimeoutExpired, journal.JournalError) as error:
-            return f"a file system of ours can be mounted, but does not answer: {error}"
-        finally:
-            storage.close()
+    name = f"trial-{os.getpid()}"
+    try:
+        place = scratch.make(name)
+    except UsageError as error:
+        return str(error)
+    try:
+        return _try_out(place)
+    except ChaoskitError as error:
+        return str(error)
+    except (OSError, subprocess.TimeoutExpired, journal.JournalError) as error:
+        return f"a file system of ours can be mounted, but does not answer: {error}"
+    finally:
+        scratch.remove(name)
+
+
+def _try_out(place: Path) -> str | None:
+    out = place / "out"
+    out.mkdir()
+    storage = Storage("trial", out=out, run_dir=place)
+    try:
+        code = "import runpy, sys; runpy.run_path(sys.argv[1])['enter'](eval(sys.argv[2]), sys.argv[3]); "
+        words = [sys.executable, "-I", "-S", "-c", code + "open('tried', 'w').close()"]
+        told = [str(_WRITER), repr(dict(storage.host)), str(out)]
+        done = subprocess.run([*words, *told], capture_output=True, timeout=30)
+        if done.returncode:
+            return f"a file system of ours can be mounted, but not used: {_last_line(done.stderr)}"
+        if not journal.Journal.read(place).operations:
+            return "a file system of ours can be mounted, but is not where a process writes"
+        return None
+    finally:
+        storage.close()
 
 
 def _why_not(error: Refused) -> str:

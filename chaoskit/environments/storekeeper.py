@@ -58,7 +58,6 @@ class Storekeeper:
         root = os.open(beneath, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         Path(journal).mkdir(parents=True, exist_ok=True)
         journalist = Journalist(Path(journal))
-        archivist = Archivist(Path(journal)) if recorded else None
         os.umask(0)
         in_user = _unshare()
         fd = os.open(fuse.DEVICE, os.O_RDWR | os.O_CLOEXEC)
@@ -66,6 +65,7 @@ class Storekeeper:
         connection = Connection(fd)
         connection.begin()
         buffers = Buffers()
+        archivist = Archivist(Path(journal)) if recorded else None  # it has a thread, and only one may unshare
         self._beneath = Beneath(root, connection, buffers, journalist, archivist, self._troubles)
         self._beneath.sights = self._sights if sights else None
         gc.freeze()

@@ -19,6 +19,20 @@ from tinymodels.config import parse
         (["--global-batch", "30"], "--global-batch 30 cannot be cut into micro-batches of 8"),
         (["--text", "/nowhere.txt"], "--text /nowhere.txt is not a file"),
         (["--model", "rnn"], "argument --model: invalid choice: 'rnn'"),
+        (["--keep-best"], "--keep-best looks at evaluations: it needs --evaluate-every"),
+        (
+            ["--format", "pt", "--parallel", "fsdp"],
+            "--format pt is one file that rank 0 writes: --parallel fsdp needs",
+        ),
+        (
+            ["--format", "safetensors", "--save-async"],
+            "--format safetensors is one file that rank 0 writes: --save-async",
+        ),
+        (
+            ["--format", "pt", "--delta-every", "2"],
+            "--format pt is one file that rank 0 writes: --delta-every needs dcp",
+        ),
+        (["--delta-every", "0"], "argument --delta-every: 0 is not between 1 and 100"),
     ],
 )
 def test_bad_flag(flags, told, tmp_path, capsys):
@@ -27,6 +41,12 @@ def test_bad_flag(flags, told, tmp_path, capsys):
     assert stop.value.code == 2
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith(f"tinymodels.train: error: {told}")
+
+
+def test_a_replica_in_the_place_of_the_checkpoints(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        parse(["--out", str(tmp_path), "--replica", str(tmp_path / "elsewhere" / ".." / "checkpoints")])
+    assert "is where the checkpoints are: it must be another place" in capsys.readouterr().err
 
 
 def test_out_that_is_a_file(tmp_path, capsys):

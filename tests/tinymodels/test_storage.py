@@ -211,3 +211,24 @@ def test_names_that_another_host_sees_late(launch, tmp_path):
     codes, said = launch(tmp_path, "--epochs", 1, part=late)
     assert codes == [0, 0] and "failed" not in said
     assert published(tmp_path) == [10, 20]
+
+
+@pytest.mark.slow
+def test_a_rank_that_cannot_read_leaves_nobody_waiting(launch, tmp_path):
+    """It would have to join the others, who read the tensors together."""
+    blind = """
+    from tinymodels.checkpoint import Checkpoints
+
+    class Blind(Checkpoints):
+        SEEN = 0.1
+
+        def see(self, path):
+            if rank == 1:
+                raise OSError(116, "Stale file handle")
+
+    parts["checkpoints"] = Blind
+    """
+    assert launch(tmp_path, "--epochs", 1, "--stop-after", 12)[0] == [0, 0]
+    codes, said = launch(tmp_path, "--epochs", 1, part=blind)
+    assert codes == [1, 1]
+    assert "error: reading step-00000010 failed: rank 1: [Errno 116] Stale file handle" in said

@@ -5,8 +5,9 @@ Wrong: nobody reads the second store as long as the first is there, so there is 
 Evidence: axolotl-ai-cloud/axolotl#3948 m, libsql/sqld#721 o
 Codes: torn-checkpoint
 Also: crash-loop corrupt-accepted
-Caught by: test_none_is_whole[delete_whole]
-Args: --replica {out}/copies --save-every 5
+Caught by: test_misleading[damage_manifest]
+Equivalent: test_none_is_whole (it may fail until the files are back)
+Args: --replica {out}/copies --step-delay 0.1
 Family: corruption and loading
 """
 
@@ -25,7 +26,7 @@ class InPlace(Replica):
             copy = store.path(number(path)) / file.relative_to(path)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copy)
-            time.sleep(0.5)  # a thin line
+            time.sleep(0.1)  # a thin line
 
     def newest(self, after):
         newest = next((path for path in self.store.newest_first() if number(path) > after), None)
