@@ -14,7 +14,8 @@ from table import Figure, parser, show
 
 from chaoskit import Job
 from chaoskit.crash_command import PROFILES, visits
-from chaoskit.crash_states import CLASSES, Exploration, explore
+from chaoskit.crash_states import explore
+from chaoskit.exploration import CLASSES, Exploration
 from chaoskit.journal import Journal
 from chaoskit.progress import Lines
 from chaoskit.runner import Runner

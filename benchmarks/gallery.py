@@ -4,7 +4,8 @@
     python benchmarks/gallery.py --only rng-missing,ema-reset --json some.json
 
 A mutant is *caught* if each of its experiments fails, and *named* if each does so with the codes that its docstring
-expects, and with no others than those it admits. The good trainer goes through the same experiments with the same
+expects, and with no others than those it admits; where it is said to be safe from kills, and power cuts alone show it
+(`crash-states`), also only if no kill does. The good trainer goes through the same experiments with the same
 arguments: whatever does not pass there is a false alarm.
 """
 
@@ -30,18 +31,21 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from gallery_page import page  # noqa: E402
 
-from tinymodels.gallery.catalogue import Mutant, mutants  # noqa: E402
+from tinymodels.gallery.catalogue import CRASH_STATES, Mutant, mutants  # noqa: E402
 
 GOOD = "tinymodels.train"
 MEETING = "join_timeout=120,last_call_timeout=1,keep_alive_interval=1"
 #: With torch 2.13 an agent that joins a running job otherwise waits in vain to be told where the ranks meet.
 SURROUNDINGS = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 BIN = Path(sys.executable).parent
+#: How often a job is shown what a crash has left of its save: the states differ, and few of them must show it.
+VISITS = 60
 
 
 @dataclass(frozen=True)
 class Sitting:
-    """One trainer, with its arguments, in some experiments, on so many nodes. `slug` is empty for the good one."""
+    """One trainer, with its arguments, in some experiments, on so many nodes; or in `CRASH_STATES`, and in nothing
+    besides. `slug` is empty for the good one."""
 
     slug: str
     module: str
@@ -52,11 +56,19 @@ class Sitting:
 
     def command(self, store: Path, answer: Path, launch: str) -> list[str]:
         """What a user would type."""
+        which = ("crash-states", "--visits", str(VISITS))
+        if not self.crashes:
+            which = ("run", "-k", " or ".join(self.experiments))
         return [
-            *(str(BIN / "chaoskit"), "run", "--dir", str(store), "--json", str(answer), "--launch", launch),
-            *("-k", " or ".join(self.experiments), *self.options, *self._where(), "--"),
+            *(str(BIN / "chaoskit"), *which, "--dir", str(store), "--json", str(answer), "--launch", launch),
+            *(*self.options, *self._where(), "--"),
             *(str(BIN / "torchrun"), *self._shape(), "-m", self.module, "--out", "{out}", *self.args),
         ]
+
+    @property
+    def crashes(self) -> bool:
+        """Whether it is shown what crashes leave."""
+        return CRASH_STATES in self.experiments
 
     def _where(self) -> tuple[str, ...]:
         return () if self.nodes == "1" else ("--env", "netns", "--nodes", self.nodes)
@@ -90,8 +102,9 @@ class Row:
     def named(self) -> bool:
         """Whether each of them did so with the right codes."""
         allowed = {*self.mutant.codes, *self.mutant.also}
-        codes = [set(self.answers.get(name, {}).get("codes", ())) for name in self.mutant.caught_by]
-        return self.caught and all(set(self.mutant.codes) <= own <= allowed for own in codes)
+        those = [self.answers.get(name, {}) for name in self.mutant.caught_by]
+        right = all(set(self.mutant.codes) <= set(one.get("codes", ())) <= allowed for one in those)
+        return self.caught and right and not any(one.get("kills") for one in those)
 
     def to_json(self) -> dict[str, Any]:
         """One row of `gallery.json`."""
@@ -103,6 +116,7 @@ def sit(one: Sitting, work: Path, *, store: Path | None, launch: str) -> dict[st
     """Run it, in a store of its own where there is none; the answers by experiment."""
     place = Path(tempfile.mkdtemp(dir=work))
     answer = place / "answer.json"
+    begun = time.monotonic()
     try:
         done = subprocess.run(
             one.command(store or place / "store", answer, launch),
@@ -114,18 +128,33 @@ def sit(one: Sitting, work: Path, *, store: Path | None, launch: str) -> dict[st
         )
         if not answer.exists():
             raise RuntimeError(f"{one.name}: chaoskit ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-        found = json.loads(answer.read_text())["experiments"]
+        found = json.loads(answer.read_text())
+        if one.crashes:
+            return {CRASH_STATES: {**of_crashes(found), "seconds": round(time.monotonic() - begun, 1)}}
         keys = ("verdict", "codes", "sentences", "seconds")
-        return {each["name"]: {key: each[key] for key in keys} for each in found}
+        return {each["name"]: {key: each[key] for key in keys} for each in found["experiments"]}
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def of_crashes(found: dict[str, Any]) -> dict[str, Any]:
+    """What `chaoskit crash-states` says, as an experiment would; `kills` are the states that a kill leaves and from
+    which the job did not resume exactly."""
+    kills = found["profiles"].get("kill", {})
+    return {
+        "verdict": found["verdict"],
+        "codes": found["codes"],
+        "sentences": [story["text"] for story in found["stories"]],
+        "kills": sum(count for becomes, count in kills.items() if becomes != "exact"),
+    }
 
 
 def sittings(chosen: Sequence[Mutant], *, every: Sequence[str], controls: bool) -> list[Sitting]:
     """The mutants' own, longest first, and those of the good trainer with all their arguments."""
     found = [
-        Sitting(m.slug, m.module, m.args, m.options, tuple(every) or (*m.caught_by, *m.equivalent), m.nodes)
+        Sitting(m.slug, m.module, m.args, m.options, names, m.nodes)
         for m in chosen
+        for names in _apart(tuple(every) or (*m.caught_by, *m.equivalent))
     ]
     if controls:
         asked: dict[tuple[tuple[str, ...], tuple[str, ...], str], dict[str, None]] = {}
@@ -134,10 +163,18 @@ def sittings(chosen: Sequence[Mutant], *, every: Sequence[str], controls: bool) 
             where = (one.args, _without_deadline(one.options), one.nodes)
             asked.setdefault(where, {}).update(dict.fromkeys(one.experiments))
         found += [
-            Sitting("", GOOD, args, options, tuple(names), nodes)
+            Sitting("", GOOD, args, options, those, nodes)
             for (args, options, nodes), names in asked.items()
+            for those in _apart(tuple(names))
         ]
     return sorted(found, key=lambda one: -len(one.experiments))
+
+
+def _apart(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Experiments, and what is a command of its own."""
+    experiments = tuple(name for name in names if name != CRASH_STATES)
+    crashes = tuple(name for name in names if name == CRASH_STATES)
+    return [those for those in (experiments, crashes) if those]
 
 
 def _without_deadline(options: tuple[str, ...]) -> tuple[str, ...]:
@@ -177,7 +214,7 @@ def examine(
                 told = ", ".join(f"{name} {_short(each)}" for name, each in found.items())
                 print(f"{time.monotonic() - begun:6.0f} s  {one.name}: {told}", file=sys.stderr, flush=True)
                 if one.slug:
-                    answers[one.slug] = found
+                    answers.setdefault(one.slug, {}).update(found)
                     continue
                 clean += sum(each["verdict"] != "skipped" for each in found.values())
                 bad = {name: each for name, each in found.items() if each["verdict"] not in ("pass", "skipped")}

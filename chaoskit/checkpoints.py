@@ -133,7 +133,8 @@ class Resume:
     many steps every rank had taken by then. `last_valid` and `acceptable` are positions; `destroyed` says that the
     last valid checkpoint lay at a path that an unfinished save was overwriting, `removed` that no file of it was left
     when the launch had ended, though of older ones there was; `torn` are positions of unfinished
-    saves, `damaged` of those that a fault has altered since, `seen` all checkpoints that had been begun.
+    saves, `damaged` of those that a fault has altered since, `seen` all checkpoints that had been begun. `beneath` are
+    those next to ones that were altered, where newer ones were not: these may hang on what was altered.
     """
 
     incarnation: int
@@ -148,11 +149,12 @@ class Resume:
     torn: frozenset[int]
     damaged: frozenset[int]
     seen: tuple[Checkpoint, ...]
+    beneath: frozenset[int] = frozenset()
 
     @property
     def window(self) -> bool:
         """Whether a save was on its way, so that several positions are right."""
-        return len(self.acceptable) > 1
+        return len(self.acceptable - self.beneath) > 1
 
 
 def resumes(history: History, timeline: Timeline) -> tuple[Resume, ...]:
@@ -199,9 +201,13 @@ def resume_after(
     torn = frozenset(one.position for one in seen if not one.complete and one.incarnation == before)
     damaged = frozenset(one.position for one in harmed) - {one.position for one in settled.values()}
     own = timeline.starts.get(inc.index)
-    if own is not None and own.base in {one.position for one in lost} and own.exact:
+    if own is not None and own.base in {one.position for one in lost} and own.exact and own.base > last_valid:
         # What was altered did not matter, or the job has another copy: what came of it is right to the bit.
         acceptable.add(own.base)
+    # Nobody but the job knows what its checkpoints are made of: the newest may be a delta to one that was altered.
+    altered = [position for position in damaged if position < last_valid]
+    older = [[position for position in settled if position < one] for one in altered]
+    beneath = frozenset(max(those) for those in older if those) - acceptable
     return Resume(
         incarnation=inc.index,
         before=before,
@@ -209,12 +215,13 @@ def resume_after(
         faults=faults,
         position=position_at(timeline, previous, struck),
         last_valid=last_valid,
-        acceptable=frozenset(acceptable),
+        acceptable=beneath | acceptable,
         destroyed=destroyed(history, settled.get(last_valid), seen),
         removed=removed(history, last_valid, seen, inc.start),
         torn=torn,
         damaged=damaged,
         seen=seen,
+        beneath=beneath,
     )
 
 

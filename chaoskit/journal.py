@@ -17,7 +17,18 @@ NAME = "journal"
 FORMAT = 1
 
 Kind = Literal[
-    "create", "mkdir", "symlink", "link", "write", "truncate", "fsync", "fsyncdir", "rename", "unlink", "rmdir", "chmod"
+    "create",
+    "mkdir",
+    "symlink",
+    "link",
+    "write",
+    "truncate",
+    "fsync",
+    "fsyncdir",
+    "rename",
+    "unlink",
+    "rmdir",
+    "chmod",
 ]
 #: What changes the names in a directory; it is on the disk for sure once that directory has been forced there.
 NAMING = frozenset(("create", "mkdir", "symlink", "link", "rename", "unlink", "rmdir"))
@@ -102,7 +113,9 @@ class Journal:
             file.seek(operation.data)
             found = file.read(operation.size)
         if len(found) != operation.size:
-            raise JournalError(f"the bytes of operation {operation.n} are cut short: {len(found)} of {operation.size}")
+            raise JournalError(
+                f"the bytes of operation {operation.n} are cut short: {len(found)} of {operation.size}"
+            )
         return found
 
 

@@ -29,6 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from chaoskit import journal
 from chaoskit.environments import owner
 from chaoskit.errors import ExitCode, StoreError
 from chaoskit.verdict import Outcome, Verdict
@@ -229,7 +230,10 @@ class Store:
             raise
 
     def keep(self, newest: int = 50) -> int:
-        """Remove passed runs but the newest ones, and `out/` of those; failed ones stay. Returns how many went."""
+        """Remove passed runs but the newest ones, and of those `out/` and the bytes of a journal; failed ones stay.
+
+        Returns how many went.
+        """
         passed = []
         for run_dir in self.all_runs():
             try:
@@ -244,6 +248,7 @@ class Store:
         for run_dir in passed[len(gone) :]:
             for left in (run_dir / "out", *run_dir.glob("aside-*")):
                 shutil.rmtree(left, ignore_errors=True)
+            (run_dir / journal.NAME / "data").unlink(missing_ok=True)
         return len(gone)
 
     def clear(self) -> tuple[int, int]:

@@ -33,7 +33,7 @@ from chaoskit.timeline import Timeline
 
 #: So many steps show where a job stands: the first what it has loaded, the second what it makes of that.
 STEPS = 2
-#: How often a job that fails is launched: twice, since a supervisor would, too.
+#: How often a job that fails, or hangs, is launched: twice, since a supervisor would, too.
 LAUNCHES = 2
 #: How often, in seconds, a running job is looked at.
 LOOK_EVERY = 0.02
@@ -158,11 +158,12 @@ class Slot:
         """Launch it, again where it fails, and see what it does."""
         begun, first = time.monotonic(), self._launch + 1
         codes: list[int] = []
-        how: How = "crashed"
-        while how == "crashed" and len(codes) < LAUNCHES:
+        for _ in range(LAUNCHES):
             how, code = self._try()
             if code is not None:
                 codes.append(code)
+            if how in ("resumed", "ended"):
+                break
         ended = time.monotonic()
         answer = self._judge(first) if how == "resumed" else Answer(how, words=self._words())
         seconds = {"resume": ended - begun, "judge": time.monotonic() - ended}

@@ -4,7 +4,7 @@ Every file that was damaged is put back once a further launch has ended. A job t
 checkpoint was whole needs a person; one that has no whole checkpoint left must wait for it, and not begin again.
 
 By default a few runs go through every way of damaging the newest checkpoint. `-k corruption` runs all of it: each way
-on its own, on the newest checkpoint, on the newest two and on all of them.
+on its own, on the newest checkpoint, on the newest two and on all of them; and an older one, while the newest is whole.
 """
 
 from dataclasses import replace
@@ -67,6 +67,14 @@ def test_retention_after_damage(chaos, job, claims):
 
 
 @pytest.mark.corruption
+@pytest.mark.parametrize("way", ["truncate", "delete_whole"])
+def test_older_damaged(chaos, job, claims, way):
+    """The checkpoint before the newest is damaged. Whether the newest hangs on it the job must know: it is read to the
+    bit, or refused for the one before both."""
+    damaged(chaos, job, claims, WAYS[way], older=True)
+
+
+@pytest.mark.corruption
 @pytest.mark.parametrize("checkpoints", HOW_MANY.values(), ids=HOW_MANY)
 @pytest.mark.parametrize("way", WAYS)
 def test_corruption(chaos, job, claims, way, checkpoints):
@@ -74,10 +82,11 @@ def test_corruption(chaos, job, claims, way, checkpoints):
     damaged(chaos, job, claims, WAYS[way], checkpoints=checkpoints)
 
 
-def damaged(chaos, job, claims, way, *, checkpoints):
+def damaged(chaos, job, claims, way, *, checkpoints=1, older=False):
     """The job is killed, its checkpoints are damaged, and it is launched again."""
-    killed = down(chaos.reference(job), saves=2 if checkpoints == 1 else 3)
-    judge(chaos.run(job, *killed, way(checkpoints=checkpoints, launches=1).before_relaunch()), claims)
+    killed = down(chaos.reference(job), saves=2 if checkpoints == 1 and not older else 3)
+    fault = way(checkpoints=checkpoints, older=older, launches=1)
+    judge(chaos.run(job, *killed, fault.before_relaunch()), claims)
 
 
 def again_and_again(chaos, job, claims, ways):

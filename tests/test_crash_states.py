@@ -20,7 +20,7 @@ from chaoskit.journal import Operation
 from chaoskit.life import Life
 from chaoskit.runner import Runner
 from chaoskit.steps import Step
-from tests.test_exploring import resumed
+from tests.test_board import resumed
 
 TRAINERS = Path(__file__).parent / "trainers"
 ALL = ("kill", "ext4", "posix")
@@ -31,7 +31,7 @@ def publisher(*words):
 
 
 def exploration(store, *words, profiles=ALL, **options):
-    return explore(Runner(store), Job.from_command(publisher(*words)), profiles=profiles, **options)
+    return explore(Runner(store), Job.from_command(publisher(*words)), profiles=profiles, workers=2, **options)
 
 
 def counts(found, profile):
@@ -96,9 +96,9 @@ def test_what_is_not_forced_is_lost_by_a_power_cut_and_only_there(shared_store, 
 
 @pytest.mark.slow
 def test_a_resume_that_hangs(shared_store, monkeypatch):
-    monkeypatch.setattr(visits, "PATIENCE", 3.0)
-    monkeypatch.setattr(visits, "TIMES", 1.0)
-    found = exploration(shared_store, "--forget", "data", "--on-doubt", "hang", profiles=("ext4",), most=16)
+    monkeypatch.setattr(visits, "PATIENCE", 4.0)
+    monkeypatch.setattr(visits, "TIMES", 0.0)
+    found = exploration(shared_store, "--forget", "data", "--on-doubt", "hang", profiles=("ext4",), most=8)
     hung = [story for story in found.stories() if story.becomes == "hung"]
     assert hung and set(hung[0].codes) == {"checkpoint-not-durable", "torn-checkpoint", "hang"}
     assert "takes no step" in hung[0].did

@@ -157,6 +157,23 @@ def test_several_of_the_newest(disk, way, checkpoints, steps):
     assert len(told["spared"]) == 3 - len(steps)
 
 
+@pytest.mark.parametrize(
+    ("checkpoints", "steps", "text"),
+    [
+        (1, [20], "the newest checkpoint but one"),
+        (2, [20, 10], "2 checkpoints, from the newest but one on"),
+        ("all", [20, 10], "all checkpoints but the newest"),
+    ],
+)
+def test_older_ones_alone(disk, checkpoints, steps, text):
+    fault = faults.truncate(checkpoints=checkpoints, older=True)
+    told, changed = strike(disk, fault)
+    assert {int(name[5:7]) for name in changed} == set(steps) == {save["n"] for save in told["saves"]}
+    assert [save["n"] for save in told["spared"]] == sorted({10, 20, 30} - set(steps), reverse=True)
+    assert str(fault) == f"truncate the largest file of {text}"
+    assert fault.action.to_json()["older"] is True and "older" not in faults.truncate().action.to_json()
+
+
 def test_of_all_the_oldest_gets_a_newer_one(disk):
     small_manifests(disk)
     _, changed = strike(disk, faults.swap_older(checkpoints="all"))
@@ -250,6 +267,8 @@ def test_where_there_are_too_few_checkpoints_it_is_missed(tmp_path):
     disk.put("step-10/a", b"whole")
     for fault, why in (
         (faults.flip(checkpoints=2), "not 2 whole checkpoints, but 1"),
+        (faults.flip(older=True), "not 2 whole checkpoints, but 1"),
+        (faults.flip(checkpoints="all", older=True), "not 2 whole checkpoints, but 1"),
         (faults.swap_older(), "no other checkpoint"),
         (faults.swap_rank(), "no two files"),
         (faults.stale_pointer(), "no older checkpoint"),

@@ -161,6 +161,9 @@ def test_old_passes_are_removed_and_failures_stay(store):
     for index in range(6):
         run_dir = store.new_run(job={})
         (run_dir / "out").mkdir(exist_ok=True)
+        (run_dir / "journal").mkdir()
+        for name in ("operations.jsonl", "data"):
+            (run_dir / "journal" / name).touch()
         judge(store, run_dir, GOOD if index % 2 else BAD)
         store.finish(run_dir, "finished")
         (passes if index % 2 else fails).append(run_dir)
@@ -170,6 +173,9 @@ def test_old_passes_are_removed_and_failures_stay(store):
     assert len(gone) == 1
     assert not any((p / "out").exists() for p in passes)
     assert all((p / "out").is_dir() for p in fails)
+    kept = [[path.name for path in p.glob("journal/*")] for p in passes if p.exists()]
+    assert kept == [["operations.jsonl"]] * 2
+    assert all((p / "journal" / "data").exists() for p in fails)
     assert running.is_dir()
 
 

@@ -87,7 +87,7 @@ class Saving(Store):
 
     def attempt(self, step: int, state: State) -> None:
         """All ranks: try to save, once. `Unwritten`, on all of them, if a disk failed."""
-        temporary = together(self.world, lambda: self.begin(step))
+        temporary = self.begin(step)
         try:
             together(self.world, lambda: self.write(state, temporary))
         except Unwritten:
@@ -156,13 +156,20 @@ class Saving(Store):
     def begin(self, step: int) -> Path:
         """All ranks: an empty folder to write to, that nobody takes for a checkpoint."""
         temporary = self.folder / f".tmp-{self.path(step).name}"
+        together(self.world, lambda: self.make(temporary))  # where that fails, there is nothing to look out for
+        together(self.world, lambda: self.look_out(temporary))
+        return temporary
+
+    def make(self, temporary: Path) -> None:
+        """Rank 0: make that folder."""
         if self.world.leads:
             make_folder(self.folder)
             self.sweep()  # a save that failed has left its part, perhaps on a full disk
             (temporary / "sharded").mkdir(parents=True)
-        else:
-            wait_for([temporary / "sharded"], self.LATE)
-        return temporary
+
+    def look_out(self, temporary: Path) -> None:
+        """All ranks: until they see it, too."""
+        wait_for([temporary / "sharded"], self.LATE)
 
     def write(self, state: State, folder: Path) -> None:
         """All ranks: write this rank's part."""

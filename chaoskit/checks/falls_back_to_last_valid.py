@@ -119,12 +119,15 @@ def _ended_between(ended: float | None, since: float | None, until: float) -> bo
 def _what(resume: Resume, base: int | None) -> str:
     if base in resume.damaged:
         return f"resumed from {base}, and what had been altered there did not matter"
+    if base in resume.beneath:
+        return f"resumed from {base}, since newer ones may hang on what was altered"
     return f"resumed from {base}, the newest checkpoint that was whole"
 
 
 def falls_back_to_last_valid() -> Check:
     """After damage at rest (`flip`, `truncate`, `delete`, `stale_pointer`, ...) the job refused what was damaged, and
-    went on, by itself, from the newest checkpoint that was not. Where none was left, it refused to go on.
+    went on, by itself, from the newest checkpoint that was not. Where none was left, it refused to go on. Where only an
+    older one was damaged, the newest and the one before what was damaged are both right: the newest may be a delta.
 
     Fails with `corrupt-accepted`; `torn-checkpoint` where no launch came as far as a step, or not before the files were
     put back; `restarted-from-scratch`, also where all checkpoints were damaged: that is for a person to decide;

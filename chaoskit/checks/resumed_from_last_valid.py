@@ -105,6 +105,11 @@ class ResumedFromLastValid:
     def _acceptable(self, case: Case, resume: Resume, base: int, facts: Mapping[str, Any]) -> Verdict:
         if base == 0 and not _begun(resume):
             return self._nothing_saved(case, resume, facts)
+        if base in resume.beneath:
+            sentence = (
+                f"resumed from {base}: a fault had altered the checkpoint after it, which newer ones may hang on"
+            )
+            return passed(self.name, sentence, **facts)
         if resume.window:
             both = ", ".join(map(str, sorted(resume.acceptable)))
             sentence = f"resumed from {base}; a save had not settled at the fault, so of {both} each is right"
@@ -236,7 +241,8 @@ def _other_kind(resume: Resume, base: int) -> Checkpoint | None:
 def resumed_from_last_valid() -> Check:
     """After each fault the job resumed from the last valid checkpoint: the newest whose save had settled before.
 
-    Where a save was on its way, that one is right too. Fails with `stale-checkpoint`, `restarted-from-scratch`,
+    Where a save was on its way, that one is right too; and where a fault altered an older one than that, the one before
+    what was altered, for the newest may be a delta to it. Fails with `stale-checkpoint`, `restarted-from-scratch`,
     `checkpoint-lost`, `corrupt-accepted`, `model-not-restored`, `ranks-diverged`, and where the job never came
     back with the codes of `completed`. A job that rode the fault out passes.
     """

@@ -29,11 +29,12 @@ if __name__ == "__main__":
 from chaoskit.capabilities import Trouble
 from chaoskit.environments import fuse
 from chaoskit.environments.archivist import Archivist
-from chaoskit.environments.beneath import METHODS, Beneath
+from chaoskit.environments.beneath import Beneath
 from chaoskit.environments.fuse import Buffers, Connection, Op
 from chaoskit.environments.journalist import Journalist
 from chaoskit.environments.sights import Sights
 from chaoskit.environments.troubles import Troubles
+from chaoskit.environments.volume import Volume
 from chaoskit.launch.host import KINDS, call
 
 _ENOSYS, _EIO = 38, 5
@@ -66,8 +67,8 @@ class Storekeeper:
         connection.begin()
         buffers = Buffers()
         archivist = Archivist(Path(journal)) if recorded else None  # it has a thread, and only one may unshare
-        self._beneath = Beneath(root, connection, buffers, journalist, archivist, self._troubles)
-        self._beneath.sights = self._sights if sights else None
+        volume = Volume(root, journalist, archivist, self._troubles, self._sights if sights else None)
+        self._beneath = Beneath(volume, connection, buffers)
         gc.freeze()
         gc.disable()  # nothing here refers to itself
         Servants(connection, buffers, self._beneath, self._troubles).begin()
@@ -105,7 +106,7 @@ class Servants:
         self._connection = connection
         self._buffers = buffers
         self._troubles = troubles
-        self._methods: dict[int, Any] = {op: getattr(beneath, name) for op, name in METHODS.items()}
+        self._methods = beneath.methods
         self._turn = threading.Lock()
         self._idle = 0
 

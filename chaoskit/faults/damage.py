@@ -63,11 +63,13 @@ class Way(Protocol):
 
 @dataclass(frozen=True)
 class Damage:
-    """Done to the newest `checkpoints`, or to all of them ('all'); undone after `heal_launches` further launches."""
+    """Done to the newest `checkpoints`, or to all of them ('all'), the newest one left out if it is to be `older` ones;
+    undone after `heal_launches` further launches."""
 
     way: Way
     checkpoints: int | str = 1
     heal_launches: int | None = None
+    older: bool = False
     needs = (CanTouchFiles,)
     heal_after = None
 
@@ -80,14 +82,15 @@ class Damage:
 
     def apply(self, env: CanTouchFiles, world_size: int) -> Mapping[str, Any]:
         every = env.stored_checkpoints()
-        count = len(every) if isinstance(self.checkpoints, str) else self.checkpoints
-        if count > len(every):
-            raise LookupError(f"there are not {count} whole checkpoints, but {len(every)}")
+        first = int(self.older)
+        last = max(len(every), first + 1) if isinstance(self.checkpoints, str) else first + self.checkpoints
+        if last > len(every):
+            raise LookupError(f"there are not {last} whole checkpoints, but {len(every)}")
         out, aside = env.out(), env.aside()
         kept: dict[str, Path] = {}
         files: list[dict[str, Any]] = []
         try:
-            sites = [Site(out, one, every, kept) for one in every[:count]]
+            sites = [Site(out, one, every, kept) for one in every[first:last]]
             plan = [(site, name) for site in sites for name in self.way.files(site)]
             for number, (_, name) in enumerate(plan):
                 kept[name] = aside / str(number)
@@ -109,7 +112,8 @@ class Damage:
             shutil.rmtree(aside, ignore_errors=True)
         applied: dict[str, Any] = {"files": files, "aside": str(aside)}
         if self.way.harms:
-            applied |= {"saves": _saves(every[:count]), "spared": _saves(every[count:])}
+            spared = (*every[:first], *every[last:])
+            applied |= {"saves": _saves(every[first:last]), "spared": _saves(spared)}
         return applied
 
     def observed(self, env: CanTouchFiles, applied: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -133,11 +137,17 @@ class Damage:
     def to_json(self) -> dict[str, Any]:
         options = {field.name: getattr(self.way, field.name) for field in fields(self.way)}
         several = {"checkpoints": self.checkpoints} if self.way.harms else {}
-        return {"kind": self.name, **options, **several, "launches": self.heal_launches}
+        older = {"older": True} if self.older else {}
+        return {"kind": self.name, **options, **several, **older, "launches": self.heal_launches}
 
     def __str__(self) -> str:
-        named = {1: "the newest checkpoint", "all": "all checkpoints"}
-        told = self.way.tell(named.get(self.checkpoints, f"the newest {self.checkpoints} checkpoints"))
+        if self.older:
+            named = {1: "the newest checkpoint but one", "all": "all checkpoints but the newest"}
+            several = f"{self.checkpoints} checkpoints, from the newest but one on"
+        else:
+            named = {1: "the newest checkpoint", "all": "all checkpoints"}
+            several = f"the newest {self.checkpoints} checkpoints"
+        told = self.way.tell(named.get(self.checkpoints, several))
         launches = self.heal_launches
         return told if launches is None else f"{told} for {launches} launch{'es' if launches > 1 else ''}"
 
@@ -194,13 +204,15 @@ def _put_back(out: Path, files: Iterable[Mapping[str, Any]], aside: Path) -> lis
     return restored
 
 
-def damage(way: Way, *, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def damage(way: Way, *, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """The fault that does it; raises UsageError for numbers of checkpoints or launches that are not positive."""
+    if not isinstance(older, bool):
+        raise UsageError(f"{way.name}: older must be True or False, not {older!r}")
     for value, name in ((checkpoints, "checkpoints"), (launches, "launches")):
         other = "all" if name == "checkpoints" else None
         if value != other and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise UsageError(f"{way.name}: {name} must be a whole number from 1 or {other!r}, not {value!r}")
-    return Fault(Damage(way, checkpoints, launches))
+    return Fault(Damage(way, checkpoints, launches, older))
 
 
 def check_seed(name: str, seed: int) -> None:

@@ -46,11 +46,11 @@ class DamageManifest:
         return any(other in text for other in others)
 
 
-def damage_manifest(*, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def damage_manifest(*, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """Flip a bit in the middle of the manifest of the newest whole checkpoint: of each file that is text and names
     others of its files. Size and time of change stay.
 
-    `checkpoints`, `launches`: see `flip`. Missed where the job writes no such file. Observed once it reads back as
-    something else.
+    `checkpoints`, `older`, `launches`: see `flip`. Missed where the job writes no such file. Observed once it reads
+    back as something else.
     """
-    return damage(DamageManifest(), checkpoints=checkpoints, launches=launches)
+    return damage(DamageManifest(), checkpoints=checkpoints, older=older, launches=launches)

@@ -33,10 +33,11 @@ class DamageMetadata:
         return f"damage the metadata of {which}"
 
 
-def damage_metadata(*, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def damage_metadata(*, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """Flip a bit in the middle of the `.metadata` that torch.distributed.checkpoint has written into the newest whole
     checkpoint; size and time of change stay.
 
-    `checkpoints`, `launches`: see `flip`. Missed where there are none. Observed once they read back as something else.
+    `checkpoints`, `older`, `launches`: see `flip`. Missed where there are none. Observed once they read back as
+    something else.
     """
-    return damage(DamageMetadata(), checkpoints=checkpoints, launches=launches)
+    return damage(DamageMetadata(), checkpoints=checkpoints, older=older, launches=launches)

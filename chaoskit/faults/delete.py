@@ -43,13 +43,15 @@ class Delete:
         return f"delete {which}" if self.whole else f"delete the largest file of {which}"
 
 
-def delete(*, whole: bool = False, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def delete(
+    *, whole: bool = False, checkpoints: int | str = 1, older: bool = False, launches: int | None = None
+) -> Fault:
     """Remove the largest file of the newest whole checkpoint, and nothing besides; or, if the `whole` of it is to go,
     all of its files, and the directories that are empty then.
 
-    `checkpoints`, `launches`: see `flip`. Missed where the whole of it is to go and names do not tell one checkpoint
-    from another. Observed once they are gone. Raises UsageError for `whole` that is no bool.
+    `checkpoints`, `older`, `launches`: see `flip`. Missed where the whole of it is to go and names do not tell one
+    checkpoint from another. Observed once they are gone. Raises UsageError for `whole` that is no bool.
     """
     if not isinstance(whole, bool):
         raise UsageError(f"delete: whole must be True or False, not {whole!r}")
-    return damage(Delete(whole), checkpoints=checkpoints, launches=launches)
+    return damage(Delete(whole), checkpoints=checkpoints, older=older, launches=launches)

@@ -29,9 +29,9 @@ class Empty:
         return f"empty the largest file of {which}"
 
 
-def empty(*, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def empty(*, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """Leave the largest file of the newest whole checkpoint without a byte; its time of change stays.
 
-    `checkpoints`, `launches`: see `flip`. Observed once it reads back so.
+    `checkpoints`, `older`, `launches`: see `flip`. Observed once it reads back so.
     """
-    return damage(Empty(), checkpoints=checkpoints, launches=launches)
+    return damage(Empty(), checkpoints=checkpoints, older=older, launches=launches)

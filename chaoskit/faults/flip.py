@@ -58,13 +58,14 @@ def _payload(path: Path) -> tuple[int, int]:
         return 0, path.stat().st_size
 
 
-def flip(*, bits: int = 1, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def flip(*, bits: int = 1, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """Flip a bit in the middle of the largest file of the newest whole checkpoint; size and time of change stay.
 
-    More `bits` are flipped in as many bytes, side by side. `checkpoints` are so many of the newest, or 'all'; after
-    `launches` further launches the files are put back as they were (None: never). Observed once the file reads back as
-    something else. Raises UsageError for a number that is not positive.
+    More `bits` are flipped in as many bytes, side by side. `checkpoints` are so many of the newest, or 'all';
+    `older` leaves the newest one as it is, and begins with the one before it. After `launches` further launches the
+    files are put back as they were (None: never). Observed once the file reads back as something else. Raises
+    UsageError for a number that is not positive.
     """
     if isinstance(bits, bool) or not isinstance(bits, int) or bits < 1:
         raise UsageError(f"flip: bits must be a whole number from 1, not {bits!r}")
-    return damage(Flip(bits), checkpoints=checkpoints, launches=launches)
+    return damage(Flip(bits), checkpoints=checkpoints, older=older, launches=launches)

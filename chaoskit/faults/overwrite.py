@@ -54,14 +54,16 @@ class Overwrite:
         return random.Random(f"{self.seed} {site.every.index(site.checkpoint)}")
 
 
-def overwrite(*, bytes: int = 64, seed: int = 0, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def overwrite(
+    *, bytes: int = 64, seed: int = 0, checkpoints: int | str = 1, older: bool = False, launches: int | None = None
+) -> Fault:
     """Overwrite so many bytes, side by side, at a place of the newest whole checkpoint that `seed` draws from all bytes
     of all its files; sizes and times of change stay.
 
-    `checkpoints`, `launches`: see `flip`. Observed once the file reads back as something else. Raises UsageError for a
-    number that cannot be.
+    `checkpoints`, `older`, `launches`: see `flip`. Observed once the file reads back as something else. Raises
+    UsageError for a number that cannot be.
     """
     if isinstance(bytes, bool) or not isinstance(bytes, int) or bytes < 1:
         raise UsageError(f"overwrite: bytes must be a whole number from 1, not {bytes!r}")
     check_seed("overwrite", seed)
-    return damage(Overwrite(bytes, seed), checkpoints=checkpoints, launches=launches)
+    return damage(Overwrite(bytes, seed), checkpoints=checkpoints, older=older, launches=launches)

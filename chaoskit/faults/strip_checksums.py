@@ -89,12 +89,12 @@ def _is_hash(value: Any) -> bool:
     return isinstance(value, str) and VALUE.fullmatch(value) is not None
 
 
-def strip_checksums(*, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def strip_checksums(*, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """Take the checksums out of the newest whole checkpoint, and flip a bit of its largest file: does its verification
     fail open? Entries of JSON files that are checksums by their names or values go, and files of checksums (`*.sha256`,
     `MD5SUMS`). Times of change stay.
 
-    `checkpoints`, `launches`: see `flip`. Missed where no file is known to hold checksums. Observed once all these read
-    back as something else, or are gone.
+    `checkpoints`, `older`, `launches`: see `flip`. Missed where no file is known to hold checksums. Observed once all
+    these read back as something else, or are gone.
     """
-    return damage(StripChecksums(), checkpoints=checkpoints, launches=launches)
+    return damage(StripChecksums(), checkpoints=checkpoints, older=older, launches=launches)

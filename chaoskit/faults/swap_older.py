@@ -42,11 +42,11 @@ class SwapOlder:
         raise LookupError(f"no other checkpoint has a file such as {name}")
 
 
-def swap_older(*, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def swap_older(*, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """Put the same file of the next older checkpoint in the place of the largest file of the newest whole one; its time
     of change stays. Of all checkpoints, the oldest gets the file of the one after it.
 
-    `checkpoints`, `launches`: see `flip`. Missed where no other checkpoint has such a file. Observed once it reads back
-    as something else.
+    `checkpoints`, `older`, `launches`: see `flip`. Missed where no other checkpoint has such a file. Observed once it
+    reads back as something else.
     """
-    return damage(SwapOlder(), checkpoints=checkpoints, launches=launches)
+    return damage(SwapOlder(), checkpoints=checkpoints, older=older, launches=launches)

@@ -40,11 +40,11 @@ class SwapRank:
         return next((other for other in others if digest(site.original(other)) != own), None)
 
 
-def swap_rank(*, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def swap_rank(*, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """Put another rank's part in the place of the largest file of the newest whole checkpoint that has its like: a file
     of the same name but for a number, and with other contents. Its time of change stays.
 
-    `checkpoints`, `launches`: see `flip`. Missed where there are no two such files. Observed once it reads back as
-    something else.
+    `checkpoints`, `older`, `launches`: see `flip`. Missed where there are no two such files. Observed once it reads
+    back as something else.
     """
-    return damage(SwapRank(), checkpoints=checkpoints, launches=launches)
+    return damage(SwapRank(), checkpoints=checkpoints, older=older, launches=launches)

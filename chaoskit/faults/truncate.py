@@ -29,9 +29,9 @@ class Truncate:
         return f"truncate the largest file of {which}"
 
 
-def truncate(*, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def truncate(*, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """Cut the largest file of the newest whole checkpoint to half its size; its time of change stays.
 
-    `checkpoints`, `launches`: see `flip`. Observed once it reads back so.
+    `checkpoints`, `older`, `launches`: see `flip`. Observed once it reads back so.
     """
-    return damage(Truncate(), checkpoints=checkpoints, launches=launches)
+    return damage(Truncate(), checkpoints=checkpoints, older=older, launches=launches)

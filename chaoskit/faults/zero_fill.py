@@ -31,9 +31,9 @@ class ZeroFill:
         return f"fill the largest file of {which} with zeros"
 
 
-def zero_fill(*, checkpoints: int | str = 1, launches: int | None = None) -> Fault:
+def zero_fill(*, checkpoints: int | str = 1, older: bool = False, launches: int | None = None) -> Fault:
     """Fill the largest file of the newest whole checkpoint with zeros; its size and its time of change stay.
 
-    `checkpoints`, `launches`: see `flip`. Observed once it reads back so.
+    `checkpoints`, `older`, `launches`: see `flip`. Observed once it reads back so.
     """
-    return damage(ZeroFill(), checkpoints=checkpoints, launches=launches)
+    return damage(ZeroFill(), checkpoints=checkpoints, older=older, launches=launches)

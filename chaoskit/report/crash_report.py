@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from chaoskit.crash_states import CLASSES, Exploration, Story
+from chaoskit.exploration import CLASSES, Exploration, Story
 from chaoskit.report.json_report import write_text
 from chaoskit.report.terminal import STYLES
 

@@ -61,6 +61,27 @@ def test_further_back_than_needed_loses_work():
     assert check(resumes(damaged(40), 0)).codes == ("restarted-from-scratch",)
 
 
+@pytest.mark.parametrize("base", [40, 20])
+def test_only_an_older_one_was_damaged_and_the_newest_may_hang_on_it(base):
+    case = resumes(damaged(30), base)
+    assert check(case).outcome is resumed_from_last_valid()(case).outcome is Outcome.PASS
+    hangs = "newer ones may hang on what was altered" in check(case).sentence
+    assert hangs == (base == 20)
+
+
+def test_only_an_older_one_was_damaged_and_whole_ones_were_left_out():
+    assert check(resumes(damaged(30), 30)).codes == ("stale-checkpoint",), "it is no longer what was saved, either"
+    assert check(resumes(damaged(30), 10)).codes == ("stale-checkpoint",)
+    assert check(resumes(damaged(20), 30)).codes == ("stale-checkpoint",), "whatever was damaged is older"
+    assert check(resumes(damaged(30), 0)).codes == ("restarted-from-scratch",)
+    assert check(resumes(damaged(30), 40, off={"model": "odd"})).codes[0] != "stale-checkpoint"
+
+
+def test_what_was_damaged_and_made_anew_since_is_no_excuse():
+    run = damaged(40).launch().live(base=30, until=45).fault().died()
+    assert check(resumes(run, 30)).outcome is not Outcome.PASS
+
+
 def test_what_retention_had_removed_before_is_no_checkpoint_to_fall_back_to():
     case = resumes(damaged(*KEPT), 0)
     assert case.resumes[0].last_valid == 0, "that of step 10 was gone"

@@ -47,7 +47,7 @@ def ill(times, where):
     [
         ("write", 2, set()),
         ("write", 6, {10, 15}),
-        *((where, 3, {10}) for where in ("begin", "vouch", "describe", "publish")),
+        *((where, 3, {10}) for where in ("make", "look_out", "vouch", "describe", "publish")),
     ],
 )
 def test_wherever_it_fails_older_ones_are_kept_and_later_ones_made(train, tmp_path, capsys, where, times, missing):
@@ -77,6 +77,26 @@ def test_what_fails_after_it_is_published_unmakes_nothing(train, tmp_path, capsy
     assert "after saving step 5: [Errno 122] Disk quota exceeded" in capsys.readouterr().out
     assert train(tmp_path, *SMALL) == 0
     assert "step-00000010 (" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_nobody_waits_for_a_folder_that_could_not_be_made(launch, tmp_path):
+    read_only = """
+    from tinymodels.checkpoint import Checkpoints
+
+    class ReadOnly(Checkpoints):
+        LATE = 600.0  # more than this test has
+
+        def make(self, temporary):
+            if rank == 0 and "20" in temporary.name:
+                raise OSError(30, "Read-only file system")
+            super().make(temporary)
+
+    parts["checkpoints"] = ReadOnly
+    """
+    codes, said = launch(tmp_path, "--epochs", 1, "--stop-after", 25, part=read_only)
+    assert codes == [0, 0] and published(tmp_path) == [10]
+    assert said.count("rank 0: [Errno 30] Read-only file system") == 3
 
 
 def test_a_failed_save_is_no_save(train, tmp_path, capsys):

@@ -1,5 +1,5 @@
-"""One process that publishes directories by a rename and resumes from the newest; told so, it forgets to force something
-to the disk, or trusts what it finds. For tests of crash states."""
+"""One process that publishes directories by a rename and resumes from the newest. Told so, it forgets to
+force something to the disk, or trusts what it finds."""
 
 import argparse
 import os

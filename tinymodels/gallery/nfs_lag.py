@@ -1,6 +1,6 @@
 """nfs-lag: a rank that does not see the folder that rank 0 has just made writes its part into one of its own.
 
-Wrong: there is a barrier between making the folder and looking for it, so who does not see it has another disk. On a
+Wrong: nobody looks for the folder before it is made, so who does not see it has another disk. On a
     shared file system another host sees a new name when its cache expires. Its part is written, and nobody complains;
     it is not where the others are, and that checkpoint cannot be resumed from.
 Evidence: NVIDIA-NeMo/Speech#8153 p
@@ -11,24 +11,24 @@ Equivalent: test_one_rank_mid_epoch (one host sees its own names at once)
 Family: publishing and keeping checkpoints
 """
 
-import torch.distributed as dist
-
 from tinymodels.checkpoint import Checkpoints
 from tinymodels.train import main
 
 
 class BelievesItsEyes(Checkpoints):
-    def begin(self, step):
-        folder = super().begin(step) if self.world.leads else self.folder / f".tmp-{self.path(step).name}"
-        dist.barrier(self.aside)
-        self.shared = folder.exists()
-        return folder
+    def look_out(self, temporary):
+        self.shared = temporary.exists()
 
-    def write_local(self, state, folder):
-        if not self.shared:
-            folder = self.folder / f"rank-{self.world.rank}"
-            folder.mkdir(exist_ok=True)
-        super().write_local(state, folder)
+    def begin(self, step):
+        temporary = super().begin(step)
+        if self.shared:
+            return temporary
+        own = self.folder / f"rank-{self.world.rank}"
+        (own / "sharded").mkdir(parents=True, exist_ok=True)
+        return own
+
+    def vouch(self, folder):
+        return super().vouch(folder) if self.shared else {}
 
 
 if __name__ == "__main__":

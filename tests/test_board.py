@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from chaoskit.board import TRIED, Board
 from chaoskit.crash import crash_states
-from chaoskit.exploring import TRIED, Board
 from chaoskit.visits import Answer
 from tests.crash.script import Script
 
