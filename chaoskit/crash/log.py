@@ -62,6 +62,16 @@ class Log:
             if number in self._entries:
                 yield from self.names(path, number)
 
+    def changed(self, done: int) -> dict[int, float]:
+        """When each file and directory had last been changed, once `done` operations were done."""
+        times: dict[int, float] = {}
+        for operation in self.operations[:done]:
+            if operation.kind in ("create", "mkdir", "symlink", "write", "truncate"):
+                times[operation.file] = operation.t
+            if operation.n in self.naming:
+                times |= {change.directory: operation.t for change in self.naming[operation.n].changes}
+        return times
+
     def _take(self, operation: Operation) -> None:
         n, kind, file = operation.n, operation.kind, operation.file
         if kind in ("create", "mkdir", "symlink"):

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from chaoskit.crash.contents import Contents, File
-from chaoskit.crash.tree import Directory, Symlink, Tree
+from chaoskit.crash.tree import ROOT, Directory, Symlink, Tree
 from chaoskit.errors import UsageError
 
 
-def materialise(tree: Tree, contents: Contents, directory: Path) -> None:
+def materialise(tree: Tree, contents: Contents, directory: Path, times: Mapping[int, float] | None = None) -> None:
     """Write a tree out below a directory, which is made where there is none. Nothing is forced to the disk.
 
+    `times` says when what has a number was last changed, in seconds of the monotonic clock: a job may take the newest.
     Raises UsageError where something is there already, OSError where the disk is full.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
         raise UsageError(f"materialise: {directory} must be empty")
     written: dict[int, str] = {}
-    modes: list[tuple[str, int]] = []
+    made: list[tuple[str, int]] = []
+    since = time.time() - time.monotonic()
     for path, number in tree.walk():
         inode, target = tree.inodes[number], os.path.join(directory, path)
         if isinstance(inode, Symlink):
@@ -27,14 +31,19 @@ def materialise(tree: Tree, contents: Contents, directory: Path) -> None:
         elif isinstance(inode, Directory):
             if path:
                 os.mkdir(target, 0o700)
-                modes.append((target, inode.mode))
         elif number in written:
             os.link(written[number], target)
         else:
             written[number] = target
             _write(inode, contents, target)
-    for target, mode in reversed(modes):  # last, since one may forbid to write into it
-        os.chmod(target, mode)
+        made.append((target, number))
+    # Last, since a mode may forbid to write into it, and writing changes the time; what lies in it first.
+    for target, number in reversed(made):
+        inode = tree.inodes[number]
+        if isinstance(inode, Directory) and number != ROOT:
+            os.chmod(target, inode.mode)
+        if times is not None and number in times:
+            os.utime(target, (since + times[number],) * 2, follow_symlinks=False)
 
 
 def _write(file: File, contents: Contents, target: str) -> None:

@@ -54,8 +54,11 @@ class State:
         return self.disk.tree(self.crashes[0].done, missing(self.disk, self.crashes[0]))
 
     def materialise(self, directory: Path) -> None:
-        """Write it out below `directory`, which is empty or not there yet. Raises UsageError where it is neither."""
-        materialise(self.tree, self.disk.contents, directory)
+        """Write it out below `directory`, which is empty or not there yet. Raises UsageError where it is neither.
+
+        Times of change are those of the journal.
+        """
+        materialise(self.tree, self.disk.contents, directory, self.disk.log.changed(self.crashes[0].done))
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Contents and trees: the same digest for the same, however it came to be; another for anything else."""
 
+import os
 import random
 
 import pytest
@@ -48,6 +49,20 @@ def test_a_file_holds_what_was_written(contents, operations):
         if at >= 0:
             again = made.write(again, offset, len(real[offset : offset + 509]), at)
     assert (again.digest == file.digest) == (made.read(again) == made.read(file))
+
+
+def test_times_are_those_of_the_journal(tmp_path):
+    script = Script(tmp_path)
+    for name in ("step-10", "step-9"):  # the newest is not the last by name
+        script.mkdir(name)
+        script.create(f"{name}/weights")
+        script.write(f"{name}/weights", b"w")
+    count = len(script.operations)
+    (state,) = crash_states(script.journal(), first=count, last=count, profiles=("kill",)).states
+    state.materialise(tmp_path / "out")
+    for what in ("", "/weights"):
+        older, newer = (os.stat(tmp_path / "out" / f"{name}{what}").st_mtime for name in ("step-10", "step-9"))
+        assert newer - older == pytest.approx(3.0, abs=0.01)
 
 
 def test_blocks_that_change_places_are_another_content(contents):
