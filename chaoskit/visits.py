@@ -7,6 +7,7 @@ stopped once every rank has shown where it stands.
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ LOOK_EVERY = 0.02
 #: A job that shows nothing for so many seconds, and so many times what an uninterrupted run needed, hangs.
 PATIENCE, TIMES = 20.0, 4.0
 _STEP = b'"e":"step"'
+_TELLING = re.compile(r"\w*(Error|Exception|Refused|error)\b.*:|refused")
+_TORCHRUN = re.compile(r"ChildFailedError|elastic|error_file|exitcode|traceback :")
 
 How = Literal["resumed", "crashed", "hung", "ended"]
 
@@ -221,9 +224,8 @@ class Slot:
         except OSError:
             return ""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        telling = [
-            line for line in lines if any(word in line for word in ("Error", "error:", "Exception", "refused"))
-        ]
+        # What torchrun says of its ranks comes last and tells nothing.
+        telling = [line for line in lines if _TELLING.search(line) and not _TORCHRUN.search(line)]
         return (telling or lines or [""])[-1][:300]
 
 

@@ -23,7 +23,9 @@ def pytest_collection_modifyitems(config, items):
     asked = f"{config.option.keyword} {config.option.markexpr}"
     missing += [name for name in ("corruption", "storage") if name not in asked]
     left = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
-    left = [item for item in left if not (item.get_closest_marker("storage") and item.originalname in asked)]
+    named = [item for item in left if item.originalname in asked]
+    wide = [item for item in named if any(item.get_closest_marker(name) for name in ("corruption", "storage"))]
+    left = [item for item in left if item not in wide]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tinymodels.gallery.catalogue import mutants
+from tinymodels.gallery.catalogue import CRASH_STATES, mutants
 
 pytestmark = pytest.mark.slow
 
@@ -40,3 +40,27 @@ def test_a_broken_trainer_is_caught_and_named(exam, shared_store, slug):
     answer = row["answers"][mutant.caught_by[0]]
     assert answer["verdict"] == "fail", answer
     assert set(mutant.codes) <= set(answer["codes"]) <= {*mutant.codes, *mutant.also}, answer
+
+
+def test_what_crashes_leave_is_a_sitting_of_its_own(exam, tmp_path):
+    (mutant,) = (one for one in mutants() if one.slug == "no-fsync")
+    others, crashes = exam.sittings([mutant], every=(), controls=False)
+    assert crashes.experiments == (CRASH_STATES,) and others.experiments == tuple(mutant.equivalent)
+    typed = crashes.command(tmp_path, tmp_path / "answer.json", "auto")
+    assert typed[1:4] == ["crash-states", "--visits", str(exam.VISITS)] and "-k" not in typed
+    assert others.command(tmp_path, tmp_path / "answer.json", "auto")[1:3] == ["run", "-k"]
+
+
+@pytest.mark.parametrize(
+    ("kills", "named"), [({"exact": 9, "crashed": 0}, True), ({"exact": 8, "crashed": 1}, False)]
+)
+def test_what_is_safe_from_kills_must_be(exam, kills, named):
+    (mutant,) = (one for one in mutants() if one.slug == "no-fsync")
+    found = {
+        "verdict": "fail",
+        "codes": ["checkpoint-not-durable", "torn-checkpoint"],
+        "profiles": {"kill": kills, "posix": {"exact": 3, "crashed": 4}},
+        "stories": [{"text": "after the rename the data may be missing"}],
+    }
+    row = exam.Row(mutant, {CRASH_STATES: exam.of_crashes(found)})
+    assert row.caught and row.named is named

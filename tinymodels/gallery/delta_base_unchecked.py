@@ -5,8 +5,8 @@ Wrong: every checkpoint was verified when it was new, and a manifest lists its o
 Evidence: firedancer-io/firedancer#1935 c, milvus-io/milvus#53666 o
 Codes: torn-checkpoint
 Also: crash-loop corrupt-accepted
-Caught by: test_corruption
-Missed: an experiment that damages an older checkpoint damages the newest as well, which is refused for itself
+Caught by: test_older_damaged[truncate] test_older_damaged[delete_whole]
+Equivalent: test_flipped_bit (the newest is verified)
 Args: --delta-every 4
 Family: corruption and loading
 """
