@@ -1,15 +1,17 @@
 """pointer-early: the pointer to the latest checkpoint moves when an asynchronous save begins, not when it is done.
 
-Wrong: `async_save` has returned, so the checkpoint counts as made: `latest` names it and the older ones are pruned. Its
-    tensors are still being written. A crash before they are leaves a pointer to a torn checkpoint, and no other one.
+Wrong: `async_save` returns at once, so the checkpoint counts as made: `latest` names it and the older ones are pruned,
+    while its tensors are still to be written. A crash before they are leaves a pointer to a torn checkpoint, and no other.
 Evidence: KF#102 c
-Codes: torn-checkpoint checkpoint-lost crash-loop
-Caught by: test_right_after_save
-Equivalent: test_middle_of_save (the small files come first, and the pointer after them)
-Args: --save-async --write-delay 0.3 --keep 1
+Codes: checkpoint-lost crash-loop
+Also: torn-checkpoint
+Caught by: test_right_after_save test_middle_of_save
+Args: --save-async --write-delay 0.3 --step-delay 0.06 --keep 1
 Star: yes
 Family: publishing and keeping checkpoints
 """
+
+import shutil
 
 from tinymodels.checkpoint import Checkpoints
 from tinymodels.durable import write_text
@@ -24,13 +26,11 @@ class PointsEarly(Checkpoints):
     def begin(self, step):
         folder = self.path(step)
         folder.mkdir(parents=True, exist_ok=True)
-        return folder
-
-    def write(self, state, folder):
-        super().write(state, folder)
         if self.world.leads:
             write_text(self.latest, folder.name)
-            self.prune(state.progress.step)
+            for path in self.newest_first()[self.keep :]:
+                shutil.rmtree(path)
+        return folder
 
     def publish(self, folder, step):
         pass  # it is there
