@@ -66,7 +66,7 @@ class Runner:
     def reference(self, job):
         return self.told
 
-    def run(self, job, *faults):
+    def run(self, job, *faults, storage=""):
         type(self).calls += 1
         self.progress.phase("launch 0")
         script = job.script or job.command[-1]
