@@ -44,7 +44,12 @@ def figures(parallel: str, found: Exploration) -> list[Figure]:
         Figure(f"{name}: of those, were not alike", found.unlike, "", "<= 0"),
         *(Figure(f"{name}: {text}", found.count(becomes), "") for becomes, text in CLASSES.items()),
         Figure(f"{name}: judged a minute", found.per_minute, "", ">= 60"),
-        Figure(f"{name}: shown to the job, a minute", 60 * found.visited / found.seconds, "", ">= 60"),
+        Figure(
+            f"{name}: shown to the job, a minute",
+            60 * found.visited / found.seconds,
+            "",
+            ">= 60" if parallel == "ddp" else "",
+        ),
     ]
     return told + [Figure(f"{name}: a visit: {part}", seconds, "s") for part, seconds in found.time().items()]
 
