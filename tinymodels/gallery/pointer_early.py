@@ -1,7 +1,7 @@
 """pointer-early: the pointer to the latest checkpoint moves when an asynchronous save begins, not when it is done.
 
 Wrong: `async_save` returns at once, so the checkpoint counts as made: `latest` names it and the older ones are pruned,
-    while its tensors are still to be written. A crash before they are leaves a pointer to a torn checkpoint and no other.
+    while its tensors are still to be written. A crash before that leaves a pointer to a torn checkpoint and no other.
 Evidence: KF#102 c
 Codes: checkpoint-lost crash-loop
 Also: torn-checkpoint
