@@ -9,9 +9,7 @@ its standard input, a socket, as the holder does, and goes with the harness.
 from __future__ import annotations
 
 import gc
-import json
 import os
-import select
 import socket
 import sys
 import threading
@@ -32,6 +30,7 @@ from chaoskit.environments.archivist import Archivist
 from chaoskit.environments.beneath import Beneath
 from chaoskit.environments.fuse import Buffers, Connection, Op
 from chaoskit.environments.journalist import Journalist
+from chaoskit.environments.service import serve
 from chaoskit.environments.sights import Sights
 from chaoskit.environments.troubles import Troubles
 from chaoskit.environments.volume import Volume
@@ -174,31 +173,6 @@ def _unshare() -> bool:
         in_user = True
     call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
     return in_user
-
-
-def serve(line: socket.socket, storekeeper: Storekeeper) -> None:
-    """Until the harness has gone."""
-    harness = os.pidfd_open(os.getppid())
-    poll = select.poll()
-    for fd in (line.fileno(), harness):
-        poll.register(fd, select.POLLIN)
-    heard = b""
-    while True:
-        ready = [fd for fd, _ in poll.poll()]
-        data = line.recv(1 << 16) if line.fileno() in ready else b""
-        if not data:
-            return
-        *requests, heard = (heard + data).split(b"\n")
-        for request in requests:
-            line.sendall(json.dumps(_answer(storekeeper, json.loads(request))).encode() + b"\n")
-
-
-def _answer(storekeeper: Storekeeper, request: dict[str, Any]) -> dict[str, Any]:
-    name = request.pop("do")
-    try:
-        return {"done": getattr(storekeeper, name)(**request)}
-    except (OSError, LookupError, ValueError) as error:
-        return {"failed": f"{name}: {error}", "errno": getattr(error, "errno", None)}
 
 
 if __name__ == "__main__":
