@@ -18,6 +18,9 @@ FREE_TO_CHANGE = frozenset(
         *("out", "text", "workers", "timeout"),
         *("save_every", "keep", "keep_epochs", "keep_best", "save_async", "format", "delta_every", "replica"),
         *("storage_timeout", "write_delay", "step_delay", "stop_after", "log_every", "log_hex"),
+        # A run without bad numbers is the same under any guard, and one with them may need another.
+        *("on_nonfinite", "rollback_after", "rollback_lr", "spike"),
+        *("check_replicas", "allow_nonfinite_saves", "postmortem"),
     )
 )
 
@@ -50,6 +53,15 @@ class Config:
     clip: float = 1.0
     ema_decay: float = 0.98
     amp: bool = False
+    bf16: bool = False
+
+    on_nonfinite: str = "stop"
+    rollback_after: int = 0
+    rollback_lr: float = 1.0
+    spike: float = 0.0
+    check_replicas: int = 0
+    allow_nonfinite_saves: bool = False
+    postmortem: bool = False
 
     parallel: str = "ddp"
     device: str = "auto"
@@ -81,6 +93,14 @@ class Config:
     @property
     def metrics(self) -> Path:
         return self.out / "metrics.jsonl"
+
+    @property
+    def rollbacks(self) -> Path:
+        return self.out / "rollbacks.json"
+
+    @property
+    def dumps(self) -> Path:
+        return self.out / "postmortem"
 
     def trajectory(self) -> dict[str, Any]:
         """The choices that a resumed run must share with the run that it continues."""
@@ -136,6 +156,21 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     add("--clip", positive, "largest gradient norm")
     add("--ema-decay", fraction, "decay of the moving average of the weights")
     switch("--amp", "float16 autocast with a gradient scaler")
+    switch("--bf16", "bfloat16 autocast, which needs no scaler")
+    add(
+        "--on-nonfinite",
+        str,
+        "at a loss or gradient that is not finite: end the launch, leave the update out, or do not look",
+        choices=("stop", "skip", "off"),
+    )
+    add(
+        "--rollback-after", natural, "roll back after so many bad steps in a row, and skip their samples; 0: never"
+    )
+    add("--rollback-lr", number(float, 1e-12, 1.0), "what the learning rate is multiplied by at each rollback")
+    add("--spike", number(float, 0.0), "a loss so many times the running median is bad, too; 0: none is")
+    add("--check-replicas", natural, "steps between comparisons of the replicas, as at each save; 0: never")
+    switch("--allow-nonfinite-saves", "publish a checkpoint even if a value in it is not finite")
+    switch("--postmortem", "keep what there was of a launch that ended for a bad number")
     add("--parallel", str, "how the ranks share the work", choices=("ddp", "fsdp"))
     add("--device", str, "where to compute", choices=("auto", "cpu", "cuda"))
     add("--timeout", positive, "seconds a collective may take before the rank gives up")
@@ -177,6 +212,17 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     ):
         if asked and config.format != "dcp":
             parser.error(f"--format {config.format} is one file that rank 0 writes: {flag} needs dcp")
+    if config.amp and config.bf16:
+        parser.error("--amp and --bf16 are two ways to compute: choose one")
+    for flag, asked in (("--rollback-after", config.rollback_after), ("--spike", config.spike)):
+        if asked and config.on_nonfinite == "off":
+            parser.error(f"{flag} {asked} needs someone who looks: not --on-nonfinite off")
+    if config.rollback_lr != 1 and not config.rollback_after:
+        parser.error(f"--rollback-lr {config.rollback_lr} waits for rollbacks: it needs --rollback-after")
+    if 0 < config.spike <= 1:
+        parser.error(f"--spike {config.spike} would take any loss for a bad one: it must be more than 1")
+    if config.check_replicas and config.parallel == "fsdp":
+        parser.error("--check-replicas compares replicas: --parallel fsdp has none, each rank has a part")
     if config.replica is not None and config.replica.resolve() == config.checkpoints.resolve():
         parser.error(f"--replica {config.replica} is where the checkpoints are: it must be another place")
     if config.text is not None and not config.text.is_file():

@@ -94,6 +94,7 @@ class Data:
         self.stride = self.chunk * self.micro_batches(config)  # samples in a full group
         self.epoch = 0
         self.position = 0
+        self.skipped: frozenset[tuple[int, int]] = frozenset()  # epoch and position of groups that did harm
 
     def micro_batches(self, config: Config) -> int:
         """How many of them make a full group: to keep a global batch, fewer ranks have to take more."""
@@ -142,8 +143,11 @@ class Data:
         batches, at = iter(loader), self.position
         while at < len(self.tokens):
             size = min(self.stride, len(self.tokens) - at)
-            batch_count = -(-size // self.chunk)
-            yield Group([self.corrupt(b) for b in islice(batches, batch_count)], size)
+            rows = list(islice(batches, -(-size // self.chunk)))
+            if (self.epoch, at) in self.skipped:
+                self.used(Group([], size))  # no step, and no dice thrown for it
+            else:
+                yield Group([self.corrupt(b) for b in rows], size)
             at += size
 
     def used(self, group: Group) -> None:

@@ -24,7 +24,11 @@ class Refused(Ending):
 
 
 class NotFinite(Ending):
-    """A loss or a gradient that is no number: the launch that comes after resumes from before it."""
+    """A number that cannot be right: the launch that comes after resumes from before it."""
+
+
+class Diverged(NotFinite):
+    """Numbers that should be the same on all ranks and are not: one of them cannot be right."""
 
 
 class Preempted(Ending):

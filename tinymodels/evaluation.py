@@ -12,6 +12,8 @@ from torch import nn
 
 from tinymodels.config import Config
 from tinymodels.data import Tokens
+from tinymodels.endings import Refused
+from tinymodels.precision import autocast
 from tinymodels.world import World
 
 HELD_OUT = 64  # samples
@@ -42,7 +44,7 @@ class Evaluation:
     def __init__(self, held_out: Tokens, config: Config, world: World) -> None:
         self.rows, self.world = held_out.rows, world
         self.chunk = config.batch * world.size  # as in training: every rank has as many batches
-        self.amp = config.amp
+        self.config = config
 
     def loss(self, model: nn.Module, interrupted: Callable[[], bool]) -> float | None:
         """All ranks: the mean loss a token; None if it was interrupted, on which all ranks agree."""
@@ -60,8 +62,20 @@ class Evaluation:
     def batch_loss(self, model: nn.Module, rows: torch.Tensor) -> torch.Tensor:
         """The sum over this rank's share of a batch."""
         mine = rows[self.world.rank :: self.world.size].to(self.world.device)
-        with torch.no_grad(), torch.autocast(mine.device.type, torch.float16, enabled=self.amp):
+        with torch.no_grad(), autocast(self.config, self.world):
             return model(mine)
+
+
+def load_tokens(config: Config) -> tuple[Tokens, Tokens]:
+    """What to train on, and what to evaluate on."""
+    try:
+        if config.text is None:
+            tokens = Tokens.language(config.samples, config.context, config.seed)
+        else:
+            tokens = Tokens.text(config.text, config.context)
+        return hold_out(tokens, config)
+    except ValueError as problem:
+        raise Refused(str(problem)) from None
 
 
 def hold_out(tokens: Tokens, config: Config) -> tuple[Tokens, Tokens]:

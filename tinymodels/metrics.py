@@ -26,13 +26,15 @@ class Metrics:
         self.thread: Thread | None = None
 
     def rewind(self, step: int) -> None:
-        """Before training goes on after a step: cut off what the launch before wrote past it."""
+        """Before training goes on after a step: cut off what was written past it, by the launch before or this one."""
         if not self.world.leads:
             return
         make_folder(self.path.parent)
-        if self.path.exists():
-            lines = self.path.read_text(errors="replace").splitlines(keepends=True)
-            write_text(self.path, "".join(line for line in lines if is_kept(line, step)))
+        with self.writing:  # after a rollback there is a thread, and perhaps lines that it could not write
+            self.pending, self.torn = [line for line in self.pending if is_kept(line, step)], None
+            if self.path.exists():
+                lines = self.path.read_text(errors="replace").splitlines(keepends=True)
+                write_text(self.path, "".join(line for line in lines if is_kept(line, step)))
 
     def log(self, step: int, loss: float, rate: float) -> None:
         if not self.world.leads:

@@ -36,6 +36,15 @@ def build_scheduler(optimizer: torch.optim.Optimizer, config: Config, steps: int
     return LambdaLR(optimizer, lambda step: factor(step, warmup=config.warmup, steps=steps))
 
 
+def set_peak(scheduler: LambdaLR, rate: float) -> None:
+    """Another peak rate, in the middle of the schedule and from the next step on."""
+    scheduler.base_lrs = [rate] * len(scheduler.base_lrs)
+    rates = [rate * share(scheduler.last_epoch) for share in scheduler.lr_lambdas]
+    for group, now in zip(scheduler.optimizer.param_groups, rates, strict=True):
+        group["lr"] = now
+    scheduler._last_lr = rates
+
+
 def build_average(model: nn.Module, config: Config) -> AveragedModel:
     """A moving average of the weights. Copy first, shard afterwards: FSDP2 can't be copied.
 

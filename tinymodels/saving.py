@@ -128,7 +128,7 @@ class Saving(Store):
             self.settle()
 
     def leave(self) -> None:
-        """All ranks, at the end of a launch: give the replica its time."""
+        """All ranks, at the end of a launch or before a rollback: give the replica its time."""
         if self.replica is not None:
             self.replica.settle(self.LATE)
 

@@ -4,7 +4,7 @@ Each component has two small methods, `save_x` and `restore_x`. They fall into t
 
     sharded   tensors that the ranks hold together     model (with its buffers), optimizer, average
     shared    small things that are equal everywhere   schedule, scaler, data position, progress,
-                                                       early stopping
+                                                       early stopping, the memory of the guard
     local     what differs from rank to rank           the streams of random numbers
 
 Forget one, and training goes on as if nothing had happened. That is what makes it a nasty bug.
@@ -12,7 +12,7 @@ Forget one, and training goes on as if nothing had happened. That is what makes 
 
 import hashlib
 import random
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 import numpy
@@ -29,6 +29,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from tinymodels.data import Data
 from tinymodels.evaluation import Stopping
+from tinymodels.guard import Memory
 
 Saved = dict[str, Any]
 
@@ -54,6 +55,7 @@ class State:
     progress: Progress
     stopping: Stopping
     device: torch.device
+    memory: Memory = field(default_factory=Memory)
 
     # The three kinds.
 
@@ -76,7 +78,7 @@ class State:
             "data": self.save_data(),
             "progress": self.save_progress(),
             "stopping": self.save_stopping(),
-        }
+        } | self.save_memory()
 
     def restore_shared(self, saved: Saved) -> None:
         self.restore_scheduler(saved["scheduler"])
@@ -84,6 +86,7 @@ class State:
         self.restore_data(saved["data"])
         self.restore_progress(saved["progress"])
         self.restore_stopping(saved["stopping"])
+        self.restore_memory(saved.get("memory"))
 
     def save_local(self) -> Saved:
         return {"rng": self.save_rng()}
@@ -161,6 +164,13 @@ class State:
     def restore_stopping(self, saved: Saved) -> None:
         self.stopping.best, self.stopping.bad = saved["best"], saved["bad"]
         self.stopping.step = saved["step"]
+
+    def save_memory(self) -> Saved:
+        """Only where there is something to remember: most runs are never judged by it."""
+        return {} if self.memory == Memory() else {"memory": self.memory.state_dict()}
+
+    def restore_memory(self, saved: Saved | None) -> None:
+        self.memory.load_state_dict(saved or Memory().state_dict())
 
     # Local.
 

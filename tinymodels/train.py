@@ -4,39 +4,40 @@
     python -m tinymodels.train --out runs/alone --model mlp
     torchrun --nnodes 1:4 ... -m tinymodels.train --out /shared/elastic --global-batch 64
 
-Read it from top to bottom: `main`, then the Trainer that it builds, then one step. What a run
-consists of is in state.py, how it outlives a crash in checkpoint.py. It leaves with exit code 0 when
-it is done, 143 when it was told to leave before (SIGTERM) and has saved, 1 when something is wrong.
+Read it from top to bottom: `main`, then the Trainer that it builds; then one step, in stepping.py. What
+a run consists of is in state.py, how it outlives a crash in checkpoint.py, and a bad number in guard.py
+and rollback.py. It leaves with exit code 0 when it is done, 143 when it was told to leave before (SIGTERM)
+and has saved, 1 when something is wrong.
 The last of these runs may lose nodes and win others: whoever is there takes a share of the same batch.
 """
 
-import math
 import os
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
-from torch import nn
-from torch.distributed.tensor import DTensor
 
+from tinymodels import inspection, postmortem
 from tinymodels import model as models
 from tinymodels import optimizer as optimizers
 from tinymodels.checkpoint import Checkpoints
 from tinymodels.config import Config, parse
-from tinymodels.data import Data, Group, Tokens
-from tinymodels.endings import Ending, NotFinite, Preempted, Refused, Stopped, leave_at_once
-from tinymodels.evaluation import Evaluation, Stopping, hold_out
+from tinymodels.data import Data
+from tinymodels.endings import Diverged, Ending, NotFinite, Preempted, Refused, Stopped, leave_at_once
+from tinymodels.evaluation import Evaluation, Stopping, load_tokens
 from tinymodels.export import export
+from tinymodels.guard import Guard
 from tinymodels.manifest import number
 from tinymodels.metrics import Metrics
 from tinymodels.parallel import distribute
+from tinymodels.precision import build_scaler
 from tinymodels.preemption import Preemption
+from tinymodels.rollback import Journal, Rollback, places, rate_after
 from tinymodels.state import Progress, State, seed_everything
+from tinymodels.stepping import Stepping
 from tinymodels.together import Unwritten, together
 from tinymodels.world import World
 
@@ -80,7 +81,7 @@ def make_deterministic() -> None:
     torch.backends.cudnn.benchmark = False
 
 
-class Trainer:
+class Trainer(Stepping):
     """One run: put together, resumed where it was, trained to its end."""
 
     def __init__(
@@ -95,9 +96,9 @@ class Trainer:
         preemption: Preemption,
     ) -> None:
         self.config, self.world, self.preemption = config, world, preemption
-        tokens, held_out = self.load_tokens()
+        tokens, held_out = load_tokens(config)
         about = config.trajectory() | {"device": world.device.type, "tokens": tokens.digest()}
-        self.compare(about)
+        world.compare(about)
         self.data = data(tokens, config, world)
         self.evaluation = evaluation(held_out, config, world)
         self.metrics = metrics(config.metrics, world)
@@ -115,15 +116,20 @@ class Trainer:
             write_delay=config.write_delay,
             replica=config.replica,
         )
+        self.judge = Guard(config, world)
+        self.journal = Journal(config.rollbacks, world)
+        self.bad, self.evidence = [], {}
         self.make_state = state
         self.saved = 0  # the step after which this run saved last, or that it resumed from
 
     def run(self) -> None:
         exported = self.config.out / "model.safetensors"
         newest = self.checkpoints.newest_valid()
-        done = newest is not None and number(newest) == self.data.steps and exported.exists()
+        self.journal.read()
+        steps = self.data.steps - len(places(self.journal.rollbacks))
+        done = newest is not None and number(newest) == steps and exported.exists()
         if self.world.agree(done):  # another node may see a file a little later
-            self.world.say(f"finished before, at step {self.data.steps}: nothing to do")
+            self.world.say(f"finished before, at step {steps}: nothing to do")
             return
 
         self.state = self.build()
@@ -137,7 +143,10 @@ class Trainer:
             export(self.model, exported, self.world)
         except Unwritten as problem:
             raise Refused(f"the storage fails: {problem}; start again when it does not") from None
-        except Ending:
+        except Ending as end:
+            if isinstance(end, NotFinite) and self.config.postmortem:
+                why = self.evidence | {"why": str(end)}
+                postmortem.dump(self.config.dumps, self.world, self.state, why)
             self.put_away()
             raise
         except BaseException:
@@ -154,28 +163,6 @@ class Trainer:
 
     # Put together.
 
-    def load_tokens(self) -> tuple[Tokens, Tokens]:
-        """What to train on, and what to evaluate on."""
-        config = self.config
-        try:
-            if config.text is None:
-                tokens = Tokens.language(config.samples, config.context, config.seed)
-            else:
-                tokens = Tokens.text(config.text, config.context)
-            return hold_out(tokens, config)
-        except ValueError as problem:
-            raise Refused(str(problem)) from None
-
-    def compare(self, about: dict[str, Any]) -> None:
-        """Each node was started by a command of its own; they must have asked for the same run."""
-        first, *others = self.world.gather(about)
-        for rank, other in enumerate(others, start=1):
-            for name, value in other.items():
-                if value != first[name]:
-                    raise Refused(
-                        f"the ranks were started apart: {name} is {first[name]} on rank 0, {value} on {rank}"
-                    )
-
     def build(self) -> State:
         """Everything new, as for a first step. The order matters in three places, each marked."""
         config, world = self.config, self.world
@@ -190,10 +177,7 @@ class Trainer:
             optimizer=optimizer,
             average=average,
             scheduler=optimizers.build_scheduler(optimizer, config, self.data.steps),
-            # Small numbers, so that the scale moves within a run of sixty steps.
-            scaler=torch.amp.GradScaler(
-                world.device.type, init_scale=2.0**10, growth_interval=16, enabled=config.amp
-            ),
+            scaler=build_scaler(config, world),
             data=self.data,
             progress=Progress(),
             stopping=Stopping(),
@@ -206,11 +190,20 @@ class Trainer:
         """Continue from a checkpoint, if there is one, and say which it is in any case."""
         if newest is None:
             self.world.say(f"no checkpoint in {self.config.checkpoints}: starting from scratch")
-            return
-        self.checkpoints.read(self.state, newest)
-        self.saved = self.state.progress.step
-        at = f"epoch {self.data.epoch}, sample {self.data.position}"
-        self.world.say(f"resumed from {newest} ({at})")
+        else:
+            self.checkpoints.read(self.state, newest)
+            self.saved = self.state.progress.step
+            at = f"epoch {self.data.epoch}, sample {self.data.position}"
+            self.world.say(f"resumed from {newest} ({at})")
+        self.remember()
+
+    def remember(self) -> None:
+        """Rollbacks last, also over a resume from a checkpoint that knows nothing of them."""
+        memory = self.state.memory
+        memory.rollbacks = max(memory.rollbacks, self.journal.rollbacks, key=len)
+        if memory.rollbacks:
+            self.data.skipped = places(memory.rollbacks)
+            optimizers.set_peak(self.state.scheduler, self.config.lr * rate_after(memory.rollbacks))
 
     # Train.
 
@@ -227,8 +220,13 @@ class Trainer:
                 if progress.step % config.log_every == 0:
                     self.log(epoch, loss, rate)
                 self.evaluate()
+                if self.gone_wrong():
+                    self.roll_back()
+                    break
                 if progress.step % config.save_every == 0:
                     self.save()
+                elif config.check_replicas and progress.step % config.check_replicas == 0:
+                    self.compare_replicas()
                 self.checkpoints.poll()
                 if self.preemption.asked():
                     self.leave()
@@ -241,67 +239,29 @@ class Trainer:
         """Through all epochs, or not getting any better?"""
         return self.data.epoch >= self.config.epochs or self.state.stopping.exhausted(self.config.patience)
 
-    def step(self, group: Group) -> float:
-        """One optimizer step; the mean loss, over all ranks."""
-        state, config = self.state, self.config
-        time.sleep(config.step_delay)
-        share = torch.zeros((), device=self.world.device)
-        for i, rows in enumerate(group.batches):
-            last = i == len(group.batches) - 1
-            # Where the number of ranks may change, so may that of the micro-batches a step: the model
-            # must not notice, and counts steps.
-            self.unwrapped.counts = i == 0 or not config.global_batch  # type: ignore[assignment]
-            with self.exchange(last):
-                share += self.micro_step(rows, group)
-        state.scaler.unscale_(state.optimizer)
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
-        loss = self.world.total(share)
-        self.guard(loss, norm)
-        state.scaler.step(state.optimizer)
-        state.scaler.update()
-        state.optimizer.zero_grad(set_to_none=True)
-        state.scheduler.step()
-        state.average.update_parameters(self.unwrapped)
-        state.progress.step += 1
-        state.progress.tokens += group.samples * config.context
-        state.data.used(group)
-        return loss
+    def gone_wrong(self) -> bool:
+        """Too many bad steps in a row? None at all is allowed at the end: nobody would ever look again."""
+        allowed = 0 if self.finished() else self.config.rollback_after - 1
+        return self.config.rollback_after > 0 and len(self.bad) > allowed
 
-    def guard(self, loss: float, norm: torch.Tensor) -> None:
-        """Nothing that is not finite may get into the weights: from there it never goes away.
-
-        Both numbers are the same on all ranks, so all of them raise or none. With --amp a gradient
-        that overflows is a matter of course: the scaler skips the step.
-        """
-        step = self.state.progress.step + 1
-        if not math.isfinite(loss):
-            raise NotFinite(f"the loss of step {step} is {loss}")
-        if not self.config.amp:
-            whole = norm.full_tensor() if isinstance(norm, DTensor) else norm
-            if not math.isfinite(whole):
-                raise NotFinite(f"the gradient norm of step {step} is {float(whole)}")
-
-    def micro_step(self, rows: torch.Tensor, group: Group) -> torch.Tensor:
-        """Forward and backward. Sums over tokens, divided by the tokens of the whole group."""
-        state, kind = self.state, self.world.device.type
-        with torch.autocast(kind, torch.float16, enabled=self.config.amp):
-            total = self.model(rows.to(self.world.device))
-        share = total / (group.samples * self.config.context)
-        # DDP and FSDP take the mean over the ranks where we want the sum.
-        state.scaler.scale(share * self.world.size).backward()
-        return share.detach()
-
-    def exchange(self, last: bool) -> Any:
-        """Gradients travel with the last micro-batch of a group; before it, they add up here."""
-        if self.config.parallel == "fsdp":
-            self.model.set_requires_gradient_sync(last)  # type: ignore[operator]
-            return nullcontext()
-        return nullcontext() if last else self.model.no_sync()  # type: ignore[operator]
-
-    @property
-    def unwrapped(self) -> nn.Module:
-        """The model without DDP around it."""
-        return self.model if self.config.parallel == "fsdp" else self.model.module  # type: ignore[return-value]
+    def roll_back(self) -> None:
+        """Back to the last valid checkpoint in this process, and past what was bad."""
+        step, known = self.state.progress.step, self.state.memory.rollbacks
+        self.checkpoints.settle()
+        together(self.world, self.checkpoints.leave)  # its replica is about to be looked at
+        newest = self.checkpoints.newest_valid()
+        to = 0 if newest is None else number(newest)
+        if known and known[-1].to == to:
+            raise Refused(f"step {step} is bad, and it was rolled back to step {to} before: that did not help")
+        self.journal.write([*known, Rollback(to, tuple(self.bad), self.config.rollback_lr)])
+        if newest is None:
+            raise NotFinite(f"step {step} is bad, and there is no checkpoint to roll back to")
+        self.world.say(f"rolling back from step {step} to {to}; bad and skipped from now on: {len(self.bad)}")
+        self.bad.clear()
+        self.keep_metrics()
+        self.resume(newest)
+        together(self.world, lambda: self.metrics.rewind(to))
+        self.evaluate()  # as at the beginning of a launch
 
     def log(self, epoch: int, loss: float, rate: float) -> None:
         done = self.state.progress
@@ -332,9 +292,23 @@ class Trainer:
         raise Preempted(f"told to leave after step {self.state.progress.step}{without}")
 
     def save(self) -> None:
+        if self.bad and self.config.rollback_after:
+            return self.world.say(f"step {self.state.progress.step} is not saved: it may have to be rolled back")
+        self.compare_replicas()
+        self.check_finite()
         self.keep_metrics()  # first: a launch that resumes from the checkpoint would not write them again
         if self.checkpoints.save(self.state.progress.step, self.state) is not False:
             self.saved = self.state.progress.step
+
+    def compare_replicas(self) -> None:
+        """Who has gone astray says nothing and learns on: nothing but a comparison will tell."""
+        if self.config.check_replicas and (found := inspection.differing(self.state, self.world)):
+            raise Diverged(f"after step {self.state.progress.step} the replicas are not equal: {found}")
+
+    def check_finite(self) -> None:
+        """What is published will be resumed from: better nothing than a checkpoint with a bad value."""
+        if not self.config.allow_nonfinite_saves and (found := inspection.not_finite(self.state, self.world)):
+            raise NotFinite(f"step {self.state.progress.step} is not published, as it is not finite: {found}")
 
     def keep_metrics(self) -> None:
         """All ranks: have on the disk what there is of metrics. Trouble there is not worth a run."""

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tinymodels.endings import Refused
+
 
 @dataclass(frozen=True)
 class World:
@@ -86,6 +88,15 @@ class World:
         held = self.gather(mine)
         if any(theirs != mine for theirs in held):
             raise RuntimeError(f"the ranks disagree about {what}: {held}")
+
+    def compare(self, about: dict[str, Any]) -> None:
+        """Each node was started by a command of its own; they must have asked for the same run."""
+        first, *others = self.gather(about)
+        for rank, other in enumerate(others, start=1):
+            for name, value in other.items():
+                if value != first[name]:
+                    told = f"{name} is {first[name]} on rank 0, {value} on {rank}"
+                    raise Refused(f"the ranks were started apart: {told}")
 
     def aside(self) -> dist.ProcessGroup:
         """A group for a thread, whose words must not get between those of the trainer.

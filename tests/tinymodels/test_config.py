@@ -33,6 +33,18 @@ from tinymodels.config import parse
             "--format pt is one file that rank 0 writes: --delta-every needs dcp",
         ),
         (["--delta-every", "0"], "argument --delta-every: 0 is not between 1 and 100"),
+        (["--amp", "--bf16"], "--amp and --bf16 are two ways to compute: choose one"),
+        (["--on-nonfinite", "panic"], "argument --on-nonfinite: invalid choice: 'panic'"),
+        (["--on-nonfinite", "off", "--spike", "3"], "--spike 3.0 needs someone who looks: not --on-nonfinite off"),
+        (["--on-nonfinite", "off", "--rollback-after", "2"], "--rollback-after 2 needs someone who looks"),
+        (["--rollback-after", "-1"], "argument --rollback-after: -1 is not between 0 and inf"),
+        (["--rollback-lr", "0.5"], "--rollback-lr 0.5 waits for rollbacks: it needs --rollback-after"),
+        (["--rollback-lr", "nan"], "argument --rollback-lr: nan is not between 1e-12 and 1.0"),
+        (["--spike", "1"], "--spike 1.0 would take any loss for a bad one: it must be more than 1"),
+        (
+            ["--check-replicas", "5", "--parallel", "fsdp"],
+            "--check-replicas compares replicas: --parallel fsdp has",
+        ),
     ],
 )
 def test_bad_flag(flags, told, tmp_path, capsys):
@@ -65,6 +77,6 @@ def test_config_needs_no_torch(tmp_path):
 
 def test_what_may_change_between_launches(tmp_path):
     one = parse(["--out", str(tmp_path), "--keep", "1", "--workers", "2"])
-    two = parse(["--out", str(tmp_path / "moved"), "--save-every", "3"])
+    two = parse(["--out", str(tmp_path / "moved"), "--save-every", "3", "--rollback-after", "2"])
     assert one.trajectory() == two.trajectory()
     assert one.trajectory() != parse(["--out", str(tmp_path), "--seed", "7"]).trajectory()

@@ -37,6 +37,13 @@ def test_what_was_undone_is_cut_off(metrics):
     assert steps(metrics) == []
 
 
+def test_what_was_undone_before_it_could_be_written_is_cut_off_too(metrics):
+    metrics.pending = [json.dumps({"step": step}) + "\n" for step in (4, 5, 6)]
+    metrics.rewind(4)
+    metrics.sync()
+    assert steps(metrics) == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("kept", [1, 9, -1])
 def test_a_line_that_a_crash_has_cut(metrics, kept):
     whole = metrics.path.read_text()
