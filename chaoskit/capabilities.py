@@ -46,13 +46,26 @@ class CanOrder(Protocol):
     """Has a rank do something to itself when it is next at its gate."""
 
     def order(self, rank: int, order: Mapping[str, Any]) -> None:
-        """Hand `order` to the rank: `{"do": "exit", "code": 3}`, `{"do": "raise", "type": ..., "message": ...}` or
-        `{"do": "nan"}`."""
+        """Hand `order` to the rank: `{"do": "exit", "code": 3}` or `{"do": "raise", "type": ..., "message": ...}`."""
         ...
 
     def raised(self, rank: int) -> bool:
-        """Whether the rank, in the incarnation that was given an order to raise or to make a NaN, has said that it
-        does so."""
+        """Whether the rank, in the incarnation that was given an order to raise, has said that it does so."""
+        ...
+
+
+@runtime_checkable
+class CanCorruptNumbers(Protocol):
+    """Has a rank make numbers of its own training wrong, from when it is next at its gate."""
+
+    def corrupt(self, rank: int, order: Mapping[str, Any]) -> int:
+        """Hand the order to the rank (see `chaoskit.faults.numbers`); a number that stands for it. Raises LookupError
+        where the rank is not connected, or has something else to do."""
+        ...
+
+    def corrupted(self, rank: int, number: int) -> Mapping[str, Any] | None:
+        """What the rank has said of it: what it has changed first, or `{"refused": why}`; None: nothing yet. A rank
+        that is gone before it came to it has refused, too."""
         ...
 
 
@@ -266,6 +279,7 @@ class CanFailStorage(Protocol):
 REMEDIES: dict[str, str] = {
     "CanSignal": "use --env local, which runs the ranks as processes of this machine",
     "CanOrder": "use --env local, and let the probe run in the ranks",
+    "CanCorruptNumbers": "use --env local, and let the probe run in the ranks",
     "CanTouchFiles": "use --env local, where the job's files are those of this machine",
     "CanPartition": "use --env netns, where each node has a network of its own",
     "CanDegrade": "use --env netns, where each node has a network of its own",

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
+from chaoskit.dumps import dumps, kind_of
 from chaoskit.hindrance import hindrances
 from chaoskit.history import History, Incarnation, lives
 from chaoskit.life import Save
@@ -51,12 +52,14 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
     found = []
     any_full = any(save.full for _, life in lives(history) for save in life.saves)
     failing = list(hindrances(history))
+    dumped = dumps(history)
     for inc in history.incarnations:
         # An incarnation without a step may save as well, but nothing tells at which position.
         base = timeline.base(inc.index)
         if base is None:
             continue
         made = [save for life in inc.ranks.values() for save in life.saves if base + save.n > 0]
+        made = [save for save in made if kind_of(save.path) not in dumped] if dumped else made
         # Weights alone are an export, unless the job saves nothing else.
         for n in {save.n for save in made if save.full or not any_full}:
             one = _checkpoint(inc, base, n, timeline.reference)

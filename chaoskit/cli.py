@@ -1,4 +1,4 @@
-"""The command `chaoskit`: run, crash-states, analyze, explain, replay, doctor, clean. What is heavy comes late."""
+"""The command `chaoskit`: run, crash-states, sdc-map, analyze, explain, replay, doctor, clean; heavy imports late."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from chaoskit import __version__, crash_command, options
+from chaoskit import __version__, crash_command, options, sdc_command
 from chaoskit.errors import ChaoskitError, ExitCode, MissingCapability, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def make_parser() -> Parser:
     run.set_defaults(do=do_run)
 
     crash_command.add_to(commands)
+    sdc_command.add_to(commands)
 
     for name, do, text in (
         ("analyze", do_analyze, "judge a stored run again, without running anything"),

@@ -24,6 +24,7 @@ CLOCKS = re.compile(
 COUNTS = re.compile(r"tokens", re.IGNORECASE)
 #: Tensors and whole numbers must be put back. A mean loss since the last log line need not.
 TELLING = re.compile(r"[0-9a-f]{32}|=-?\d+")
+TENSOR = re.compile(r"[0-9a-f]{32}")
 #: A load is taken for one of a checkpoint when this share of what came back had been saved there.
 ALIKE = 0.5
 
@@ -213,6 +214,22 @@ def unlike(
                 for is_live, keys in found.items():
                     values = own[keys[0]], wanted[keys[0]]
                     yield Unlike(inc.index, rank, position, tuple(name for _, name in keys), is_live, values)
+
+
+def wrong(life: Life, reference: Reference, n: int, position: int) -> tuple[str, ...] | None:
+    """The tensors, by key, that a rank gave to the saves after its step `n` and that are not those which the reference
+    saves at that position; None where nothing could be compared."""
+    controls = [control.incarnations[0].ranks.get(life.rank) for control in reference.controls]
+    own = _written(life, n)
+    wanted, *others = [_written(control, position) if control is not None else {} for control in controls]
+    moving = _moving(controls[0]) if controls[0] is not None else frozenset()
+    both = [
+        key
+        for key, value in wanted.items()
+        if key in own and key[1] in moving and TENSOR.fullmatch(value)
+        if all(other.get(key) == value for other in others) and not CLOCKS.search(key[1])
+    ]
+    return tuple(key[1] for key in both if own[key] != wanted[key]) if both else None
 
 
 def _differ(name: str, own: str, wanted: str) -> bool:

@@ -1,11 +1,12 @@
 """`Controller`: carries one job through one run: launches and relaunches it, strikes when a trigger says so, and writes
 down what it did and what it saw.
 
-The ranks stop at their gates while a fault is still to come; the controller knows from alignment with the reference at
-which true step each one is, and lets it go on or strikes. It keeps to the order of the faults: each is armed once the
-one before it has been struck and seen to take effect (or was given up on). A rank whose moment it was is held at its
-gate until then, unless the fault only shows while the ranks go on: such a one is looked for until it is healed, and
-nobody waits for it.
+The ranks stop at their gates while a fault is still to come, at the steps at which it may; the controller knows from
+alignment with the reference at which true step each one is, and lets it go on or strikes. It keeps to the order of the
+faults: each is armed once the one before it has been struck and seen to take effect (or was given up on). A rank whose
+moment it was is held at its gate until then, unless the fault only shows while the ranks go on: such a one is looked
+for until it is healed, and nobody waits for it. One that strikes again does so whenever its moment comes again,
+whatever is still to come.
 """
 
 from __future__ import annotations
@@ -14,22 +15,21 @@ import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 from chaoskit.alignment import Index
-from chaoskit.capabilities import CanOrder
 from chaoskit.environments.environment import Arrived, Ended, Environment, Told
 from chaoskit.errors import TooFewNodes
 from chaoskit.events import EventWriter
 from chaoskit.faults import Fault
-from chaoskit.faults.fault import Driven, Manner, manner
+from chaoskit.faults.fault import Apart, Driven
 from chaoskit.job import Job
+from chaoskit.lasting import Lasting
 from chaoskit.life import step_of
 from chaoskit.progress import Progress
 from chaoskit.reference import Reference
+from chaoskit.strike import Strike, next_stop
 from chaoskit.triggers import Moment
 
 #: A fault that has not been seen to take effect after this many seconds never was, unless it says otherwise.
@@ -42,29 +42,6 @@ LOOK_SHARE = 0.02
 LOOK_AT_LEAST_EVERY = 0.1
 #: A fault that goes by the clock and finds nobody to strike tries again after this many seconds.
 RETRY_EVERY = 0.05
-
-
-@dataclass
-class Strike:
-    """A fault on its way through a run."""
-
-    index: int
-    fault: Fault
-    armed: float | None = None
-    requested: bool = False
-    retry: float = 0.0
-    applied: float | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-    held: int | None = None
-    look_at: float = 0.0
-    tick_at: float = 0.0
-    heal_at: float | None = None
-    heal_launch: int | None = None
-
-    @cached_property
-    def manner(self) -> Manner:
-        """What its action says of itself."""
-        return manner(self.fault.action)
 
 
 class Controller:
@@ -91,9 +68,12 @@ class Controller:
         self.progress = progress
         self.deadline = time.monotonic() + deadline
         self.launch = -1
-        self.waiting = [Strike(index, fault) for index, fault in enumerate(faults)]
+        self.strikes = [Strike(index, fault) for index, fault in enumerate(faults)]
+        self.waiting = list(self.strikes)
         self.pending: Strike | None = None
         self.healing: list[Strike] = []
+        self.lasting = Lasting(env, writer, reference)
+        self.last: dict[int, tuple[Arrived, Moment]] = {}
         self.bases: dict[tuple[int, int], int | None] = {}
         self.first: set[int] = set()
         self.struck_launcher = False
@@ -122,7 +102,10 @@ class Controller:
         """Wait for the next thing to happen and deal with it; the status once the run is over."""
         for happening in self.env.wait(self._patience()):
             ended = isinstance(happening, Ended)
-            self._look(time.monotonic(), whatever=ended)
+            # What a rank is ordered to do it says itself: to look costs nothing.
+            said = self.pending is not None and self.pending.ordered and not self.pending.owed
+            self._look(time.monotonic(), whatever=ended or said)
+            self.lasting.look()
             if isinstance(happening, Told):
                 self.writer.write(happening.kind, **happening.data)
             elif isinstance(happening, Ended):
@@ -140,6 +123,7 @@ class Controller:
         now = time.monotonic()
         self._tick(now)
         self._look(now)
+        self.lasting.look()
         self._heal(strike for strike in self.healing if strike.heal_at is not None and now >= strike.heal_at)
         if self.waiting and self.pending is None:
             due = self._due()
@@ -153,6 +137,8 @@ class Controller:
         """How long nothing needs to be done unless something happens."""
         times = [self.deadline] + [strike.heal_at for strike in self.healing if strike.heal_at is not None]
         times += [strike.tick_at for strike in self.healing if strike.manner.tick_every is not None]
+        if self.lasting.unseen:
+            times.append(time.monotonic() + LOOK_AT_LEAST_EVERY)
         if self.pending is not None:
             times.append(max(time.monotonic() + LOOK_EVERY, self.pending.look_at))
         elif self.waiting and (due := self._due()) is not None:
@@ -209,11 +195,13 @@ class Controller:
     def _arrived(self, arrived: Arrived) -> None:
         """A rank is at its gate: is it the moment?"""
         moment = Moment(arrived.at, arrived.rank, self._position(arrived), arrived.call)
+        self.last[arrived.rank] = arrived, moment
         if moment.kind == "step" and moment.position is not None:
             next_step = moment.position + 1
             self._heal(each for each in self.healing if (each.manner.heal_step or math.inf) <= next_step)
+        self.lasting.arrived(arrived, moment)
         if self._is_moment(moment):
-            self._strike(arrived.rank)
+            self._strike(arrived)
         else:
             self._release(arrived.rank)
 
@@ -222,9 +210,7 @@ class Controller:
         if not self.waiting or self.pending is not None or self.reference is None:
             return False
         self._armed()
-        fault = self.waiting[0].fault
-        watched = fault.action.victims(self.reference.world_size)
-        return fault.trigger is not None and fault.trigger.fires(moment, watched=watched, plan=self.reference)
+        return self.waiting[0].comes(moment, world_size=self.reference.world_size, plan=self.reference)
 
     def _position(self, arrived: Arrived) -> int | None:
         """The true number of steps that the rank has completed; None where alignment cannot tell (yet)."""
@@ -236,8 +222,22 @@ class Controller:
         if self.bases.get(key) is None and arrived.record is not None and self.reference and self.index:
             step = step_of(arrived.record, 0.0)
             self.bases[key] = self.index.base_of(step, arrived.rank, likely=self.reference.saves)
+        elif (position := self._rolled_back_to(arrived, self.bases.get(key))) is not None:
+            self.bases[key] = position - arrived.n  # its process goes on counting
         base = self.bases.get(key)
         return base + arrived.n if base is not None else None
+
+    def _rolled_back_to(self, arrived: Arrived, base: int | None) -> int | None:
+        """The position of a rank that has read a checkpoint in mid-life and is where an earlier state of it was; None
+        for any other."""
+        if base is None or not (arrived.record or {}).get("loaded") or not (self.reference and self.index):
+            return None
+        assert arrived.record is not None
+        step = step_of(arrived.record, 0.0)
+        own = self.index.align(step, arrived.rank, likely=self.reference.saves)
+        position = own.position
+        back = position is not None and position < base + arrived.n and position in (own.positions.get("model") or ())
+        return position if back else None
 
     def _armed(self) -> float:
         """Since when the next fault is armed; from now on, if it was not yet."""
@@ -252,29 +252,29 @@ class Controller:
         delay = strike.fault.trigger.delay if strike.fault.trigger is not None else None
         return None if delay is None else max(self._armed() + delay, strike.retry)
 
-    def _strike(self, at: int | None) -> None:
-        """Apply the next fault; the rank whose moment it was, `at`, is held until the effect has been seen, if it may
-        be."""
+    def _strike(self, arrived: Arrived | None) -> None:
+        """Apply the next fault; the rank whose moment it was is held until the effect has been seen, if it may be."""
         strike = self.waiting[0]
         fault = strike.fault
-        world_size = self.reference.world_size if self.reference is not None else 1
+        at = arrived.rank if arrived is not None else None
         if not strike.requested:
             strike.requested = True
             self.progress.phase(str(fault))
             self.writer.write("fault.requested", fault=strike.index, at=at)
         try:
-            strike.evidence = fault.action.apply(self.env, world_size)
+            self._apply(strike, arrived)
         except LookupError as error:
             if self._due() is not None:
                 # By the clock, between two incarnations: there will be somebody to strike.
                 strike.retry = time.monotonic() + RETRY_EVERY
                 return
             self.waiting.pop(0)
-            self.writer.write("fault.missed", fault=strike.index, evidence={"missed": str(error)})
+            self._missed(strike, error)
             if at is not None:
                 self._release(at)
             return
         self.waiting.pop(0)
+        self.lasting.begin(strike)
         strike.applied = time.monotonic()
         strike.held = at
         self.struck_launcher |= bool(getattr(fault.action, "launcher", False))
@@ -289,10 +289,28 @@ class Controller:
             strike.tick_at = strike.applied + strike.manner.tick_every
         self.pending = strike
         # An order is carried out only once its rank is let go, and packets flow only if the ranks go on.
-        if at is not None and (CanOrder in fault.action.needs or not strike.manner.holds):
+        if at is not None and (strike.ordered or not strike.manner.holds):
             strike.held = None
             self._release(at)
         self._look(time.monotonic())
+
+    def _apply(self, strike: Strike, arrived: Arrived | None) -> None:
+        """Strike whom it strikes now; raises LookupError where there is nobody."""
+        action = strike.fault.action
+        world_size = self.reference.world_size if self.reference is not None else 1
+        victims = action.victims(world_size)
+        # A save is not a moment to which each of them comes.
+        own = arrived is not None and arrived.at in ("start", "step") and arrived.rank in victims
+        if arrived is None or not own or not strike.manner.apart:
+            strike.evidence = action.apply(self.env, world_size)
+            return
+        strike.evidence = cast(Apart, action).strike(self.env, arrived.rank, {})
+        strike.owed = {*victims} - {arrived.rank}
+        strike.life = arrived.launch, arrived.restart
+
+    def _missed(self, strike: Strike, why: LookupError) -> None:
+        self.lasting.begin(strike)
+        self.writer.write("fault.missed", fault=strike.index, evidence={"missed": str(why)})
 
     def _look(self, now: float, *, whatever: bool = False, last: bool = False) -> None:
         """Has the fault that was applied taken effect? Asked when its time to be looked at has come (or `whatever` the
@@ -300,7 +318,16 @@ class Controller:
         strike = self.pending
         if strike is None or strike.applied is None or not (now >= strike.look_at or whatever or last):
             return
-        seen = strike.fault.action.observed(self.env, strike.evidence)
+        if strike.owed and not (whatever or last):
+            return
+        try:
+            seen = strike.fault.action.observed(self.env, strike.evidence)
+        except LookupError as error:
+            self.pending = None
+            self._missed(strike, error)
+            if strike.held is not None:
+                self._release(strike.held)
+            return
         if seen is not None:
             self.writer.write("fault.observed", fault=strike.index, evidence=dict(seen))
         within = strike.manner.observe_within or OBSERVE_WITHIN
@@ -340,9 +367,22 @@ class Controller:
             self.writer.write("fault.healed", fault=strike.index, evidence=dict(evidence))
 
     def _release(self, rank: int) -> None:
+        """Let it go on, up to where it may be wanted again."""
         coming = self.pending is not None and self.pending.manner.holds
         ending = any(each.manner.heal_step is not None for each in self.healing)
-        self.env.release(rank, keep_gating=bool(self.waiting or coming or ending))
+        keep = bool(self.waiting or coming or ending or self.lasting.strikes)
+        arrived, moment = self.last[rank]
+        if moment.position is None or self.reference is None:
+            self.env.release(rank, keep_gating=keep)
+            return
+        ranks = self.reference.world_size
+        # At its gate before a step it has come past that one.
+        least = moment.position + (arrived.at == "step")
+        strikes = [*self.waiting, *self.healing, *self.lasting.strikes]
+        stop = next_stop(strikes, rank, world_size=ranks, least=least) if keep else 0
+        # Also of one that has struck by now, at the beginning.
+        names = max((each.names(least + 1) for each in self.strikes), default=0)
+        self.env.release(rank, keep_gating=keep, until=max(0, stop - (moment.position - arrived.n)), names=names)
 
 
 def _files(out: Path) -> list[tuple[str, int]]:

@@ -58,6 +58,9 @@ CODES: dict[str, str] = {
     "loss-diverged": "Every component is aligned with the reference and the losses still differ.",
     "ranks-diverged": "Replicas that are equal in the reference are not equal in the run.",
     "nonfinite-accepted": "A loss that is not a number was trained on.",
+    "corruption-accepted": "A wrong number was trained on, and nobody noticed in time.",
+    "corruption-saved": "A number that a fault had made wrong got into a checkpoint.",
+    "corruption-spread": "A number that a fault had made wrong on one rank made others wrong.",
     "log-wrong": "The training is right and the job's own log is wrong.",
     # inconclusive
     "fault-not-observed": "The fault was never seen to take effect, so nothing was tested.",

@@ -3,10 +3,10 @@
 A pure view of the events under `runs/<id>/events/`; it opens nothing but those files, and it can be built from a
 list of events by hand, which is how the checks are tested. `docs/format.md` lists the kinds of event.
 
-Words. A *launch* is one start of the job's command. An *incarnation* is one life of the ranks: a launch, or a
-restart by the elastic agent inside it. A *position* is a number of completed optimizer steps: step k leads from
-position k-1 to position k. Counts in an incarnation (`Step.n`, `Save.n`) begin at its own start; what true
-position they stand for is found by `alignment`.
+Words. A *launch* is one start of the job's command. An *incarnation* is one life of the ranks: a launch, a restart
+by the elastic agent inside it, or what follows on a rollback in their processes (`rollbacks`). A *position*
+is a number of completed optimizer steps: step k leads from position k-1 to position k. Counts in an incarnation
+(`Step.n`, `Save.n`) begin at its own start; what true position they stand for is found by `alignment`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from typing import Any
 
 from chaoskit.events import Event, Gap, read_events
 from chaoskit.life import Life, fill
+from chaoskit.rollbacks import Rollbacks
 
 
 @dataclass
 class Incarnation:
-    """One life of the ranks: `index` counts from 0 over the whole run."""
+    """One life of the ranks: `index` counts from 0 over the whole run. `taken` is how many steps its processes had
+    taken before it began, with a rollback; 0 where they are new."""
 
     index: int
     launch: int
     restart: int
     world_size: int
     ranks: dict[int, Life] = field(default_factory=dict)
+    taken: int = 0
 
     @property
     def start(self) -> float:
@@ -161,9 +164,16 @@ class History:
             else:
                 for restart, many in restarts.items():
                     history.incarnations += _incarnations(launch, restart, many)
+        _settle_untouched(history)
+        rollbacks = Rollbacks()
+        history.incarnations = [
+            replace(inc, ranks=part.ranks, taken=part.taken)
+            for inc in history.incarnations
+            for part in rollbacks.parts(inc.ranks)
+        ]
         for index, inc in enumerate(history.incarnations):
             inc.index = index
-        _settle_untouched(history)
+        _settle_corruptions(history)
         return history
 
 
@@ -283,6 +293,20 @@ def _settle_untouched(history: History) -> None:
             life.steps.columns[stream] = [
                 UNTOUCHED if (stream, value) in first else value for value in life.steps.columns[stream]
             ]
+
+
+def _settle_corruptions(history: History) -> None:
+    """Give faults that changed a number the time at which they did: it is the rank that knows it."""
+    told = {
+        (inc.launch, life.rank, int(event["n"]), event["component"]): event.t
+        for inc, life in lives(history)
+        for event in life.corrupted
+    }
+    for number, fault in enumerate(history.faults):
+        own = fault.evidence
+        key = tuple(own.get(name) for name in ("launch", "rank", "n", "component"))
+        if key in told:
+            history.faults[number] = replace(fault, evidence={**own, "since": told[key]})
 
 
 def lives(history: History) -> Iterator[tuple[Incarnation, Life]]:

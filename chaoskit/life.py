@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chaoskit.events import Event
@@ -60,7 +60,9 @@ class Life:
     fingerprints of single tensors as they were in that step. `held` holds what an elastic job had after some steps, by
     their number, as it wrote a checkpoint: the step after, as far as no forward pass moves it. `group_timeout` is after
     how many seconds its collectives give up, `node` the name of its host where there are several. `left` is when its
-    process said that it ends, by an exception too.
+    process said that it ends, by an exception too. `loaded` are the steps before which a checkpoint was read in
+    mid-life, `left_out` those whose update was left out, as far as that was seen. `replicas` are the ranks that hold
+    the same model by the job's own design, `corrupted` the events that tell what an order of ours changed.
     """
 
     rank: int
@@ -79,6 +81,43 @@ class Life:
     end: float | None = None
     left: float | None = None
     group_timeout: float | None = None
+    loaded: list[int] = field(default_factory=list)
+    left_out: list[int] = field(default_factory=list)
+    replicas: tuple[int, ...] = ()
+    corrupted: list[Event] = field(default_factory=list)
+
+    def until(self, n: int, t: float) -> Life:
+        """Its first `n` steps, and what belongs to them, up to time `t`, when it left off as if it had ended."""
+        return replace(
+            self,
+            steps=self.steps.part(0, self.steps.past(n)),
+            saves=[save for save in self.saves if save.begun < t],
+            loads=[load for load in self.loads if load.begun < t],
+            tensors={at: named for at, named in self.tensors.items() if at <= n},
+            held={at: step for at, step in self.held.items() if step.t < t},
+            epochs=[at for at in self.epochs if at < n],
+            loaded=[at for at in self.loaded if at <= n],
+            left_out=[at for at in self.left_out if at <= n],
+            corrupted=[event for event in self.corrupted if int(event["n"]) <= n],
+            end=t,
+            left=t,
+        )
+
+    def since(self, n: int, t: float) -> Life:
+        """What follows on its first `n` steps, as a life that began at time `t` and counts from 1 again."""
+        return replace(
+            self,
+            start=t,
+            steps=self.steps.part(self.steps.past(n), len(self.steps), less=n),
+            saves=[replace(save, n=save.n - n) for save in self.saves if save.begun >= t],
+            loads=[replace(load, n=load.n - n) for load in self.loads if load.begun >= t],
+            tensors={at - n: named for at, named in self.tensors.items() if at > n},
+            held={at - n: replace(step, n=step.n - n) for at, step in self.held.items() if step.t >= t},
+            epochs=[at - n for at in self.epochs if at >= n],
+            loaded=[at - n for at in self.loaded if at > n],
+            left_out=[at - n for at in self.left_out if at > n],
+            corrupted=[event for event in self.corrupted if int(event["n"]) > n],
+        )
 
 
 def fill(life: Life, events: list[Event]) -> None:
@@ -93,6 +132,10 @@ def fill(life: Life, events: list[Event]) -> None:
         match event.kind:
             case "step":
                 life.steps.append(_step(event, late.get(int(event["n"]), {})))
+                if event.get("loaded"):
+                    life.loaded.append(int(event["n"]))
+                if event.get("left_out"):
+                    life.left_out.append(int(event["n"]))
             case "tensors":
                 life.tensors[int(event["n"])] = event["tensors"]
             case "held":
@@ -111,6 +154,10 @@ def fill(life: Life, events: list[Event]) -> None:
                 life.first_rng[f"rng.{event['stream']}"] = str(event["value"])
             case "epoch":
                 life.epochs.append(int(event["n"]))
+            case "replicas":
+                life.replicas = tuple(int(rank) for rank in event["ranks"])
+            case "corrupted":
+                life.corrupted.append(event)
             case "group" if event.get("timeout") is not None:
                 life.group_timeout = float(event["timeout"])
             case "blind":

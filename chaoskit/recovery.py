@@ -101,7 +101,7 @@ def _recovery(
         last_valid=last_valid,
         steps_lost=lost,
         relaunches=0 if survived else len(launches),
-        restarts=sum(inc.restart > 0 for inc in used),
+        restarts=sum(inc.restart > 0 and not inc.taken for inc in used),
     )
 
 
@@ -221,7 +221,7 @@ def summary(case: Measured) -> Summary:
         noticed_seconds=_longest(one.noticed_seconds for one in measured),
         stopped_seconds=_longest(one.stopped_seconds for one in measured),
         relaunches=max(0, len(case.history.launches) - 1),
-        restarts=sum(inc.restart > 0 for inc in case.history.incarnations),
+        restarts=sum(inc.restart > 0 and not inc.taken for inc in case.history.incarnations),
         waited_seconds=waited(case.history),
     )
 

@@ -54,7 +54,9 @@ def _altering(history: History, until: float) -> Iterator[FaultRecord]:
 def _is_one(history: History, one: Checkpoint, saves: Iterable[Mapping[str, int]]) -> bool:
     """Whether the checkpoint is one of these saves."""
     inc = history.incarnations[one.incarnation]
-    own = [save["n"] for save in saves if (inc.launch, inc.restart) == (save["launch"], save["restart"])]
+    # A save is known by how many steps its process had taken.
+    here = [save for save in saves if (inc.launch, inc.restart) == (save["launch"], save["restart"])]
+    own = [save["n"] - inc.taken for save in here]
     return bool(own) and any(
         each.n in own for life in inc.ranks.values() for each in life.saves if each.path in one.paths
     )

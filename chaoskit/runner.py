@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+from chaoskit import aim, launching, references, witness
 from chaoskit import checks as registry
 from chaoskit import faults as catalogue
-from chaoskit import launching, references, witness
 from chaoskit.capabilities import REMEDIES, CanFailStorage
 from chaoskit.checks import Check, judge
 from chaoskit.checks.check import Case
@@ -153,8 +153,8 @@ class Runner:
         """Carry the job through the faults, one after the other, to its end, its last relaunch, or its deadline.
 
         `storage` makes its `{out}` a file system of ours (see `Place`), which it is for faults that need one anyway.
-        Raises UsageError for a fault without trigger or for a rank that the job does not have, MissingCapability for
-        one that the environment cannot do, and what `reference` raises.
+        Raises UsageError for a fault without trigger, for a rank that the job does not have or a name that none of its
+        tensors has, MissingCapability for one that the environment cannot do, and what `reference` raises.
         """
         job = self._with_options(job)
         described = [fault.to_json() for fault in faults]
@@ -170,9 +170,10 @@ class Runner:
         reference = self.reference(job)
         resolved = []
         for fault in faults:
-            fault.action.victims(reference.world_size)
             assert fault.trigger is not None
-            resolved.append(replace(fault, trigger=fault.trigger.resolve(reference)))
+            fault = replace(fault, trigger=fault.trigger.resolve(reference))
+            aim.check(fault, reference)
+            resolved.append(fault)
         run_dir = self.store.new_run(
             job=job.to_json(),
             schedule=[

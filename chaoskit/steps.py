@@ -6,6 +6,7 @@ values share, they are compared and searched a column at a time; a single `Step`
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,6 +87,18 @@ class Steps(Sequence[Step]):
         """The place of the first step whose number is greater than `n`."""
         return bisect_right(self.numbers, n)
 
+    def part(self, start: int, end: int, *, less: int = 0) -> Steps:
+        """The steps from place `start` to `end` (exclusive), their numbers lowered by `less`."""
+        return Steps(
+            array("q", (number - less for number in self.numbers[start:end])),
+            self.times[start:end],
+            self.losses[start:end],
+            self.samples[start:end],
+            {name: column[start:end] for name, column in self.columns.items()},
+            {place - start: names for place, names in self.nonfinite.items() if start <= place < end},
+            {name: column[start:end] for name, column in self.parts.items()},
+        )
+
     def runs(self) -> Iterator[tuple[int, int]]:
         """The pieces, as places from and to (exclusive), in which the numbers follow one another."""
         start = 0
@@ -141,6 +154,11 @@ def values(losses: str) -> tuple[float, ...] | None:
         return tuple(map(float.fromhex, losses.split()))
     except (ValueError, OverflowError):
         return None
+
+
+def finite(losses: str) -> bool:
+    """Whether none of the losses is infinite or not a number; of one that is no scalar nothing is known."""
+    return all(map(math.isfinite, values(losses) or ()))
 
 
 def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:

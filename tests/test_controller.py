@@ -254,7 +254,7 @@ class Played(FakeNetwork):
         act(self)
         return []
 
-    def release(self, rank, *, keep_gating):
+    def release(self, rank, *, keep_gating, until=0, names=0):
         self.released.append((self.held, keep_gating))
         self.held = None
 

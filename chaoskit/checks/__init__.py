@@ -9,6 +9,7 @@ from chaoskit.checks.check import Case, Check
 from chaoskit.checks.checkpoints_faithful import checkpoints_faithful
 from chaoskit.checks.completed import completed
 from chaoskit.checks.controls_agree import controls_agree
+from chaoskit.checks.detected_within import detected_within
 from chaoskit.checks.disk_use_bounded import disk_use_bounded
 from chaoskit.checks.durable_once_published import durable_once_published
 from chaoskit.checks.falls_back_to_last_valid import falls_back_to_last_valid
@@ -21,9 +22,14 @@ from chaoskit.checks.matches_reference import matches_reference
 from chaoskit.checks.no_checkpoint_lost import no_checkpoint_lost
 from chaoskit.checks.no_debris import no_debris
 from chaoskit.checks.no_orphans import no_orphans
+from chaoskit.checks.no_poisoned_checkpoint import no_poisoned_checkpoint
+from chaoskit.checks.not_spread import not_spread
 from chaoskit.checks.recovered_within import recovered_within
+from chaoskit.checks.replicas_agree import replicas_agree
 from chaoskit.checks.resumed_from_last_valid import resumed_from_last_valid
+from chaoskit.checks.returned_to_reference import returned_to_reference
 from chaoskit.checks.ridden_out import ridden_out
+from chaoskit.checks.rolled_back_cleanly import rolled_back_cleanly
 from chaoskit.checks.same_data import same_data
 from chaoskit.checks.samples_exactly_once import samples_exactly_once
 from chaoskit.checks.state_restored import state_restored
@@ -37,6 +43,7 @@ __all__ = [
     "checkpoints_faithful",
     "completed",
     "controls_agree",
+    "detected_within",
     "disk_use_bounded",
     "durable_once_published",
     "falls_back_to_last_valid",
@@ -50,9 +57,14 @@ __all__ = [
     "no_checkpoint_lost",
     "no_debris",
     "no_orphans",
+    "no_poisoned_checkpoint",
+    "not_spread",
     "recovered_within",
+    "replicas_agree",
     "resumed_from_last_valid",
+    "returned_to_reference",
     "ridden_out",
+    "rolled_back_cleanly",
     "same_data",
     "samples_exactly_once",
     "state_restored",
@@ -64,6 +76,7 @@ REGISTRY: dict[str, Callable[..., Check]] = {
     "checkpoints_faithful": checkpoints_faithful,
     "completed": completed,
     "controls_agree": controls_agree,
+    "detected_within": detected_within,
     "durable_once_published": durable_once_published,
     "disk_use_bounded": disk_use_bounded,
     "falls_back_to_last_valid": falls_back_to_last_valid,
@@ -75,9 +88,14 @@ REGISTRY: dict[str, Callable[..., Check]] = {
     "no_checkpoint_lost": no_checkpoint_lost,
     "no_debris": no_debris,
     "no_orphans": no_orphans,
+    "no_poisoned_checkpoint": no_poisoned_checkpoint,
+    "not_spread": not_spread,
     "recovered_within": recovered_within,
+    "replicas_agree": replicas_agree,
     "resumed_from_last_valid": resumed_from_last_valid,
+    "returned_to_reference": returned_to_reference,
     "ridden_out": ridden_out,
+    "rolled_back_cleanly": rolled_back_cleanly,
     "same_data": same_data,
     "samples_exactly_once": samples_exactly_once,
     "state_restored": state_restored,

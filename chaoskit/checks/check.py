@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 from chaoskit.checkpoints import Resume, resumes
 from chaoskit.checks.comparison import Comparison, compare
+from chaoskit.course import Course, courses
 from chaoskit.history import History, lives
 from chaoskit.journal import Journal
 from chaoskit.ledger import Ledger, ledger
+from chaoskit.omission import omission
 from chaoskit.recovery import Recovery, recoveries
 from chaoskit.reference import Reference
 from chaoskit.timeline import Timeline
@@ -48,6 +50,17 @@ class Case:
     def comparison(self) -> Comparison:
         """Every executed step beside the reference's; empty without a reference."""
         return compare(self.timeline, self.reference) if self.reference is not None else Comparison()
+
+    @cached_property
+    def courses(self) -> tuple[Course, ...]:
+        """What came of every number that a fault corrupted; empty without a reference."""
+        return courses(self.timeline) if self.reference is not None else ()
+
+    @cached_property
+    def omitted(self) -> tuple[int, ...]:
+        """The steps of the reference whose batches the job left out after a rollback, and nothing else."""
+        found = (omission(self.timeline, course) for course in self.courses)
+        return tuple(sorted({step for one in found if one is not None and not one.code for step in one.steps}))
 
     @cached_property
     def ledger(self) -> Ledger | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from chaoskit.corruption import corruptions
 from chaoskit.reference import Reference
 from chaoskit.segment import Execution, Segment
-from chaoskit.steps import LOSS, Steps, first_apart, values
+from chaoskit.steps import LOSS, Steps, first_apart
 from chaoskit.timeline import Timeline
 from chaoskit.whole import PLANNED
 
@@ -48,14 +48,16 @@ class Comparison:
 
 
 def compare(timeline: Timeline, reference: Reference) -> Comparison:
-    """Every executed step, kept or rolled back, of which the true number is known.
+    """Every executed step, kept or rolled back, of which the true number is known; but not what was rolled back of the
+    steps that a fault of ours had corrupted.
 
     Only what the reference can measure is compared: all of it, or, where the controls differ, the components in
     which they agree.
     """
     seen = _Seen(timeline)
     for one in timeline.segments:
-        seen.compare(one)
+        if (whole := seen.uncorrupted(one)) is not None:
+            seen.compare(whole)
     for one, start, end in timeline.effective:
         seen.require(one, start, end)
     return Comparison(
@@ -72,6 +74,15 @@ class _Seen:
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
+        self.struck: dict[int, int] = {}
+        for each in corruptions(timeline):
+            self.struck[each.incarnation] = min(each.step, self.struck.get(each.incarnation, each.step))
+        # Up to where each segment was kept.
+        self.kept = (
+            {(one.incarnation, one.rank, one.start): end for one, _, end in timeline.effective}
+            if self.struck
+            else {}
+        )
         self._expected: dict[int, Mapping[int, Steps]] = {}
         self.differences: list[Difference] = []
         self.names: set[str] = set()
@@ -92,6 +103,15 @@ class _Seen:
             return [name for name in names if name in PLANNED]
         losses = self.timeline.bitwise and (expected.column(LOSS) or one.steps.column(LOSS))
         return [*names, *([LOSS] if losses else [])]
+
+    def uncorrupted(self, one: Segment) -> Segment | None:
+        """A segment without what our corruption spoilt in it and the job took back."""
+        step = self.struck.get(one.incarnation)
+        if step is None or step > one.last:
+            return one
+        kept = self.kept.get((one.incarnation, one.rank, one.start), one.start)
+        end = max(kept, one.start + step - one.first)
+        return replace(one, end=end) if end > one.start else None
 
     def compare(self, one: Segment) -> None:
         """The columns of a segment beside those of the reference."""
@@ -131,8 +151,3 @@ class _Seen:
                     break
                 if own is not None and not lacks and None not in own and "" not in own[start:end]:
                     break
-
-
-def finite(losses: str) -> bool:
-    """Whether none of the losses is infinite or not a number; of one that is no scalar nothing is known."""
-    return all(map(math.isfinite, values(losses) or ()))

@@ -37,7 +37,7 @@ class Completed:
 
     def _finished(self, case: Case) -> Verdict:
         assert case.reference is not None
-        last, ranks = case.reference.steps, case.reference.world_size
+        last, ranks = last_step(case), case.reference.world_size
         code = case.history.launches[-1].code if case.history.launches else 0
         missing = missing_steps(case)
         unsure = [one for rank in range(ranks) if (one := _unfinished(case, rank)) is not None]
@@ -104,10 +104,16 @@ class Completed:
         )
 
 
+def last_step(case: Case) -> int:
+    """The last step that is due: after a rollback past which bad batches were left out there are fewer steps."""
+    assert case.reference is not None
+    return case.reference.steps - len(case.omitted)
+
+
 def missing_steps(case: Case) -> list[tuple[int, int]]:
     """The steps that were never seen to be taken, as (rank, true step)."""
     assert case.reference is not None
-    last = case.reference.steps
+    last = last_step(case)
     return [
         (rank, step) for rank in range(case.reference.world_size) for step in case.timeline.missing(rank, last)
     ]
@@ -152,7 +158,7 @@ def _unfinished(case: Case, rank: int) -> Execution | None:
     """The execution of the last step, if the rank was struck around it: a step is recorded as it is about to be
     taken, so something has to show that it was (the rank's own end, a save after it, the end of the whole job)."""
     assert case.reference is not None
-    last = case.timeline.kept(rank, case.reference.steps)
+    last = case.timeline.kept(rank, last_step(case))
     if last is None:
         return None
     inc = case.history.incarnations[last.incarnation]

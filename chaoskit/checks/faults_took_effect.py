@@ -34,10 +34,11 @@ class FaultsTookEffect:
 
 
 def _stage(fault: FaultRecord) -> str:
+    if missed := fault.evidence.get("missed"):
+        return f"found nothing to strike: {missed}"
     if fault.applied is not None:
         return "was applied and never seen to take effect"
-    missed = fault.evidence.get("missed")
-    return f"found nothing to strike: {missed}" if missed else "was never applied: its moment did not come"
+    return "was never applied: its moment did not come"
 
 
 def _evidence(fault: FaultRecord) -> dict[str, Any]:

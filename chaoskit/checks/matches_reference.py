@@ -9,13 +9,13 @@ from typing import Any
 
 from chaoskit.checks.band import within
 from chaoskit.checks.check import Case, Check, unmeasured
-from chaoskit.checks.comparison import Comparison, Difference, finite
+from chaoskit.checks.comparison import Comparison, Difference
 from chaoskit.checks.completed import incomplete
 from chaoskit.checks.diagnosis import Diagnosis, diagnose, tell
 from chaoskit.checks.equivalence import tested
 from chaoskit.errors import UsageError
 from chaoskit.segment import Execution
-from chaoskit.steps import values
+from chaoskit.steps import finite, values
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 

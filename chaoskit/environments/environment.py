@@ -98,8 +98,12 @@ class Environment(Protocol):
         """
         ...
 
-    def release(self, rank: int, *, keep_gating: bool) -> None:
-        """Let the rank that arrived go on (or do what it was ordered); without `keep_gating` it stops no more."""
+    def release(self, rank: int, *, keep_gating: bool, until: int = 0, names: int = 0) -> None:
+        """Let the rank that arrived go on (or do what it was ordered); without `keep_gating` it stops no more.
+
+        It need not stop at steps before the one whose `n` is `until`, but for the first one after a load. In the next
+        `names` steps it is to record its tensors one by one.
+        """
         ...
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:

@@ -2,14 +2,19 @@
 
 JSON lines. A rank says once `{"hello": 1, "pid", "rank", "launch", "restart"}`, then, whenever it has arrived,
 `{"at": "start" | "step" | "save" | "saved", "n", "call", "record"}`, and reads one line:
-`{"do": "go"}`, `{"do": "exit", "code"}`, `{"do": "raise", "type", "message"}` or `{"do": "nan"}`, each with `"gate"`:
-whether it is to stop again. Before it raises it says `{"raised": type}`, once its forward pass has given a NaN
-`{"raised": "NaN"}`; neither has an answer. A connection that says anything else is closed; a rank whose connection
-breaks is simply gone.
+`{"do": "go"}`, `{"do": "exit", "code"}`, `{"do": "raise", "type", "message"}` or
+`{"do": "corrupt", "id", "into", "how", "elements", "steps", "seed"}`, each with `"gate"`: whether it is to stop again.
+There may be `"until"`: at steps with a smaller `n` it need not stop; and `"names"`: so many steps from the next one on
+are to be recorded tensor by tensor.
+
+What has no answer: before it raises it says `{"raised": type}`; where it has made a number wrong, `{"corrupted": {"id",
+...}}`, and where it could not, `{"refused": {"id", "why"}}`. A connection that says anything else is closed; a rank
+whose connection breaks is simply gone.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import selectors
@@ -40,6 +45,8 @@ class _Rank:
         self.process = Process(0, 0)
         self.waiting = False
         self.order: Mapping[str, Any] | None = None
+        #: The numbers of the corruptions that it was ordered and has said nothing of.
+        self.owes: set[int] = set()
 
 
 class Gate:
@@ -52,6 +59,8 @@ class Gate:
         self._newest: dict[int, _Rank] = {}
         self._arrived: list[tuple[_Rank, Arrived]] = []
         self._raised: set[int] = set()
+        self._numbers = itertools.count(1)
+        self._corrupted: dict[tuple[int, int], Mapping[str, Any]] = {}
         self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._unlink()
         # By way of the directory's descriptor, for an address holds 107 bytes and a path may be longer.
@@ -70,23 +79,56 @@ class Gate:
         self._arrived.clear()
         return arrived
 
-    def release(self, rank: int, *, keep_gating: bool) -> None:
+    def release(self, rank: int, *, keep_gating: bool, until: int = 0, names: int = 0) -> None:
         """Let `rank` go on, or do what it was ordered. Nothing happens if it does not wait or is gone."""
+        more = {name: value for name, value in (("until", until), ("names", names)) if value}
         for each in [each for each in self._ranks if each.rank == rank and each.waiting]:
             order, each.order = each.order or {"do": "go"}, None
-            self._answer(each, {**order, "gate": keep_gating})
+            self._answer(each, {**order, "gate": keep_gating, **more})
 
     def order(self, rank: int, order: Mapping[str, Any]) -> None:
         """Have the newest incarnation of `rank` do this when it is next released; LookupError if it is gone."""
+        newest = self._connected(rank)
+        self._raised.discard(rank)
+        self._hand(newest, order)
+
+    def corrupt(self, rank: int, order: Mapping[str, Any]) -> int:
+        """The same of an order to make numbers wrong; what it is asked for by afterwards. LookupError, too, if the rank
+        has been given another kind of order and has not been released yet."""
+        newest = self._connected(rank)
+        if newest.order is not None and "id" not in newest.order:
+            raise LookupError(f"rank {rank} has something else to do: {newest.order['do']}")
+        number = next(self._numbers)
+        self._hand(newest, {**order, "id": number})
+        newest.owes.add(number)
+        return number
+
+    def corrupted(self, rank: int, number: int) -> Mapping[str, Any] | None:
+        """See `CanCorruptNumbers`."""
+        self._take_in()
+        return self._corrupted.get((rank, number))
+
+    def _connected(self, rank: int) -> _Rank:
+        """The newest incarnation of `rank`; raises LookupError if it is gone."""
         self._take_in()
         newest = self._newest.get(rank)
         if newest is None or newest not in self._ranks:
             raise LookupError(f"rank {rank} is not connected")
-        self._raised.discard(rank)
-        newest.order = order
+        return newest
+
+    def _hand(self, rank: _Rank, order: Mapping[str, Any]) -> None:
+        """The order takes the place of one that has not been handed over."""
+        if rank.order is not None and "id" in rank.order:
+            self._refuse(rank, rank.order["id"], "another order took its place")
+        rank.order = order
+
+    def _refuse(self, rank: _Rank, number: int, why: str) -> None:
+        assert rank.rank is not None
+        rank.owes.discard(number)
+        self._corrupted.setdefault((rank.rank, number), {"refused": why})
 
     def raised(self, rank: int) -> bool:
-        """Whether `rank` has said that it raises, or has made its NaN, since it was last given an order."""
+        """Whether `rank` has said that it raises since it was last given an order."""
         self._take_in()
         return rank in self._raised
 
@@ -163,6 +205,14 @@ class Gate:
                 self._answer(rank, {"do": "go", "gate": False})
             else:
                 self._arrived.append((rank, arrived))
+        elif "corrupted" in said:
+            told = dict(said["corrupted"])
+            number = _whole(told.pop("id"))
+            rank.owes.discard(number)
+            # It may strike in several steps, and tells of each: the first one shows that it does.
+            self._corrupted.setdefault((rank.rank, number), {**told, "rank": rank.rank})
+        elif "refused" in said:
+            self._refuse(rank, _whole(said["refused"]["id"]), str(said["refused"]["why"]))
         elif not isinstance(said["raised"], str):
             raise ValueError("what it raises has no name")
         elif rank.incarnation == self._newest[rank.rank].incarnation:
@@ -201,6 +251,8 @@ class Gate:
             self._selector.unregister(rank.line)
             rank.line.close()
             rank.waiting = False
+            for number in sorted(rank.owes):
+                self._refuse(rank, number, "the rank was gone before it came to that")
 
 
 def _whole(value: Any) -> int:

@@ -1,5 +1,5 @@
-"""`LocalEnvironment`: the ranks are processes of this machine. It can signal them, give them orders and touch their
-files."""
+"""`LocalEnvironment`: the ranks are processes of this machine. It can signal them, give them orders, corrupt their
+numbers and touch their files."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _SITE = Path(__file__).parent.parent / "probe" / "site"
 
 
 class LocalEnvironment:
-    """Runs a job on this machine; fulfils `Environment`, `CanSignal`, `CanOrder`, `CanTouchFiles` and, where its place
-    has a storage of ours, `CanFailStorage`.
+    """Runs a job on this machine; fulfils `Environment`, `CanSignal`, `CanOrder`, `CanCorruptNumbers`,
+    `CanTouchFiles` and, where its place has a storage of ours, `CanFailStorage`.
 
     `launcher` starts the commands (default: as the place's mode says). Entering it raises UsageError where the
     directory of the run, its temporary one, or its storage cannot be used.
@@ -134,10 +134,10 @@ class LocalEnvironment:
                 ears.register(self._storage, select.POLLIN)
             ears.poll(left * 1000)
 
-    def release(self, rank: int, *, keep_gating: bool) -> None:
+    def release(self, rank: int, *, keep_gating: bool, until: int = 0, names: int = 0) -> None:
         """Let the rank that arrived go on, or do what it was ordered; nothing happens if it is gone."""
         if self._gate is not None:
-            self._gate.release(rank, keep_gating=keep_gating)
+            self._gate.release(rank, keep_gating=keep_gating, until=until, names=names)
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:
         """End every process of the current launch at once; returns what had to be ended."""
@@ -196,6 +196,16 @@ class LocalEnvironment:
     def raised(self, rank: int) -> bool:
         """See `CanOrder`."""
         return self._gate is not None and self._gate.raised(rank)
+
+    def corrupt(self, rank: int, order: Mapping[str, Any]) -> int:
+        """See `CanCorruptNumbers`."""
+        if self._gate is None:
+            raise LookupError(f"rank {rank} takes no orders: the run is not gated")
+        return self._gate.corrupt(rank, order)
+
+    def corrupted(self, rank: int, number: int) -> Mapping[str, Any] | None:
+        """See `CanCorruptNumbers`."""
+        return self._gate.corrupted(rank, number) if self._gate is not None else None
 
     def out(self) -> Path:
         """See `CanTouchFiles`."""

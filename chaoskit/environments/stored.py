@@ -73,7 +73,8 @@ class _Made:
     @property
     def save(self) -> dict[str, int]:
         """Which save it was, as `StoredCheckpoint` tells it."""
-        return {"launch": self.incarnation.launch, "restart": self.incarnation.restart, "n": self.n}
+        inc = self.incarnation
+        return {"launch": inc.launch, "restart": inc.restart, "n": inc.taken + self.n}
 
     def away(self, t: float) -> float:
         """How far `t` is from the time of this save."""

@@ -7,7 +7,9 @@ from typing import Any
 
 from chaoskit import triggers
 from chaoskit.errors import UsageError
+from chaoskit.faults.bad_batch import bad_batch
 from chaoskit.faults.bandwidth import bandwidth
+from chaoskit.faults.bitflip import bitflip
 from chaoskit.faults.corrupt import corrupt
 from chaoskit.faults.damage_manifest import damage_manifest
 from chaoskit.faults.damage_metadata import damage_metadata
@@ -23,12 +25,15 @@ from chaoskit.faults.flip import flip
 from chaoskit.faults.forget_names import forget_names
 from chaoskit.faults.grow import grow
 from chaoskit.faults.hide import hide
+from chaoskit.faults.inf import inf
 from chaoskit.faults.io_error import io_error
 from chaoskit.faults.kill import kill
 from chaoskit.faults.kill_node import kill_node
 from chaoskit.faults.late_names import late_names
 from chaoskit.faults.loss import loss
+from chaoskit.faults.lr_spike import lr_spike
 from chaoskit.faults.nan import nan
+from chaoskit.faults.noise import noise
 from chaoskit.faults.noop import noop
 from chaoskit.faults.one_way import one_way
 from chaoskit.faults.overwrite import overwrite
@@ -40,21 +45,28 @@ from chaoskit.faults.raise_ import raise_
 from chaoskit.faults.read_only import read_only
 from chaoskit.faults.replace_node import replace_node
 from chaoskit.faults.reset import reset
+from chaoskit.faults.scale import scale
 from chaoskit.faults.shrink import shrink
 from chaoskit.faults.slow_storage import slow_storage
+from chaoskit.faults.stale import stale
 from chaoskit.faults.stale_pointer import stale_pointer
 from chaoskit.faults.storage_gone import storage_gone
 from chaoskit.faults.strip_checksums import strip_checksums
+from chaoskit.faults.stuck import stuck
 from chaoskit.faults.swap_older import swap_older
 from chaoskit.faults.swap_rank import swap_rank
 from chaoskit.faults.truncate import truncate
+from chaoskit.faults.zero import zero
 from chaoskit.faults.zero_fill import zero_fill
+from chaoskit.places import Place
 
 __all__ = [
     "REGISTRY",
     "Action",
     "Fault",
+    "bad_batch",
     "bandwidth",
+    "bitflip",
     "corrupt",
     "damage_manifest",
     "damage_metadata",
@@ -70,13 +82,16 @@ __all__ = [
     "from_json",
     "grow",
     "hide",
+    "inf",
     "io_error",
     "isolate",
     "kill",
     "kill_node",
     "late_names",
     "loss",
+    "lr_spike",
     "nan",
+    "noise",
     "noop",
     "one_way",
     "overwrite",
@@ -88,14 +103,18 @@ __all__ = [
     "read_only",
     "replace_node",
     "reset",
+    "scale",
     "shrink",
     "slow_storage",
+    "stale",
     "stale_pointer",
     "storage_gone",
     "strip_checksums",
+    "stuck",
     "swap_older",
     "swap_rank",
     "truncate",
+    "zero",
     "zero_fill",
 ]
 
@@ -106,6 +125,15 @@ REGISTRY: dict[str, Callable[..., Fault]] = {
     "exit": exit,
     "raise": raise_,
     "nan": nan,
+    "inf": inf,
+    "bitflip": bitflip,
+    "scale": scale,
+    "stuck": stuck,
+    "zero": zero,
+    "stale": stale,
+    "noise": noise,
+    "bad_batch": bad_batch,
+    "lr_spike": lr_spike,
     "flip": flip,
     "overwrite": overwrite,
     "truncate": truncate,
@@ -153,6 +181,8 @@ def from_json(data: Mapping[str, Any]) -> Fault:
     if kind not in REGISTRY:
         raise UsageError(f"there is no fault {kind!r}; there are {', '.join(REGISTRY)}")
     fields = {name: _tuples(value) for name, value in fields.items()}
+    if isinstance(fields.get("into"), Mapping):
+        fields["into"] = Place.from_json(fields["into"])
     if fields.pop("launcher", False):
         fields = {"launcher": True, "signal": fields["signal"]}
     made = REGISTRY[kind](**fields)

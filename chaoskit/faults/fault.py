@@ -27,7 +27,7 @@ class Action(Protocol):
 
     An action may also have what `Manner` lists, and, if it is to be driven while it lasts, a method
     `tick(env, applied)`, which is called every `tick_every` seconds until it is healed and returns what `applied` is
-    from then on.
+    from then on. `observed` may raise LookupError, too: it is sure by now that there was nothing to strike.
     """
 
     @property
@@ -53,6 +53,11 @@ class Manner:
     while the ranks go on. `observe_within` seconds it is looked for (None: as long as the controller does otherwise),
     and never for less than it lasts. `tick_every`: see `Action`. `heal_step`: it is healed, if it was not before, as a
     rank is about to take that step or is past it. `nodes_meant` are the nodes that it names, by number.
+
+    `ahead`: it is applied so many steps before the one that it is to strike in, at the beginning of the job where there
+    are not so many; `earliest` is the first step that can be struck. `apart`: see `Apart`. `again`: it strikes whenever
+    its moment comes again. `names`: every rank records its tensors one by one, in so many steps from the one before it
+    strikes.
     """
 
     holds: bool = True
@@ -60,12 +65,25 @@ class Manner:
     tick_every: float | None = None
     heal_step: int | None = None
     nodes_meant: tuple[int, ...] = ()
+    ahead: int = 0
+    earliest: int = 1
+    apart: bool = False
+    again: bool = False
+    names: int = 0
 
 
 class Driven(Action, Protocol):
     """An action with a `tick`."""
 
     def tick(self, env: Any, applied: Mapping[str, Any]) -> Mapping[str, Any]: ...
+
+
+class Apart(Action, Protocol):
+    """An action that strikes each of its victims when that one's own moment comes."""
+
+    def strike(self, env: Any, rank: int, applied: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Strike this one, too; what `applied` is from then on. Raises LookupError where it cannot be struck."""
+        ...
 
 
 def manner(action: Action) -> Manner:
@@ -83,8 +101,14 @@ class Fault:
     trigger: Trigger | None = None
 
     def at_step(self, step: int) -> Fault:
-        """As the rank is about to take step `step`, counted from 1 over the whole training."""
-        return replace(self, trigger=triggers.AtStep(step))
+        """As the rank is about to take step `step`, counted from 1 over the whole training; a number that is made wrong
+        is so in that step.
+
+        Raises UsageError for a step that the fault cannot strike in.
+        """
+        made = replace(self, trigger=triggers.AtStep(step))
+        check_step(made)
+        return made
 
     def during_save(self, n: int) -> Fault:
         """Inside the n-th save (from 1): bytes have been written, the call has not returned."""
@@ -123,6 +147,13 @@ class Fault:
         if self.trigger is None:
             raise UsageError(f"{self.action}: no trigger; add .at_step(n), .after_save(n), .at_start() or another")
         return {"text": str(self), "action": self.action.to_json(), "trigger": self.trigger.to_json()}
+
+
+def check_step(fault: Fault) -> None:
+    """Raises UsageError for a step that comes too early for the fault."""
+    trigger, earliest = fault.trigger, manner(fault.action).earliest
+    if isinstance(trigger, triggers.AtStep) and trigger.step < earliest:
+        raise UsageError(f"{fault}: at_step must be {earliest} or later: step {trigger.step} has none before it")
 
 
 def check_ranks(name: str, ranks: RankSpec) -> None:

@@ -11,10 +11,8 @@ from urllib.parse import urlsplit
 
 from chaoskit.fingerprint import is_tensor
 from chaoskit.probe.captures import capture
-from chaoskit.probe.poison import poison
 
 if TYPE_CHECKING:
-    from chaoskit.probe.gate import Gate
     from chaoskit.probe.observer import Observer
     from chaoskit.probe.session import Session
 
@@ -58,25 +56,17 @@ class _Hooks:
             self.depth += 1
             try:
                 self.session.guard("forward", self.observer.forward, module, args, kwargs)
-                result = original(module, *args, **kwargs)
+                injector = self.session.injector
+                if injector is None:
+                    return original(module, *args, **kwargs)
+                given = self.session.guard("corrupt", injector.forward, module, args, kwargs) or (args, kwargs)
+                result = original(module, *given[0], **given[1])
+                changed = self.session.guard("corrupt", injector.result, result)
+                return result if changed is None else changed
             finally:
                 self.depth -= 1
-            gate = self.session.gate
-            if gate is not None and gate.poison:
-                poisoned = self.session.guard("nan", self._poison, gate, result)
-                return result if poisoned is None else poisoned
-            return result
 
         module_class.__call__ = call
-
-    def _poison(self, gate: Gate, result: Any) -> Any:
-        """The result as NaN, and the news of it; where it holds no such numbers, the next one is waited for."""
-        poisoned, count = poison(result)
-        if count:
-            self.observer.not_a_number = True
-            self.session.write("nan", n=self.observer.steps)
-            gate.poisoned()
-        return poisoned
 
     def backward(self) -> None:
         """Every backward pass, by `Tensor.backward`, `torch.autograd.backward` or `torch.autograd.grad`."""
@@ -86,17 +76,24 @@ class _Hooks:
             # Each names its first argument differently, and it may be given by that name.
             @functools.wraps(original)
             def run(*args: Any, **kwargs: Any) -> Any:
+                injector = self.session.injector if not self.backwards else None
                 if not self.backwards:
                     tensors = args[0] if args else kwargs.get("tensors")
                     one = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors
                     # A pass may also begin from an edge of the graph, which has no value.
                     loss = one if has_loss and is_tensor(one) else None
+                    if injector is not None:
+                        # First: what is recorded is what the pass begins from.
+                        self.session.guard("corrupt", injector.backward, loss)
                     self.session.guard("backward", self.observer.backward, loss)
                 self.backwards += 1
                 try:
-                    return original(*args, **kwargs)
+                    result = original(*args, **kwargs)
                 finally:
                     self.backwards -= 1
+                if injector is not None:
+                    self.session.guard("corrupt", injector.backward_ended)
+                return result
 
             return run
 
@@ -121,6 +118,19 @@ class _Hooks:
             return add_group(optimizer, *args, **kwargs)
 
         optimizer_class.add_param_group = add_param_group
+
+        zero_grad = optimizer_class.zero_grad
+
+        @functools.wraps(zero_grad)
+        def cleared(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            # Of a step that is left out nothing else is to be seen.
+            if self.observer.moved and not self.backwards:
+                order = self.session.guard("step", self.observer.leave_out)
+                if isinstance(order, BaseException):
+                    raise order
+            return zero_grad(optimizer, *args, **kwargs)
+
+        optimizer_class.zero_grad = cleared
 
         def before(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             closure = kwargs.get("closure", args[1] if len(args) > 1 else None)

@@ -99,7 +99,7 @@ def _parts(value: Any) -> Iterator[Part]:
     elif isinstance(value, list):
         for each in value:
             yield from _parts(each)
-    elif not isinstance(value, str):
+    elif not isinstance(value, (str, bool)):
         yield value
 
 
@@ -113,6 +113,6 @@ def _settled(value: Any, numbers: Iterator[int]) -> Any:
         return {key: _settled(each, numbers) for key, each in value.items()}
     if isinstance(value, list):
         return [_settled(each, numbers) for each in value]
-    if isinstance(value, str):
+    if isinstance(value, (str, bool)):
         return value
     return value.settled([next(numbers) for vector in value.reductions for _ in range(len(vector))])

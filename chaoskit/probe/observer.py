@@ -19,6 +19,7 @@ from chaoskit.probe.contents import leaves
 from chaoskit.probe.elastic import Elastic
 from chaoskit.probe.late import Late, exact
 from chaoskit.probe.nonfinite import Nonfinite
+from chaoskit.probe.replicas import replicas
 from chaoskit.probe.samples import Samples
 from chaoskit.probe.sources import installed, sources
 from chaoskit.probe.streams import streams
@@ -33,7 +34,8 @@ class Observer:
     """One per rank. `steps` counts the steps recorded in this incarnation.
 
     `by_name` asks for the tensors of the next step one by one; `not_a_number`, whether a number that is none has been
-    seen, asks from then on for what holds such numbers. Both cost a pass over the state.
+    seen, asks from then on for what holds such numbers. Both cost a pass over the state. `loaded`: since the last step
+    a checkpoint was read in mid-life. `passes`: how many backward passes the last step had, 0 before the first.
     """
 
     def __init__(self, session: Session) -> None:
@@ -42,11 +44,15 @@ class Observer:
         self.explicit = False
         self.by_name = True
         self.not_a_number = False
+        self.loaded = False
+        self.passes = 0
         self.elastic = Elastic(session.guard)
         self._losses: list[Any] = []
         self._batches: list[Fingerprint] = []
         self._samples = Samples()
         self._moved = False
+        self._passes = 0
+        self._wasteful = False
         self._optimizers: list[weakref.ref[Any]] = []
         self._scalers: list[weakref.ref[Any]] = []
         self._averages: list[weakref.ref[Any]] = []
@@ -108,9 +114,18 @@ class Observer:
         """The gradient scaler made `product` of `loss`: it is the loss that is to be recorded."""
         self._unscaled = {id(product): loss.detach()}
 
+    def unscaled(self, loss: Any) -> Any:
+        """The loss that the gradient scaler has made this one of, or itself."""
+        return self._unscaled.get(id(loss), loss)
+
+    def living(self, kind: str) -> list[Any]:
+        """Every `optimizer`, `scaler`, `average` or `root` module that is known and there."""
+        return _living(getattr(self, f"_{kind}s"))
+
     def backward(self, loss: Any = None) -> None:
         """A backward pass begins from `loss` (None where it does not begin from one)."""
         self._moved = True
+        self._passes += 1
         if loss is not None:
             self._losses.append(exact(self._unscaled.pop(id(loss), loss)))
 
@@ -126,9 +141,20 @@ class Observer:
             return None
         return self._record(self._state(), {}, self.elastic.parts(*self._owners()))
 
+    def leave_out(self) -> BaseException | None:
+        """The gradients are thrown away, or the state that they are of: a step whose update is left out, and a step all
+        the same. A job that throws some away even before its first step always does, and means nothing by it."""
+        if self.explicit or not self._moved:
+            return None
+        self._wasteful |= self.steps == 0
+        if self._wasteful or not self.session.open():
+            return None
+        return self._record(self._state(), {}, self.elastic.parts(*self._owners()), left_out=True)
+
     def forget(self) -> None:
         """What was seen since the last step belongs to none."""
         self._losses, self._batches, self._samples, self._moved = [], [], Samples(), False
+        self._passes = 0
 
     def told(self, *, loss: Any, batch: Any, model: Any, optimizer: Any) -> BaseException | None:
         """The same, from a loop that says so itself (`chaoskit.probe.step`)."""
@@ -184,6 +210,10 @@ class Observer:
         """The optimizers, the outermost modules, the averaged copies."""
         return _living(self._optimizers), _living(self._roots), _living(self._averages)
 
+    def holders(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
+        """The same, and the gradient scalers: whatever holds a part of the training state."""
+        return (*self._owners(), _living(self._scalers))
+
     def _batch(self) -> Fingerprint | None:
         if not self._batches:
             if self.steps == 0:
@@ -195,9 +225,13 @@ class Observer:
             whole.reductions.extend(part.reductions)
         return whole
 
-    def _fields(self, state: dict[str, Any], parts: dict[str, Shards]) -> dict[str, Any]:
+    def _fields(self, state: dict[str, Any], parts: dict[str, Shards], left_out: bool) -> dict[str, Any]:
         """What a step's record holds."""
         fields: dict[str, Any] = {"losses": self._losses, "state": state}
+        if left_out:
+            fields["left_out"] = True
+        if self.loaded:
+            fields["loaded"] = True
         if parts:
             fields["parts"] = parts
         if self._samples.told:
@@ -223,18 +257,21 @@ class Observer:
         return Late({"tensors": {**tensors(*self._owners()), **told}})
 
     def _record(
-        self, state: dict[str, Any], told: Mapping[str, Named], parts: dict[str, Shards]
+        self, state: dict[str, Any], told: Mapping[str, Named], parts: dict[str, Shards], *, left_out: bool = False
     ) -> BaseException | None:
         """Stop at the gate with this step, then write it down. A rank that is killed at the gate has not taken it."""
         self.settle()
+        self.passes = self._passes
+        if self.session.injector is not None:
+            self.session.guard("corrupt", self.session.injector.step_ends)
         if self._new_epoch:
             self._new_epoch = False
             self.session.write("epoch", n=self.steps)
         n = self.steps + 1
-        late = Late(self._fields(state, parts))
+        late = Late(self._fields(state, parts, left_out))
         by_name = self.session.guard("tensors", self._by_name, told) if self.by_name else None
         gate = self.session.gate
-        if gate is not None and gate.open:
+        if gate is not None and gate.stops(self.steps, at_once=self.loaded):
             data = late.settled()
             order = gate.arrive("step", self.steps, record={"n": n, **data})
             if order is not None:
@@ -250,11 +287,14 @@ class Observer:
             self._late.append(("tensors", n, by_name))
             if not by_name.waiting:
                 self.settle()
-        self.by_name = False
+        self.by_name, self.loaded = gate is not None and gate.wants_names(), False
         self.steps = n
         self.forget()
+        if self.session.injector is not None:
+            self.session.guard("corrupt", self.session.injector.update)
         if self.steps == 1:
             self._say_sources()
+            self.session.guard("replicas", self._say_replicas)
         return None
 
     def settle(self) -> None:
@@ -270,6 +310,10 @@ class Observer:
         if found != self._sources:
             self._sources = found
             self.session.write("sources", files=found)
+
+    def _say_replicas(self) -> None:
+        if ranks := replicas(_living(self._roots)):
+            self.session.write("replicas", ranks=ranks)
 
     def finish(self) -> None:
         """The process ends by itself."""

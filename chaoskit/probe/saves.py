@@ -115,6 +115,10 @@ class Saves:
 
     def load(self, path: str, api: str, action: Callable[[Callable[[Any], None]], Any]) -> Any:
         """Run `action`, which is a whole load and is given a function to show what came back."""
+        observer = self.session.observer
+        order = self.session.guard("step", observer.leave_out) if observer is not None else None
+        if isinstance(order, BaseException):
+            raise order
         n = self.steps
         ident = self.session.guard("load", self.begin, "load", path, api) or 0
         came: dict[str, Any] = {}
@@ -132,6 +136,8 @@ class Saves:
         finally:
             self.running.remove(path)
         self.end("load", ident, n, **came)
+        if observer is not None:
+            observer.loaded = observer.steps > 0
         return result
 
     def shown(self, path: str, api: str, action: Callable[[], Any]) -> Any:

@@ -12,7 +12,8 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from chaoskit.fingerprint import ALGORITHM
 
 if TYPE_CHECKING:
     from chaoskit.probe.gate import Gate
+    from chaoskit.probe.injection.injector import Injector
     from chaoskit.probe.observer import Observer
     from chaoskit.probe.saves import Saves
 
@@ -46,6 +48,8 @@ class Session:
         self.gate: Gate | None = None
         self.observer: Observer | None = None
         self.saves: Saves | None = None
+        #: What makes numbers wrong, while it is ordered to.
+        self.injector: Injector | None = None
         self.closed = False
         self._writer: EventWriter | None = None
         # An asynchronous save ends in a thread of its own, and a signal handler may save in the middle of a write.
@@ -101,6 +105,10 @@ class Session:
             from chaoskit.probe.gate import Gate
 
             self.gate = Gate(self.run, rank=self.rank, launch=self.launch, restart=restart)
+            self.gate.handlers["corrupt"] = partial(self.guard, "corrupt", self._corrupt)
+            from chaoskit.probe.snapshot import Snapshots
+
+            self.gate.handlers.update(Snapshots(self).handlers)
         return True
 
     def write(self, kind: str, **data: Any) -> None:
@@ -120,6 +128,15 @@ class Session:
                 self._writer.write(kind, **data)
             except OSError:
                 self._lost += 1
+
+    def _corrupt(self, order: Mapping[str, Any]) -> None:
+        """Take an order to make numbers wrong."""
+        from chaoskit.probe.injection.injector import Injector
+
+        assert self.gate is not None and self.observer is not None
+        if self.injector is None:
+            self.injector = Injector(self, self.gate, self.observer)
+        self.injector.corrupt(order)
 
     def error(self, where: str, error: BaseException) -> None:
         """An exception of the probe's own: it becomes an event and never reaches the job."""
@@ -161,7 +178,7 @@ class Session:
         self.closed = self._writer is not None
         self._writer = None
         self._writing = threading.RLock()
-        self.gate = None
+        self.gate = self.injector = None
         self.observer = None if self.closed else self.observer
 
 

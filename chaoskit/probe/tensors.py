@@ -33,6 +33,26 @@ def tensors(optimizers: Sequence[Any], roots: Sequence[Any], averages: Sequence[
     return {component: named for component, named in found.items() if named}
 
 
+def named_parameters(optimizers: Sequence[Any], roots: Sequence[Any]) -> dict[str, Any]:
+    """The parameters themselves, by the same names."""
+    names = _names(optimizers, roots)
+    return {names[id(p)]: p for p in components.parameters(optimizers, roots) if id(p) in names}
+
+
+def named_kept(optimizers: Sequence[Any], roots: Sequence[Any]) -> dict[str, Any]:
+    """The tensors that the optimizers keep, by the same names."""
+    return {name: kept for name, kept in _kept(optimizers, _names(optimizers, roots)) if is_tensor(kept)}
+
+
+def own_name(name: str) -> str:
+    """Without what wrappers put before it."""
+    for wrapper in _WRAPPERS:
+        name = name.replace(wrapper, "")
+    while name.startswith("module."):
+        name = name.removeprefix("module.")
+    return name
+
+
 def told_tensors(entries: Iterable[tuple[str, Any]]) -> Named:
     """The tensors among what a job tells of itself."""
     return _fingerprints((name, value) for name, value in entries if is_tensor(value))
@@ -41,7 +61,7 @@ def told_tensors(entries: Iterable[tuple[str, Any]]) -> Named:
 def _fingerprints(entries: Iterable[tuple[str, Any]]) -> Named:
     made: Named = {}
     for name, value in entries:
-        fingerprint = made[_free(_own(name), made)] = Fingerprint()
+        fingerprint = made[_free(own_name(name), made)] = Fingerprint()
         fingerprint.value(value)
     return made
 
@@ -52,7 +72,7 @@ def _names(optimizers: Sequence[Any], roots: Sequence[Any]) -> dict[int, str]:
     taken: set[str] = set()
     for name, parameter in (*_in_modules(roots), *_in_groups(optimizers)):
         if id(parameter) not in names:
-            names[id(parameter)] = own = _free(_own(name), taken)
+            names[id(parameter)] = own = _free(own_name(name), taken)
             taken.add(own)
     return names
 
@@ -75,15 +95,6 @@ def _kept(optimizers: Sequence[Any], names: dict[int, str]) -> Iterator[tuple[st
             for parameter in group["params"]:
                 for key, value in optimizer.state.get(parameter, {}).items():
                     yield f"{names[id(parameter)]}.{key}", value
-
-
-def _own(name: str) -> str:
-    """Without what wrappers put before it."""
-    for wrapper in _WRAPPERS:
-        name = name.replace(wrapper, "")
-    while name.startswith("module."):
-        name = name.removeprefix("module.")
-    return name
 
 
 def _free(name: str, taken: Container[str]) -> str:

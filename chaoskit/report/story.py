@@ -11,10 +11,15 @@ from chaoskit.checkpoints import Resume, checkpoints
 from chaoskit.checks.check import Case
 from chaoskit.checks.comparison import Difference
 from chaoskit.checks.diagnosis import show_ranks
+from chaoskit.checks.explanation import components, parts
 from chaoskit.checks.finding import STREAMS, WORDS
 from chaoskit.history import Incarnation
 from chaoskit.life import COMPONENTS
 from chaoskit.verdict import Verdict
+
+
+#: So many steps are told of how a wrong number spread.
+STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ def story(case: Case, verdicts: Sequence[Verdict] = ()) -> list[Moment]:
     end = {"finished": "the job came to its end", "gave-up": "the relaunches were used up",
            "deadline": "the deadline came", "interrupted": "it was interrupted"}  # fmt: skip
     told.append(Moment(None, end.get(case.history.end or "", "the record has no end: the harness died")))
-    told += [Moment(None, text) for text in _parting(case)]
+    told += [Moment(None, text) for part in (_parting(case), _corruptions(case)) for text in part]
     for verdict in verdicts:
         codes = f" ({', '.join(verdict.codes)})" if verdict.codes else ""
         told.append(Moment(None, f"{verdict.outcome.value} {verdict.check}{codes}: {verdict.sentence}"))
@@ -86,7 +91,8 @@ def _lives(case: Case) -> Happened:
     resumes = {resume.incarnation: resume for resume in case.resumes}
     for inc in case.history.incarnations:
         if inc.index:
-            yield inc.start, f"life {inc.index}: {len(inc.ranks)} of {inc.world_size} ranks come up"
+            how = "go back to a checkpoint, in their processes" if inc.taken else "come up"
+            yield inc.start, f"life {inc.index}: {len(inc.ranks)} of {inc.world_size} ranks {how}"
             if inc.first_step is None:
                 errors = {load.error for life in inc.ranks.values() for load in life.loads if load.error}
                 yield inc.start, f"life {inc.index} takes no step{': ' + min(errors) if errors else ''}"
@@ -153,6 +159,20 @@ def _parting(case: Case) -> Iterator[str]:
         yield f"no divergence: {seen.compared} executed steps are equal to the reference in {compared}"
     if case.ledger is not None and case.ledger.codes:
         yield f"data: {case.ledger.sentence}"
+
+
+def _corruptions(case: Case) -> Iterator[str]:
+    """What became of each wrong number: where the run left the reference, and then step by step, who noticed."""
+    for course in case.courses:
+        first, *others = parts(case, course)
+        yield f"corruption: {first}"
+        yield from (f"  {text}" for text in others)
+        rows = sorted(course.until_noticed().items())
+        for step, ranks in rows[:STEPS] if not course.parted else ():
+            off = "; ".join(f"{components(set(names))} of rank {rank}" for rank, names in sorted(ranks.items()))
+            yield f"  step {step}: {off}"
+        if len(rows) > STEPS and not course.parted:
+            yield f"  and so on, to step {rows[-1][0]}"
 
 
 def _first(case: Case, difference: Difference) -> str:

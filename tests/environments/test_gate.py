@@ -127,6 +127,10 @@ def test_a_path_longer_than_an_address(tmp_path):
         b'OK{"at": "step", "n": 0, "record": 5}\n',
         b'OK{"at": "step", "n": 0}\n{"at": "step", "n": 0}\n',
         b'OK{"raised": 5}\n',
+        b'OK{"corrupted": 5}\n',
+        b'OK{"corrupted": {"n": 5}}\n',
+        b'OK{"refused": {"id": 5}}\n',
+        b'OK{"refused": {"id": "x", "why": ""}}\n',
         b"OK{}\n",
     ],
 )
@@ -198,14 +202,54 @@ def test_an_order_is_carried_out_at_the_release(gate, connect):
     assert not gate.raised(2)
 
 
-def test_a_rank_that_made_its_nan_says_so_and_stops_on(gate, connect):
+def test_a_rank_is_told_where_to_stop_and_what_to_record(gate, connect):
+    client = connect().hello(rank=1).say(at="start", n=0)
+    _news(gate)
+    gate.release(1, keep_gating=True, until=24, names=20)
+    assert client.answer() == {"do": "go", "gate": True, "until": 24, "names": 20}
+
+
+def test_what_a_rank_has_made_wrong_is_told_once_it_says_so(gate, connect):
     client = connect().hello(rank=1).say(at="step", n=4)
     _news(gate)
-    gate.order(1, {"do": "nan"})
+    order = {"do": "corrupt", "into": {"kind": "loss"}, "how": {"kind": "nan"}}
+    number = gate.corrupt(1, order)
     gate.release(1, keep_gating=True)
-    assert client.answer() == {"do": "nan", "gate": True} and not gate.raised(1)
-    client.say(raised="NaN").say(at="step", n=5)
-    assert [arrived.n for arrived in _news(gate)] == [5] and gate.raised(1)
+    assert client.answer() == {**order, "id": number, "gate": True} and gate.corrupted(1, number) is None
+    client.say(corrupted={"id": number, "rank": 1, "n": 6, "after": ["nan"]})
+    client.say(corrupted={"id": number, "rank": 1, "n": 7, "after": ["nan"]}).say(at="step", n=5)
+    assert [arrived.n for arrived in _news(gate)] == [5]
+    assert gate.corrupted(1, number) == {"rank": 1, "n": 6, "after": ["nan"]}, "the first of several"
+    second = gate.corrupt(1, order)
+    gate.release(1, keep_gating=False)
+    client.say(refused={"id": second, "why": "it is an integer"})
+    _news(gate)
+    assert gate.corrupted(1, second) == {"refused": "it is an integer"} and second != number
+    assert gate.corrupted(0, second) is None and not gate.raised(1)
+
+
+def test_a_rank_that_leaves_has_refused_what_it_did_not_come_to(gate, connect):
+    client = connect().hello(rank=0).say(at="step", n=4)
+    _news(gate)
+    first, second = gate.corrupt(0, {"do": "corrupt"}), gate.corrupt(0, {"do": "corrupt"})
+    assert gate.corrupted(0, first) == {"refused": "another order took its place"}
+    gate.release(0, keep_gating=True)
+    assert client.answer()["id"] == second
+    client.close()
+    _news(gate)
+    assert "gone before" in gate.corrupted(0, second)["refused"]
+    with pytest.raises(LookupError, match="rank 0 is not connected"):
+        gate.corrupt(0, {"do": "corrupt"})
+    with pytest.raises(LookupError, match="rank 7 is not connected"):
+        gate.corrupt(7, {"do": "corrupt"})
+
+
+def test_a_rank_has_one_thing_to_do_at_a_time(gate, connect):
+    connect().hello(rank=0).say(at="step", n=4)
+    _news(gate)
+    gate.order(0, {"do": "exit", "code": 3})
+    with pytest.raises(LookupError, match="something else to do: exit"):
+        gate.corrupt(0, {"do": "corrupt"})
 
 
 def test_an_order_dies_with_its_incarnation(gate, connect):

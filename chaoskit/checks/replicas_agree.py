@@ -1,0 +1,172 @@
+"""`replicas_agree`: ranks that hold the same model hold the same bits, at every step; no reference is needed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.checks.check import Case, Check
+from chaoskit.checks.diagnosis import show_ranks
+from chaoskit.checks.explanation import apart, components, named
+from chaoskit.corruption import is_corruption
+from chaoskit.history import Incarnation, lives
+from chaoskit.life import Life
+from chaoskit.steps import first_apart
+from chaoskit.verdict import Verdict, failed, inconclusive, passed
+
+#: What replicas have in common where they have it in common at all: all but the model may be each rank's own.
+ALIKE = ("model", "optimizer", "ema", "lr", "options", "scaler")
+
+
+@dataclass(frozen=True)
+class Split:
+    """The first step (`n` in the incarnation) in which ranks of a group differ, and in what."""
+
+    incarnation: int
+    n: int
+    group: tuple[int, ...]
+    names: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ReplicasAgree:
+    """See `replicas_agree`."""
+
+    name = "replicas_agree"
+
+    def __call__(self, case: Case) -> Verdict:
+        if not any(life.steps for _, life in lives(case.history)):
+            return inconclusive(self.name, "no optimizer step of the run was seen", "probe-blind")
+        compared, found = 0, None
+        groups = [(inc, group) for inc in case.history.incarnations for group in _groups(inc)]
+        for inc, group in groups:
+            compared += min(len(inc.ranks[rank].steps) for rank in group)
+            found = found or _split(inc, group)
+        if not groups:
+            sentence = "no rank holds a replica of another's model, so there is nothing to compare"
+            return inconclusive(self.name, sentence, "probe-blind")
+        if found is not None:
+            return self._told(case, found)
+        sizes = ", ".join(dict.fromkeys(show_ranks(group) for _, group in groups))
+        return passed(
+            self.name, f"the replicas of {sizes} were equal in each of {compared} steps", compared=compared
+        )
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"name": self.name}
+
+    def _told(self, case: Case, split: Split) -> Verdict:
+        inc = case.history.incarnations[split.incarnation]
+        base = case.timeline.base(inc.index)
+        step = split.n + (base or 0)
+        wrong, how = _wrong(case, inc, split, step)
+        at, tensors = _tensors(inc, split, wrong)
+        later = f", as {at - split.n} steps later" if tensors and at > split.n else ""
+        whom = show_ranks(wrong) if wrong else f"ranks {' and '.join(map(str, split.group))}"
+        verb = "differs from" if len(wrong) == 1 else "differ from"
+        other = f"{verb} the other replicas ({how})" if wrong else "differ from each other"
+        where = f"step {step}" if base is not None else f"step {split.n} of incarnation {inc.index}"
+        sentence = f"in {where} {whom} {other} in {components(set(split.names))}{named(tensors)}{later}"
+        return failed(
+            self.name,
+            sentence,
+            "ranks-diverged",
+            step=step,
+            ranks=list(wrong or split.group),
+            components=sorted(split.names),
+            tensors=tensors[:50],
+        )
+
+
+def _groups(inc: Incarnation) -> Iterator[tuple[int, ...]]:
+    """The ranks that hold replicas of each other: as the job has it, else as the first step shows it."""
+    by_state: dict[str, list[int]] = {}
+    told: set[tuple[int, ...]] = set()
+    for rank, life in inc.ranks.items():
+        if not life.steps:
+            continue
+        if len(own := tuple(one for one in life.replicas if one in inc.ranks and inc.ranks[one].steps)) > 1:
+            told.add(own)
+        elif state := life.steps[0].components.get("model"):
+            by_state.setdefault(state, []).append(rank)
+    yield from sorted(told)
+    yield from (tuple(sorted(ranks)) for ranks in by_state.values() if len(ranks) > 1)
+
+
+def _split(inc: Incarnation, group: Sequence[int]) -> Split | None:
+    """Where the ranks of a group first differ; None where they never do."""
+    first, *others = (inc.ranks[rank].steps for rank in group)
+    found: dict[int, set[str]] = {}
+    for other in others:
+        count = min(len(first), len(other))
+        while count and first.numbers[count - 1] != other.numbers[count - 1]:
+            count -= 1  # where the record has gaps, as far as it has none
+        for name in ALIKE:
+            a, b = first.columns.get(name), other.columns.get(name)
+            if a is None or b is None or not count:
+                continue
+            # A sharded optimizer is no replica; it shows once it has state.
+            if name != "model" and a[min(1, count - 1)] != b[min(1, count - 1)]:
+                continue
+            for place in first_apart(a[:count], b[:count]):
+                found.setdefault(first.numbers[place], set()).add(name)
+    if not found:
+        return None
+    n = min(found)
+    return Split(inc.index, n, tuple(group), frozenset(found[n]))
+
+
+def _wrong(case: Case, inc: Incarnation, split: Split, step: int) -> tuple[tuple[int, ...], str]:
+    """The ranks that are wrong, and how that is known; nobody where nothing tells."""
+    name = min(split.names, key=ALIKE.index)
+    values = {rank: _value(inc.ranks[rank], name, split.n) for rank in split.group}
+    (right, most), *_ = Counter(values.values()).most_common()
+    if most > len(values) - most:
+        return tuple(rank for rank, value in values.items() if value != right), "the minority"
+    if case.reference is not None and case.timeline.base(inc.index) is not None:
+        wanted = {rank: case.reference.step(rank, step) for rank in split.group}
+        off = tuple(
+            rank for rank, value in values.items() if (one := wanted[rank]) and one.components.get(name) != value
+        )
+        if off and len(off) < len(values):
+            return off, "and from the reference"
+    struck = {int(fault.evidence["rank"]) for fault in case.history.faults if is_corruption(fault)}
+    if struck and struck < set(split.group):
+        return tuple(sorted(struck)), "the one that was struck"
+    return (), ""
+
+
+def _value(life: Life, name: str, n: int) -> str | None:
+    return life.steps.columns[name][life.steps.past(n - 1)]
+
+
+def _tensors(inc: Incarnation, split: Split, wrong: Sequence[int]) -> tuple[int, list[str]]:
+    """The tensors that differ, in that step or the first one after it of which they were recorded."""
+    one = wrong[0] if wrong else split.group[0]
+    other = next((rank for rank in split.group if rank != one and rank not in wrong), None)
+    if other is None:
+        return split.n, []
+    own, right = inc.ranks[one].tensors, inc.ranks[other].tensors
+    for n in sorted(at for at in own if at >= split.n and at in right):
+        found = [
+            key
+            for name in sorted(split.names, key=ALIKE.index)
+            for key in apart(own[n].get(name, {}), right[n].get(name, {}))
+        ]
+        if found:
+            return n, list(dict.fromkeys(found))
+    return split.n, []
+
+
+def replicas_agree() -> Check:
+    """At every step the ranks that hold replicas of one model hold the same parameters, optimizer state, averages,
+    learning rates, options and scaler, to the bit. Buffers may be each rank's own.
+
+    Replicas are the ranks of a DistributedDataParallel, else those whose models are equal in the first step of their
+    incarnation. It needs no reference, and no fault. Fails with `ranks-diverged` and names the step, the components,
+    the tensors as far as they were recorded, and the rank: the minority, of two the one that is not the reference's,
+    else the one that was struck. Inconclusive where no rank holds a replica of another, as under FSDP.
+    """
+    return ReplicasAgree()

@@ -1,0 +1,106 @@
+"""Corruptions: numbers of the live training state that faults of ours made wrong, and in which true step they did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.history import FaultRecord, Incarnation
+from chaoskit.timeline import Timeline, struck_at
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """What fault number `fault` changed, in the true step `step` of an incarnation, at time `t`: `before` and `after`
+    are the first of the elements, to the bit, of a tensor at `where`. `rank` was struck first of `ranks`."""
+
+    fault: int
+    name: str
+    rank: int
+    ranks: tuple[int, ...]
+    incarnation: int
+    step: int
+    t: float
+    place: str
+    where: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    changed: int
+
+    @property
+    def finite(self) -> bool:
+        """Whether the numbers that it left are numbers."""
+        return all(map(_is_finite, self.after))
+
+    def __str__(self) -> str:
+        whom = "every rank" if len(self.ranks) > 2 else " and ".join(f"rank {rank}" for rank in self.ranks)
+        more = f", the first of {self.changed}" if self.changed > 1 else ""
+        pair = (
+            f" ({show(self.before[0])} became {show(self.after[0])}{more})" if self.before and self.after else ""
+        )
+        return f"{self.where or self.place} of {whom} was corrupted in step {self.step}{pair}"
+
+
+def is_corruption(fault: FaultRecord) -> bool:
+    """Whether the fault was seen to change a number of the training."""
+    return fault.observed is not None and {"component", "rank", "n"} <= fault.evidence.keys()
+
+
+def corruptions(timeline: Timeline) -> tuple[Corruption, ...]:
+    """Those of which it is known in which step they struck, in the order of the faults."""
+    return tuple(
+        found
+        for fault in timeline.history.faults
+        if is_corruption(fault) and (found := _corruption(timeline, fault)) is not None
+    )
+
+
+def _corruption(timeline: Timeline, fault: FaultRecord) -> Corruption | None:
+    told = fault.evidence
+    inc, t = _where(timeline, told, fault), struck_at(fault)
+    base = timeline.base(inc.index) if inc is not None else None
+    if inc is None or base is None or t is None:
+        return None
+    others = tuple(int(other["rank"]) for other in told.get("others", ()))
+    return Corruption(
+        fault.index,
+        fault.name,
+        int(told["rank"]),
+        tuple(dict.fromkeys([int(told["rank"]), *others])),
+        inc.index,
+        base + int(told["n"]) - inc.taken,
+        t,
+        str(told["component"]),
+        str(told.get("where", "")),
+        tuple(map(str, told.get("before", ()))),
+        tuple(map(str, told.get("after", ()))),
+        int(told.get("changed", 1)),
+    )
+
+
+def _where(timeline: Timeline, told: Mapping[str, Any], fault: FaultRecord) -> Incarnation | None:
+    """The incarnation that was struck: the last that the rank had begun by then, and whose steps count as far."""
+    t = struck_at(fault) if "since" in told else fault.observed
+    own = [
+        inc
+        for inc in timeline.history.incarnations
+        if inc.launch == told.get("launch", inc.launch) and int(told["rank"]) in inc.ranks
+        if inc.taken < int(told["n"]) and t is not None and inc.ranks[int(told["rank"])].start <= t
+    ]
+    return own[-1] if own else None
+
+
+def show(value: str) -> str:
+    """A number of the evidence for people: '0x1.8p-4' is 0.09375."""
+    if not value.lower().lstrip("+-").startswith("0x"):
+        return value
+    return f"{float.fromhex(value):.6g}"
+
+
+def _is_finite(value: str) -> bool:
+    try:
+        return math.isfinite(float.fromhex(value))
+    except (ValueError, OverflowError):
+        return True

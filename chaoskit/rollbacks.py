@@ -1,0 +1,64 @@
+"""Rollbacks: ranks that read an older checkpoint in mid-life and go on from there, in the processes that they are.
+
+What follows on a rollback is a life of its own, like one that a relaunch began: its steps count from 1 again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from chaoskit.life import Life
+
+#: What shows that a rank has gone back: each state of it is the work of one step.
+STATE = "model"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What the ranks of an incarnation did between two rollbacks. `taken` is how many steps their processes had taken
+    before."""
+
+    ranks: dict[int, Life]
+    taken: int = 0
+
+
+@dataclass
+class Rollbacks:
+    """Finds them in one incarnation after the other: `had` are the states that each rank was in so far."""
+
+    had: dict[int, set[str]] = field(default_factory=dict)
+
+    def parts(self, ranks: Mapping[int, Life]) -> Iterator[Part]:
+        """An incarnation, divided at every rollback; where there was none, in one piece."""
+        cuts = sorted({cut for rank, life in ranks.items() for cut in self._cuts(rank, life)})
+        rest, taken = dict(ranks), 0
+        for cut in cuts:
+            n = cut - 1 - taken
+            # One rank may read what all of them go on with.
+            t = min((load.begun for life in rest.values() for load in life.loads if load.n == n), default=None)
+            if t is None:
+                continue
+            yield Part({rank: life.until(n, t) for rank, life in rest.items()}, taken)
+            rest = {rank: life.since(n, t) for rank, life in rest.items() if _goes_on(life, n, t)}
+            taken += n
+        yield Part(rest, taken)
+
+    def _cuts(self, rank: int, life: Life) -> Iterator[int]:
+        """The numbers of the first steps after a rollback: a load came before them, and since the step before the state
+        has become one that the rank had been in earlier. Much else is read in mid-life; it leaves the state alone."""
+        had = self.had.setdefault(rank, set())
+        loaded = set(life.loaded)
+        before: str | None = None
+        for number, state in zip(life.steps.numbers, life.steps.columns.get(STATE, ()), strict=False):
+            if number in loaded and number > 1 and state in had and state != before:
+                yield number
+            if state is not None:
+                had.add(state)
+            before = state
+
+
+def _goes_on(life: Life, n: int, t: float) -> bool:
+    """Whether the life shows anything after its first `n` steps."""
+    begun = [save.begun for save in life.saves] + [load.begun for load in life.loads]
+    return life.steps.past(n) < len(life.steps) or max(begun, default=0.0) >= t
