@@ -3,6 +3,7 @@
 `chaoskit run -- COMMAND` gives the job. In a checkout, `pytest experiments` alone takes the bundled trainer.
 """
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,29 +14,40 @@ from chaoskit import Job, checks
 CHECKOUT = Path(__file__).parent.parent
 TRAINER = CHECKOUT / "tinymodels" / "train.py"
 
+#: Marks of experiments that run where they are asked for.
+WIDE = ("corruption", "storage", "numbers")
+
 
 def pytest_collection_modifyitems(config, items):
     """What needs several nodes runs where there are some (`--nodes 2`), what needs a range of them where there is one
-    (`--nodes 1:2`). The whole matrix of corruption, and all faults of the storage, run where they are asked for
-    (`-k corruption`, `-k storage`), by the name of a test as well."""
+    (`--nodes 1:2`). The whole matrix of corruption, all faults of the storage, and all but one of the numbers that lie
+    run where they are asked for (`-k corruption`, `-k storage`, `-k numbers`), by the name of a test as well."""
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
     asked = f"{config.option.keyword} {config.option.markexpr}"
-    missing += [name for name in ("corruption", "storage") if name not in asked]
+    words = [word for word in re.findall(r"\w+", config.option.keyword) if word not in ("not", "and", "or")]
+    missing += [name for name in WIDE if name not in asked]
     left = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
-    named = [item for item in left if item.originalname in asked]
-    wide = [item for item in named if any(item.get_closest_marker(name) for name in ("corruption", "storage"))]
+    named = [item for item in left if item.originalname in asked or _numbers(item, words)]
+    wide = [item for item in named if any(item.get_closest_marker(name) for name in WIDE)]
     left = [item for item in left if item not in wide]
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
 
 
+def _numbers(item, words):
+    """Whether it is one of the numbers that lie, and a part of its name was asked for."""
+    return item.get_closest_marker("numbers") is not None and any(word in item.name for word in words)
+
+
 @pytest.fixture
 def job(request):
     if request.config.getoption("--chaos-job") or not TRAINER.is_file():
         return request.getfixturevalue("job")
-    job = Job("tinymodels.train", ["--out", "{out}"], module=True, nproc_per_node=2, cwd=str(CHECKOUT))
+    # What nobody feels has to be looked for, which the trainer does where it is told to.
+    looks = ["--check-replicas", "5", "--check-finite", "1"] if request.node.get_closest_marker("numbers") else []
+    job = Job("tinymodels.train", ["--out", "{out}", *looks], module=True, nproc_per_node=2, cwd=str(CHECKOUT))
     nodes = request.config.getoption("--chaos-nodes") or ""
     if nodes:
         # The ranks are spread over nodes, and wait for lost ones no longer than a rehearsal should take.
@@ -67,3 +79,28 @@ def claims(request, job):
     if job.log_regex or request.config.getoption("--chaos-log-regex"):
         made.append(checks.log_right())
     return made
+
+
+@pytest.fixture
+def sound():
+    """Whatever a number became: it was noticed, came into no checkpoint, and what the job did about it was right.
+
+    A job may go back and try again, go back and leave the bad batches out, or leave out the one update; each is held to
+    what it promises.
+    """
+    return [
+        checks.completed(),
+        checks.no_poisoned_checkpoint(),
+        checks.rolled_back_cleanly(),
+        checks.no_orphans(),
+    ]
+
+
+@pytest.fixture
+def step(chaos, job):
+    """Two steps past a save that leaves something to lose."""
+    reference = chaos.reference(job)
+    saves = [position for position in reference.saves if position + 4 <= reference.steps]
+    if not saves:
+        pytest.skip("the job makes no save before its last steps")
+    return saves[len(saves) // 2] + 2

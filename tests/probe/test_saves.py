@@ -371,7 +371,7 @@ step()
 
 
 @pytest.mark.parametrize("gating", [True, False])
-def test_a_rank_ordered_to_gives_a_nan_once_and_says_so(at_gate, gating):
+def test_a_rank_ordered_to_makes_its_loss_nan_once_and_says_so(at_gate, gating):
     program = at_gate(
         HEAD
         + """
@@ -387,24 +387,60 @@ open(out + "/done", "w").close()
     program.until("step")
     program.gate.release(0, keep_gating=True)
     assert program.until("step").n == 1
-    program.gate.order(0, {"do": "nan"})
-    assert not program.gate.raised(0)
+    order = {
+        "do": "corrupt",
+        "into": {"kind": "loss"},
+        "how": {"kind": "nan"},
+        "elements": 1,
+        "steps": 1,
+        "seed": 0,
+    }
+    number = program.gate.corrupt(0, order)
+    assert program.gate.corrupted(0, number) is None
     program.gate.release(0, keep_gating=gating)
     if gating:
-        arrived = program.until("step")  # step 2 was taken as it was: the forward after it gave the NaN
+        arrived = program.until("step")  # step 2 was taken as it was: the backward after it began from the NaN
         assert arrived.n == 2 and arrived.record["losses"] == ["nan"] and arrived.record["nonfinite"] == []
-        assert program.gate.raised(0)
+        assert program.gate.corrupted(0, number)["after"] == ["nan"]
         program.gate.release(0, keep_gating=False)
     assert program.process.wait(timeout=60) == 0 and (program.out / "done").exists()
-    assert program.gate.raised(0)
+    told = program.gate.corrupted(0, number)
+    assert (told["n"], told["where"], told["after"]) == (3, "loss", ["nan"])
     from chaoskit.events import read_events
 
     (path,) = (program.run_dir / "events").glob("*.jsonl")
-    events = [event for event in read_events(path) if event.kind in ("step", "nan")]
+    events = [event for event in read_events(path) if event.kind in ("step", "corrupted")]
     assert [(event.kind, event["n"]) for event in events] == [
-        ("step", 1), ("step", 2), ("nan", 2), ("step", 3), ("step", 4)
+        ("step", 1), ("step", 2), ("corrupted", 3), ("step", 3), ("step", 4)
     ]  # fmt: skip
     assert [event.get("nonfinite") for event in events] == [None, None, None, [], ["model", "optimizer"]]
+
+
+def test_a_rank_that_need_not_stop_goes_by_until_it_must_or_has_read_a_checkpoint(at_gate):
+    program = at_gate(
+        HEAD
+        + """
+step(); step()
+torch.save({"model": net.state_dict(), "optimizer": opt.state_dict()}, out + "/full.pt")
+for _ in range(6): step()
+torch.load(out + "/full.pt")
+step(); step()
+"""
+    )
+
+    def arrivals():
+        while (arrived := program.until("step")) is not None:
+            yield arrived.n
+            program.gate.release(0, keep_gating=True, **told.pop(arrived.n, {}))
+
+    # What an answer does not say does not last: not after the save, either, nor after any other arrival.
+    told = {0: {"names": 3}, 2: {"until": 5}, 6: {"until": 20}}
+    assert list(arrivals()) == [0, 1, 2, 5, 6, 8, 9]
+    from chaoskit.events import read_events
+
+    (path,) = (program.run_dir / "events").glob("*.jsonl")
+    named = [event["n"] for event in read_events(path) if event.kind == "tensors"]
+    assert named == [1, 2, 3, 4, 9]
 
 
 def test_a_rank_goes_on_alone_when_the_harness_is_gone(at_gate):

@@ -1,0 +1,19 @@
+"""Losses that leap up and come down again: one bad batch, one step that was far too long."""
+
+import pytest
+
+from chaoskit import checks, faults
+
+
+@pytest.mark.numbers
+@pytest.mark.parametrize("cause", ["bad_batch", "lr_spike"])
+def test_loss_spike(chaos, job, step, cause):
+    """The job lives through it, saves nothing that is no number, and its losses come back to what they would be."""
+    fault = faults.bad_batch(rank=-1) if cause == "bad_batch" else faults.lr_spike(100.0)
+    run = chaos.run(job, fault.at_step(step))
+    run.verify(
+        checks.completed(),
+        checks.stays_finite(),
+        checks.returned_to_reference(within=20, band=0.1),
+        checks.no_orphans(),
+    )

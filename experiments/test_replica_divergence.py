@@ -1,0 +1,18 @@
+"""Replicas that should be equal: what differs between them is seen by nobody, and trains on for weeks."""
+
+import pytest
+
+from chaoskit import checks, faults, places
+
+
+def test_replicas_agree(chaos, job):
+    """Killed in the middle and resumed, the replicas hold the same numbers at every step. Needs no reference."""
+    run = chaos.run(job, faults.kill(rank=-1).at_step(chaos.reference(job).steps // 2))
+    run.verify(checks.completed(), checks.replicas_agree())
+
+
+@pytest.mark.numbers
+def test_replica_divergence(chaos, job, sound, step):
+    """One weight of one replica is doubled, nothing is loud: the job notices before it saves it, and recovers."""
+    fault = faults.scale(2.0, rank=-1, into=places.parameter(), elements=1)
+    chaos.run(job, fault.at_step(step)).verify(*sound)
