@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from chaoskit.life import Life
+from chaoskit.life import Life, Save
 
 #: What shows that a rank has gone back: each state of it is the work of one step.
 STATE = "model"
@@ -25,9 +25,11 @@ class Part:
 
 @dataclass
 class Rollbacks:
-    """Finds them in one incarnation after the other: `had` are the states that each rank was in so far."""
+    """Finds them in one incarnation after the other: `had` are the states that each rank was in so far, `saved` what it
+    saved in the lives before."""
 
     had: dict[int, set[str]] = field(default_factory=dict)
+    saved: dict[int, list[Save]] = field(default_factory=dict)
 
     def parts(self, ranks: Mapping[int, Life]) -> Iterator[Part]:
         """An incarnation, divided at every rollback; where there was none, in one piece."""
@@ -46,16 +48,29 @@ class Rollbacks:
 
     def _cuts(self, rank: int, life: Life) -> Iterator[int]:
         """The numbers of the first steps after a rollback: a load came before them, and since the step before the state
-        has become one that the rank had been in earlier. Much else is read in mid-life; it leaves the state alone."""
+        has become one that the rank had been in earlier. Much else is read in mid-life; it leaves the state alone.
+
+        A rank that goes back right after a checkpoint, for a first step that it left out, is in the state that it had
+        been in: then what it read has to be what it had saved before that step."""
         had = self.had.setdefault(rank, set())
         loaded = set(life.loaded)
         before: str | None = None
         for number, state in zip(life.steps.numbers, life.steps.columns.get(STATE, ()), strict=False):
-            if number in loaded and number > 1 and state in had and state != before:
+            back = number in loaded and number > 1 and state in had
+            if back and (state != before or self._read_again(rank, life, number - 1)):
                 yield number
             if state is not None:
                 had.add(state)
             before = state
+        self.saved.setdefault(rank, []).extend(life.saves)
+
+    def _read_again(self, rank: int, life: Life, n: int) -> bool:
+        """Whether the step `n` was left out, and what was read after it had been saved before it."""
+        if n not in life.left_out or any(save.n == n for save in life.saves):
+            return False
+        earlier = [*self.saved.get(rank, []), *(save for save in life.saves if save.n < n)]
+        contents = [load.content.items() for load in life.loads if load.n == n and load.ok and load.content]
+        return any(2 * len(read & save.content.items()) > len(read) for read in contents for save in earlier)
 
 
 def _goes_on(life: Life, n: int, t: float) -> bool:

@@ -80,6 +80,7 @@ class Writer:
         self.lives = 0
         self.faults = 0
         self.ids = 0
+        self.taken = 0
         self.source = ""
 
     def say(self, kind: str, source: str = "harness", **data: Any) -> Writer:
@@ -120,6 +121,9 @@ class Writer:
         since: int | None = None,
         consume: Callable[[int], Sequence[str]] | None = None,
         wobble: float = 1e-3,
+        back: bool = False,
+        strike: Mapping[int, Mapping[str, Any]] | None = None,
+        leaves: Iterable[int] = (),
     ) -> Writer:
         """The ranks come up at `base` and take their steps up to true step `until`, saving every so often.
 
@@ -132,14 +136,22 @@ class Writer:
         `world` is how many ranks there are now, if not as many as in the reference; `since` the position at which the
         run has left the bits of the reference (`base`, where `world` is another). The samples of all ranks, or those
         that `consume` gives for a position, are dealt to those that there are; losses are off by `wobble`.
+
+        `back`: no ranks come up, those of the life before go `back` in their processes, after a load. `strike` maps
+        true steps to options of `corrupted`: what a fault does in the middle of them. `leaves` are true steps of which
+        the record says that their update was left out.
         """
         size = self.ranks if world is None else world
         since = base if since is None and size != self.ranks else since
         until = self.steps if until is None else until
         alive = list(range(size)) if only is None else list(only)
         self.alive, self.base, self.path, self.size, self.since = alive, base, path, size, since
-        self.lives += 1
-        for rank in alive:
+        self.lives += not back
+        self.taken = self.taken + self.done if back else 0
+        if back:
+            self.done = 0
+            self.load(path.format(base))
+        for rank in alive if not back else ():
             self.say(
                 "process.start", self._source(rank), role="rank", rank=rank, pid=100 * self.lives + rank,
                 launch=self.launches, restart=self.restart, world=size,
@@ -147,9 +159,11 @@ class Writer:
         wrong = any(where != base for where in (off or {}).values())
         for step in range(base + 1, until + 1):
             n = step - base
+            if strike and step in strike:
+                self.corrupted(step, **strike[step])
             for rank in alive:
                 if n - 1 in epochs:
-                    self.say("epoch", self._source(rank), n=n - 1)
+                    self.say("epoch", self._source(rank), n=self.taken + n - 1)
                 state = {}
                 at = {"batch": step - 1}
                 for name in self.names:
@@ -172,7 +186,12 @@ class Writer:
                     own = (sum(each) / self.ranks * (1 + wobble)).hex()
                 own = (losses or {}).get((rank, step), own)
                 more = {} if self.samples is None else {"samples": self._dealt(rank, at["batch"], consume)}
-                self.say("step", self._source(rank), n=n, losses=[own], state=state, **more, **parts)
+                if back and n == 1:
+                    more = {**more, "loaded": True}
+                if step in leaves:
+                    more = {**more, "left_out": True}
+                told = {"n": self.taken + n, "losses": [own], "state": state}
+                self.say("step", self._source(rank), **told, **more, **parts)
             self.t += 1.0
             if saves and step % self.every == 0:
                 self.save(n, unfinished=torn and step == until)
@@ -225,18 +244,24 @@ class Writer:
         for rank in self.alive:
             self.ids += 1
             ids[rank] = self.ids
-            call = {"id": self.ids, "n": n, "path": f"{place}/{rank}", "api": "torch.save", "full": full}
+            call = {
+                "id": self.ids,
+                "n": self.taken + n,
+                "path": f"{place}/{rank}",
+                "api": "torch.save",
+                "full": full,
+            }
             if self.content is not None:
                 call["content"] = dict(self.content(rank, self.base + n))
             if nonfinite:
                 call["nonfinite"] = list(nonfinite)
             if self.hold and full:
                 state = {name: self._told(name, rank, self.base + n) for name in ("model", "optimizer", "ema")}
-                self.say("held", self._source(rank), n=n, **self._sharded(rank, state), state=state)
+                self.say("held", self._source(rank), n=self.taken + n, **self._sharded(rank, state), state=state)
             self.say("save.begin", self._source(rank), **call)
         if not unfinished:
             for rank in self.alive:
-                self.say("save.end", self._source(rank), id=ids[rank], n=n, ok=ok)
+                self.say("save.end", self._source(rank), id=ids[rank], n=self.taken + n, ok=ok)
         return self
 
     def load(
@@ -245,9 +270,10 @@ class Writer:
         """Every rank of the life just told reads `path` at its start, in vain if there is an error."""
         for rank in self.alive:
             self.ids += 1
-            self.say("load.begin", self._source(rank), id=self.ids, n=0, path=f"{path}/{rank}", api="torch.load")
+            call = {"id": self.ids, "n": self.taken}
+            self.say("load.begin", self._source(rank), **call, path=f"{path}/{rank}", api="torch.load")
             more = {} if content is None else {"content": dict(content(rank))}
-            self.say("load.end", self._source(rank), id=self.ids, n=0, ok=not error, error=error, **more)
+            self.say("load.end", self._source(rank), **call, ok=not error, error=error, **more)
         return self
 
     def ended(self) -> Writer:
@@ -281,6 +307,25 @@ class Writer:
             self.say("fault.healed", fault=self.faults)
         self.faults += 1
         return self
+
+    def corrupted(
+        self,
+        step: int,
+        *,
+        rank: int = 1,
+        component: str = "gradient",
+        after: str = "nan",
+        others: Sequence[Mapping[str, Any]] = (),
+    ) -> Writer:
+        """A fault has changed a number in true step `step` of the life just told, and the rank says so."""
+        told = {
+            "rank": rank, "launch": self.launches, "restart": self.restart,
+            "n": self.taken + step - self.base, "component": component, "where": "head.weight[3, 7]",
+            "dtype": "float32", "before": [(1.5).hex()], "after": [after], "changed": 1, "of": 64,
+        }  # fmt: skip
+        self.say("corrupted", self._source(rank), id=self.faults, **told)
+        more = {"others": list(others)} if others else {}
+        return self.fault(f"{after} into the {component} of rank {rank}", evidence={**told, **more})
 
     def log(self, lines: Iterable[int | tuple[int, str]], *, by: str = "rank 0", document: bool = False) -> Writer:
         """The job's log of this launch and restart, or the one document that it keeps: a step a line, with the loss of

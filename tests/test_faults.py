@@ -157,16 +157,6 @@ def test_an_error_of_the_disk_reads_like_one():
     assert message(type="OSError", message="mine") == "mine" and message() == "injected by chaoskit"
 
 
-def test_nan_is_seen_when_the_rank_has_made_one():
-    env, fault = Fake(), faults.nan(rank=-1).at_step(25)
-    told = fault.action.apply(env, 4)
-    assert env.orders == [(3, {"do": "nan"})]
-    assert str(fault) == "NaN in the next forward pass of the last rank at step 25"
-    assert fault.action.observed(env, told) is None
-    env.told_raise = True
-    assert fault.action.observed(env, told) == {"raised": "NaN"}
-
-
 def test_a_flip_changes_one_bit_of_the_largest_file_and_nothing_else(files):
     action = faults.flip().action
     files.put("new/a", bytes(10))
@@ -296,7 +286,6 @@ made = st.one_of(
     st.builds(lambda rank, code: faults.exit(rank=rank, code=code), ranks, st.integers(0, 255)),
     st.builds(lambda rank: faults.raise_(rank=rank, message="x"), ranks),
     st.just(faults.noop()),
-    st.builds(lambda rank: faults.nan(rank=rank), ranks),
     st.builds(
         lambda bits, checkpoints: faults.flip(bits=bits, checkpoints=checkpoints),
         st.integers(1, 9),
@@ -361,8 +350,6 @@ def test_a_fault_without_a_trigger_cannot_be_stored():
         (lambda: faults.exit(rank="all"), "exit"),
         (lambda: faults.exit(rank=0, code=256), "code"),
         (lambda: faults.raise_(rank=0, type="Sneeze"), "type"),
-        (lambda: faults.nan(rank="all"), "nan"),
-        (lambda: faults.nan(rank=None), "nan"),
         (lambda: faults.flip(bits=0), "bits"),
         (lambda: faults.flip(bits=True), "bits"),
         (lambda: faults.flip(checkpoints=0), "checkpoints"),

@@ -127,3 +127,129 @@ def test_a_file_cut_anywhere_loses_its_end_and_nothing_else(tmp_path_factory, da
 def test_an_event_is_read_like_a_mapping():
     event = Event("step", 1.0, "rank-0", {"n": 3})
     assert (event["n"], event.get("x", 7)) == (3, 7)
+
+
+def rolled_back(**options):
+    """A job that goes back from step 25 to the checkpoint of step 20 in its processes."""
+    run = Writer(**options)
+    run.launch().live(until=25).save(nonfinite=["a"]).live(base=20, back=True, ends=True)
+    return run.exit(0).end()
+
+
+def test_what_follows_on_a_rollback_is_an_incarnation_of_its_own():
+    first, second = rolled_back(epochs=[0]).history().incarnations
+    assert [(inc.index, inc.launch, inc.restart, inc.taken) for inc in (first, second)] == [
+        (0, 0, 0, 0),
+        (1, 0, 0, 25),
+    ]
+    for rank in (0, 1):
+        before, after = first.ranks[rank], second.ranks[rank]
+        assert list(before.steps.numbers) == list(range(1, 26))
+        assert list(after.steps.numbers) == list(range(1, 41))
+        assert after.steps[0].components["model"] == "model@20"
+        assert [(save.n, save.path) for save in before.saves] == [
+            (20, f"step-20.pt/{rank}"),
+            (25, f"step-25.pt/{rank}"),
+        ]
+        assert [(save.n, save.path) for save in after.saves] == [
+            (20, f"step-40.pt/{rank}"),
+            (40, f"step-60.pt/{rank}"),
+        ]
+        assert ([load.n for load in before.loads], [load.n for load in after.loads]) == ([], [0])
+        assert before.left == before.end == second.start
+        assert after.start == min(load.begun for life in second.ranks.values() for load in life.loads)
+        assert after.end is not None
+
+
+def test_what_was_recorded_by_number_is_counted_anew():
+    run = Writer().launch().live(until=25).tensors(24, "model", lambda _: {"a": "1"})
+    run.live(base=20, until=30, back=True, epochs=[0, 3]).tensors(26, "model", lambda _: {"a": "2"})
+    first, second = (inc.ranks[0] for inc in run.history().incarnations)
+    assert (first.tensors, second.tensors) == ({24: {"model": {"a": "1"}}}, {1: {"model": {"a": "2"}}})
+    assert (first.epochs, second.epochs) == ([], [0, 3])
+
+
+def right_after_a_save(*, leaves=(21,), read=20):
+    """The first step after a checkpoint is left out, and the job reads something: the checkpoint, or another one."""
+
+    def content(rank, position):
+        return {"model.w": f"{position:032x}", "step": f"={position}"}
+
+    run = Writer(content=content).launch().live(until=21, leaves=leaves).live(base=20, until=30, back=True)
+    for event in run.events:
+        if event.kind == "load.end":
+            event.data["content"] = content(0, read)
+    return [(inc.taken, len(inc.ranks[0].steps)) for inc in run.history().incarnations]
+
+
+def test_a_rollback_over_a_first_step_that_was_left_out_leaves_the_state_as_it_is():
+    assert right_after_a_save() == [(0, 21), (21, 10)]
+    assert right_after_a_save(leaves=()) == right_after_a_save(read=10) == [(0, 31)]
+
+
+def test_two_rollbacks_are_two_incarnations():
+    run = Writer().launch().live(until=25).live(base=20, until=27, back=True).live(base=20, until=30, back=True)
+    assert [(inc.taken, len(inc.ranks[0].steps)) for inc in run.history().incarnations] == [
+        (0, 25),
+        (25, 7),
+        (32, 10),
+    ]
+
+
+def test_a_rank_that_does_not_read_for_itself_goes_back_with_the_others():
+    run = Writer().launch().live(until=25).live(base=20, until=30, back=True)
+    for event in [event for event in run.events if event.source == "rank-1-1"]:
+        if event.kind.startswith("load") or event.get("loaded"):
+            run.events.remove(event)
+            if event.kind == "step":
+                run.events.append(Event("step", event.t, event.source, {**event.data, "loaded": False}))
+    run.events.sort(key=lambda event: event.t)
+    first, second = run.history().incarnations
+    assert [len(inc.ranks[1].steps) for inc in (first, second)] == [25, 10]
+
+
+def test_a_rank_that_ended_before_the_rollback_has_no_part_in_it():
+    run = Writer().launch().live(until=25).live(base=20, until=30, only=[0], back=True)
+    assert [sorted(inc.ranks) for inc in run.history().incarnations] == [[0, 1], [0]]
+
+
+def test_after_a_relaunch_the_state_of_an_earlier_launch_counts():
+    run = (
+        Writer().launch().live(until=25).died().launch().live(base=20, until=30).live(base=20, until=31, back=True)
+    )
+    assert [(inc.launch, inc.taken) for inc in run.history().incarnations] == [(0, 0), (1, 0), (1, 10)]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sets(st.integers(2, 30)), st.sampled_from(["moves", "stays", "returns"]))
+def test_a_load_that_changes_nothing_never_divides_a_life(loaded, model):
+    """Data, tables, a checkpoint that is read back to see whether it can be: the state goes on as it does."""
+
+    def tell(name, rank, position):
+        moving = {"moves": position, "stays": 0, "returns": position if position < 25 else 24}[model]
+        return f"{name}@{moving}"
+
+    run = Writer(tell=tell).launch().live(until=30, ends=True).exit(0).end()
+    events = []
+    for number, event in enumerate(run.events):
+        if event.kind == "step" and event["n"] in loaded:
+            call = {"id": 1000 + number, "n": event["n"] - 1}
+            events += [
+                Event(
+                    "load.begin", event.t - 0.002, event.source, {**call, "path": "data.pt", "api": "torch.load"}
+                ),
+                Event("load.end", event.t - 0.001, event.source, {**call, "ok": True}),
+                Event("step", event.t, event.source, {**event.data, "loaded": True}),
+            ]
+        else:
+            events.append(event)
+    history = History.of(events)
+    assert [(inc.taken, len(inc.ranks[0].steps)) for inc in history.incarnations] == [(0, 30)]
+    assert len(history.incarnations[0].ranks[0].loads) == len(loaded)
+
+
+def test_faults_that_change_a_number_have_the_time_at_which_they_did():
+    run = Writer().launch().live(until=30, strike={25: {}})
+    (fault,) = run.history().faults
+    (event,) = run.history().incarnations[0].ranks[1].corrupted
+    assert fault.evidence["since"] == event.t < fault.applied

@@ -210,7 +210,7 @@ class Played(FakeStorage):
         self.write()
         return []
 
-    def release(self, rank, *, keep_gating):
+    def release(self, rank, *, keep_gating, until=0, names=0):
         self.gating = keep_gating
         self.gated.append(self.step)
         self.write()

@@ -20,7 +20,7 @@ FREE_TO_CHANGE = frozenset(
         *("storage_timeout", "write_delay", "step_delay", "stop_after", "log_every", "log_hex"),
         # A run without bad numbers is the same under any guard, and one with them may need another.
         *("on_nonfinite", "rollback_after", "rollback_lr", "spike"),
-        *("check_replicas", "allow_nonfinite_saves", "postmortem"),
+        *("check_replicas", "check_finite", "allow_nonfinite_saves", "postmortem"),
     )
 )
 
@@ -60,6 +60,7 @@ class Config:
     rollback_lr: float = 1.0
     spike: float = 0.0
     check_replicas: int = 0
+    check_finite: int = 0
     allow_nonfinite_saves: bool = False
     postmortem: bool = False
 
@@ -169,6 +170,7 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     add("--rollback-lr", number(float, 1e-12, 1.0), "what the learning rate is multiplied by at each rollback")
     add("--spike", number(float, 0.0), "a loss so many times the running median is bad, too; 0: none is")
     add("--check-replicas", natural, "steps between comparisons of the replicas, as at each save; 0: never")
+    add("--check-finite", natural, "steps between looks for what is not finite, as at each save; 0: never")
     switch("--allow-nonfinite-saves", "publish a checkpoint even if a value in it is not finite")
     switch("--postmortem", "keep what there was of a launch that ended for a bad number")
     add("--parallel", str, "how the ranks share the work", choices=("ddp", "fsdp"))

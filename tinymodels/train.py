@@ -225,8 +225,8 @@ class Trainer(Stepping):
                     break
                 if progress.step % config.save_every == 0:
                     self.save()
-                elif config.check_replicas and progress.step % config.check_replicas == 0:
-                    self.compare_replicas()
+                else:
+                    self.inspect()
                 self.checkpoints.poll()
                 if self.preemption.asked():
                     self.leave()
@@ -299,6 +299,15 @@ class Trainer(Stepping):
         self.keep_metrics()  # first: a launch that resumes from the checkpoint would not write them again
         if self.checkpoints.save(self.state.progress.step, self.state) is not False:
             self.saved = self.state.progress.step
+
+    def inspect(self) -> None:
+        """Between two saves, if it is time: what a save would look at (--check-replicas, --check-finite)."""
+        step, config = self.state.progress.step, self.config
+        if config.check_replicas and step % config.check_replicas == 0:
+            self.compare_replicas()
+        due = config.check_finite and step % config.check_finite == 0
+        if due and (found := inspection.not_finite(self.state, self.world)):
+            raise NotFinite(f"after step {step} the state is not finite: {found}")
 
     def compare_replicas(self) -> None:
         """Who has gone astray says nothing and learns on: nothing but a comparison will tell."""

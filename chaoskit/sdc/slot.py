@@ -34,7 +34,10 @@ from chaoskit.store import Store
 LOOK_EVERY = 0.2
 #: A job in which nothing happens for so many seconds, and so many times what an uninterrupted run takes, hangs.
 PATIENCE, TIMES = 15.0, 2.0
+#: So many launches may come to nothing.
+BARREN = 3
 #: How torchrun hands on what a rank says.
+_TELLING = re.compile(r"error|exception|\bnan\b|\binf\b|refuse|abort", re.IGNORECASE)
 _OWN = re.compile(r"\[(?:default|rank)?\d+\]:\s*(\S.*)")
 
 
@@ -77,7 +80,7 @@ class Slot:
         self._number = number
         self._subject = subject
         self._over = over
-        self._launch = 0
+        self._launch = self._barren = 0
         self._undo = ExitStack()
 
     def __enter__(self) -> Slot:
@@ -180,12 +183,16 @@ class Slot:
                 if waiting and waiting[0].trace.seen:
                     waiting[0].trace.end = self._how(hung)
                     done.append(self._finish(waiting.pop(0)))
-                elif not done and waiting:
-                    raise Undecided(
-                        f"the job ended before its first window: {self._words()}", code="reference-failed"
-                    )
+                elif not done:
+                    self._fail("nothing happened" if hung else self._words())
                 break
         return done
+
+    def _fail(self, why: str) -> None:
+        """A launch came to nothing, and not by a corruption. It may be the machine; again and again it is the job."""
+        self._barren += 1
+        if self._barren >= BARREN:
+            raise Undecided(f"{BARREN} launches ended before their first window: {why}", code="reference-failed")
 
     def _pass_on(self, arrived: Arrived, waiting: Sequence[Trial], order_at: Any) -> None:
         """Take down what the rank shows, tell it what it is to do, and let it go on."""
@@ -225,14 +232,15 @@ class Slot:
         return End(bool(first["noticed"]), str(first["error"]))
 
     def _words(self) -> str:
-        """The last line of the log that is the job's own."""
+        """The last line of the log that is the job's own and reads like a reason."""
         try:
             text = (self._directory / "logs" / f"launch-{self._launch}.log").read_text(errors="replace")
         except OSError:
             return "it left no log"
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         own = [found[1] for line in lines if (found := _OWN.match(line))]
-        return (own or lines or ["it said nothing"])[-1][:200]
+        telling = [line for line in own if _TELLING.search(line)]
+        return (telling or own or lines or ["it said nothing"])[-1][:200]
 
 
 def _empty(directory: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 from chaoskit import checks
 from chaoskit.checks import Case, judge
 from chaoskit.report.story import story
+from tests.checks.corrupted_runs import rolled_back, unnoticed
 from tests.history_writer import Writer, killed
 
 CLAIMS = (checks.completed(), checks.resumed_from_last_valid(), checks.state_restored())
@@ -41,6 +42,27 @@ def test_how_long_it_took():
     at = next(at for at, line in enumerate(lines) if line.startswith("life 1 takes its first step"))
     said = "a rank had noticed after 1.0 s, all ranks had stopped after 1.0 s, back after 1.1 s"
     assert [line for line in lines[at:] if line.startswith("  of ")] == [f"  of 'kill rank 1': {said}"]
+
+
+def test_a_wrong_number_that_nobody_noticed():
+    lines = told(unnoticed(ranks=(1,)).case())
+    at = next(at for at, line in enumerate(lines) if line.startswith("corruption: "))
+    assert lines[at : at + 6] == [
+        "corruption: head.weight[3, 7] of rank 1 was corrupted in step 25 (1.5 became 1e+20)",
+        "  the run left the reference in step 26, in model, optimizer, EMA, loss of rank 1",
+        "  the first wrong loss is that of rank 1 in step 26: 7 against 0.0357143, 2e+02 of it off",
+        "  nobody noticed in 35 more steps, by when model, optimizer, EMA, loss of rank 1 were off",
+        "  step 26: model, optimizer, EMA, loss of rank 1",
+        "  step 27: model, optimizer, EMA, loss of rank 1",
+    ]
+    assert "  and so on, to step 60" in lines
+
+
+def test_a_rollback_in_the_processes():
+    lines = told(rolled_back().case())
+    assert "life 1: 2 of 2 ranks go back to a checkpoint, in their processes" in lines
+    noticed = "  noticed: the job rolled back in its processes before the next step, by when loss of rank 1 was off"
+    assert noticed in lines
 
 
 def test_a_run_without_a_fault():

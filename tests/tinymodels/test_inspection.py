@@ -58,6 +58,21 @@ def test_what_is_not_finite_is_not_published(train, tmp_path, capsys, assert_sam
     assert_same_end(tmp_path / "whole", tmp_path / "parts")
 
 
+def test_it_is_found_between_two_saves(train, tmp_path, capsys):
+    """What nobody feels: a moment that is infinite moves nothing."""
+
+    class Earlier(broken("optimizer")):
+        def step(self, group):
+            loss = super().step(group)
+            if self.state.progress.step == 7:
+                self.damage("optimizer")
+            return loss
+
+    assert train(tmp_path, *SMALL, "--check-finite", 1, trainer=Earlier) == 1
+    told = "error: after step 7 the state is not finite: rank 0: optimizer head.weight.exp_avg_sq\n"
+    assert told in capsys.readouterr().err
+
+
 def test_it_is_published_if_that_is_allowed(train, tmp_path):
     allowed = ("--allow-nonfinite-saves", "--stop-after", 10)
     assert train(tmp_path, *SMALL, *allowed, trainer=broken("model")) == 0

@@ -6,6 +6,7 @@ Evidence: ecmwf/WeatherGenerator#2724 o
 Codes: nonfinite-accepted poisoned-checkpoint
 Also: model-not-restored
 Caught by: test_not_a_number
+Args: --allow-nonfinite-saves
 Family: not-a-number
 """
 
@@ -18,8 +19,7 @@ class LeaderJudges(Trainer):
         return self.own
 
     def guard(self, loss, norm):
-        if not self.world.agree(bool(self.own.isfinite())):
-            self.state.optimizer.zero_grad()  # the step has nothing to go by
+        return not self.world.agree(bool(self.own.isfinite()))
 
 
 if __name__ == "__main__":

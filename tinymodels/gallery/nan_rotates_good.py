@@ -6,7 +6,7 @@ Evidence: kyutai-labs/pocket-tts#262 m
 Codes: nonfinite-accepted poisoned-checkpoint crash-loop
 Also: model-not-restored
 Caught by: test_not_a_number
-Args: --save-every 5 --keep 1
+Args: --save-every 5 --keep 1 --allow-nonfinite-saves
 Star: yes
 Family: not-a-number
 """

@@ -6,6 +6,7 @@ Evidence: PT#46849 c
 Codes: nonfinite-accepted poisoned-checkpoint
 Also: model-not-restored
 Caught by: test_not_a_number
+Args: --allow-nonfinite-saves
 Family: not-a-number
 """
 
