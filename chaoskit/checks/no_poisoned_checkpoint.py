@@ -76,8 +76,11 @@ class NoPoisonedCheckpoint:
         if blind:
             sentence = f"{course.corruption}; what {blind} of {len(due)} saves after it hold was not seen"
             return inconclusive(self.name, sentence, "probe-blind")
-        what = f"none of {len(written)} saves after it holds that" if written else "nothing was saved after it"
-        return passed(self.name, f"{course.corruption}; {what}", saves=len(written), compared=len(due))
+        if not written:
+            sentence = f"{course.corruption}, and nothing was saved after it: no save was tested"
+            return inconclusive(self.name, sentence, "fault-not-observed")
+        sentence = f"{course.corruption}; none of {len(written)} saves after it holds that"
+        return passed(self.name, sentence, saves=len(written), compared=len(due))
 
 
 def _written(case: Case, course: Course) -> Iterator[Written]:
@@ -124,6 +127,6 @@ def no_poisoned_checkpoint() -> Check:
 
     The latter is judged of saves that should be the reference's: those made before anybody noticed, and those of a job
     that went back and tried the same batches again. What is written for the post-mortem, and never read, is no
-    checkpoint. Fails with `poisoned-checkpoint`, `corruption-saved`.
+    checkpoint. Fails with `poisoned-checkpoint`, `corruption-saved`; inconclusive where no save followed.
     """
     return NoPoisonedCheckpoint()

@@ -196,6 +196,11 @@ def test_what_was_saved_before_is_no_concern():
     assert said(ALL[1], run.launch().live(base=20, ends=True).exit(0).end()) == (PASS, ())
 
 
+def test_where_nothing_was_saved_afterwards_no_save_was_tested():
+    run = Writer().launch().live(until=20, ends=False).corrupted(21).died().end("gave-up")
+    assert said(ALL[1], run) == (INCONCLUSIVE, ("fault-not-observed",))
+
+
 def content(rank, position):
     return {"model.w": f"{position:032x}", "tries": f"={position}"}
 
