@@ -191,6 +191,7 @@ def matching(pattern: str, names: tuple[str, ...] | list[str]) -> list[str]:
 
 def near(pattern: str, names: tuple[str, ...] | list[str]) -> str:
     """For a sentence: the names that come near a pattern which matches none."""
+    names = tuple(dict.fromkeys(names))
     close = get_close_matches(pattern, names, n=5, cutoff=0.4) or list(names[:5])
     if not close:
         return "there is none"

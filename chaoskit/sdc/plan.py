@@ -34,7 +34,7 @@ STRIKES = 5
 #: A place that refuses the first so many is not tried any more.
 REFUSALS = 4
 #: So many corruptions for each window are looked at when a launch is put together.
-AHEAD = 6
+AHEAD = 4
 
 
 @dataclass(frozen=True)

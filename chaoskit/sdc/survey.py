@@ -30,9 +30,9 @@ def usual_places(reference: Reference) -> tuple[Place, ...]:
     """Where corruptions are put where nobody says."""
     found = [places.parameter(), places.gradient(), places.optimizer(), places.activation("*")]
     if reference.world_size > 1:
-        found += [places.gradient(reduced=True), places.collective("all_reduce")]
-    if reference.sharded:
-        found += [places.collective("reduce_scatter"), places.collective("all_gather")]
+        found.append(places.gradient(reduced=True))
+        # Which of these the job makes shows soon enough.
+        found += [places.collective(op) for op in ("all_reduce", "reduce_scatter", "all_gather")]
     return tuple(found)
 
 
