@@ -4,7 +4,7 @@ Wrong: all ranks must do the same, so rank 0 decides, by its own loss. The bad b
     have been summed into everybody's by then. From the next step on every loss is bad, and every step left out.
 Evidence: ecmwf/WeatherGenerator#2724 o
 Codes: nonfinite-accepted poisoned-checkpoint
-Also: model-not-restored
+Also: model-not-restored exited-early
 Caught by: test_not_a_number
 Args: --allow-nonfinite-saves
 Family: not-a-number
