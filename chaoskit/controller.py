@@ -236,7 +236,9 @@ class Controller:
         step = step_of(arrived.record, 0.0)
         own = self.index.align(step, arrived.rank, likely=self.reference.saves)
         position = own.position
-        back = position is not None and position < base + arrived.n and position in (own.positions.get("model") or ())
+        back = (
+            position is not None and position < base + arrived.n and position in (own.positions.get("model") or ())
+        )
         return position if back else None
 
     def _armed(self) -> float:

@@ -93,6 +93,18 @@ class RolledBackCleanly:
         if left.code:
             sentence = f"{told}, but what rank {left.rank} consumes in step {left.step} is not what was due then"
             return failed(self.name, sentence, left.code, policy=SKIPPED)
+        early = {
+            (step, rank, name)
+            for (index, rank, name), step in case.comparison.first.items()
+            if index == course.recovery and step < min(left.steps)
+        }
+        # Up to there nothing is left out; only a rate that was lowered makes it another run.
+        if early and case.timeline.bitwise and "lr" not in {name for _, _, name in early}:
+            step, rank, _ = min(early)
+            names = {name for at, whose, name in early if (at, whose) == (step, rank)}
+            where = f"before that, in step {step}, {components(names)} of rank {rank}"
+            sentence = f"{told}, but {where} is not the reference's"
+            return failed(self.name, sentence, *(_codes(case, names) or ["loss-diverged"]), policy=SKIPPED)
         return passed(
             self.name, f"{told}, and the others in their order", policy=SKIPPED, skipped=list(left.steps)
         )
@@ -184,9 +196,10 @@ def rolled_back_cleanly(*, policy: str | None = None) -> Check:
     """After a number was corrupted, what the job did about it holds what it promises.
 
     `retried`: it went back to a checkpoint, consumed the same batches again, and all the rest is the reference's to the
-    bit. `skipped`: it went back, the state is that of the checkpoint (the learning rate may have been lowered), the
-    offending batches never come again and the others in their order. `update-skipped`: the update was left out, model
-    and optimizer are what they were before it, and data, learning rate and random streams go on as in the reference.
+    bit. `skipped`: it went back, the state is that of the checkpoint (the learning rate may have been lowered), up to
+    the first of the offending batches the run is the reference's, they never come again, and the others do in their
+    order. `update-skipped`: the update was left out, model and optimizer are what they were before it, and data,
+    learning rate and random streams go on as in the reference.
     Without `policy` whichever was seen is judged.
 
     Fails with `nonfinite-accepted`, `corruption-accepted` where the wrong number stayed in the state, the codes of

@@ -17,7 +17,6 @@ from chaoskit.history import Incarnation
 from chaoskit.life import COMPONENTS
 from chaoskit.verdict import Verdict
 
-
 #: So many steps are told of how a wrong number spread.
 STEPS = 8
 

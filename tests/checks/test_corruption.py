@@ -326,6 +326,19 @@ def test_to_go_back_to_what_was_saved_after_it_is_no_way_back():
     assert "saved after that" in verdict.sentence
 
 
+def test_skipped_is_the_reference_up_to_what_is_left_out():
+    run = rolled_back(omitted=[25], patch={(0, 22, "optimizer"): "another", (0, 23, "model"): "another"})
+    verdict = ALL[3](run.case())
+    assert verdict.codes == ("optimizer-not-restored",)
+    assert "in step 22, optimizer of rank 0" in verdict.sentence
+
+
+def test_skipped_at_a_lower_rate_is_another_run():
+    lowered = {(rank, step, "lr"): "half" for rank in (0, 1) for step in range(21, 60)}
+    run = rolled_back(omitted=[25], patch={**lowered, **off(22, until=59)})
+    assert policy_of(run) == (PASS, "skipped", ())
+
+
 def test_skipped():
     run = rolled_back(omitted=[25])
     assert policy_of(run) == (PASS, "skipped", ())

@@ -61,7 +61,9 @@ def test_a_wrong_number_that_nobody_noticed():
 def test_a_rollback_in_the_processes():
     lines = told(rolled_back().case())
     assert "life 1: 2 of 2 ranks go back to a checkpoint, in their processes" in lines
-    noticed = "  noticed: the job rolled back in its processes before the next step, by when loss of rank 1 was off"
+    noticed = (
+        "  noticed: the job rolled back in its processes before the next step, by when loss of rank 1 was off"
+    )
     assert noticed in lines
 
 
