@@ -46,8 +46,9 @@ def job(request):
     if request.config.getoption("--chaos-job") or not TRAINER.is_file():
         return request.getfixturevalue("job")
     # What nobody feels has to be looked for, which the trainer does where it is told to.
-    looks = ["--check-replicas", "5", "--check-finite", "1"] if request.node.get_closest_marker("numbers") else []
-    job = Job("tinymodels.train", ["--out", "{out}", *looks], module=True, nproc_per_node=2, cwd=str(CHECKOUT))
+    numbers = request.node.get_closest_marker("numbers")
+    flags = numbers.kwargs.get("flags", ["--check-replicas", "5", "--check-finite", "1"]) if numbers else []
+    job = Job("tinymodels.train", ["--out", "{out}", *flags], module=True, nproc_per_node=2, cwd=str(CHECKOUT))
     nodes = request.config.getoption("--chaos-nodes") or ""
     if nodes:
         # The ranks are spread over nodes, and wait for lost ones no longer than a rehearsal should take.

@@ -5,7 +5,7 @@ import pytest
 from chaoskit import checks, faults
 
 
-@pytest.mark.numbers
+@pytest.mark.numbers(flags=["--spike", "1.2", "--rollback-after", "1"])
 @pytest.mark.parametrize("cause", ["bad_batch", "lr_spike"])
 def test_loss_spike(chaos, job, step, cause):
     """The job lives through it, saves nothing that is no number, and its losses come back to what they would be."""
