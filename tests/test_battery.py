@@ -57,3 +57,21 @@ def test_sharded_training_passes(shared_store, tmp_path):
     code, report, said = battery(shared_store, tmp_path, "middle_of_save", "--parallel", "fsdp")
     assert code == 0 and report["verdict"] == "pass", said
     assert len(report["experiments"]) == 1
+
+
+def test_numbers_that_lie(shared_store, tmp_path):
+    """Each is noticed by a look of its own: at the gradient, at all of the state, at the replicas."""
+    expression = "(test_nan and (gradient-nan or optimizer-inf)) or test_replica_divergence or replicas_agree"
+    looks = ("--check-replicas", "5", "--check-finite", "1")
+    code, report, said = battery(shared_store, tmp_path, expression, *looks)
+    assert code == 0 and report["verdict"] == "pass", said
+    assert len(report["experiments"]) == 5
+
+
+def test_a_step_that_was_far_too_long(shared_store, tmp_path):
+    """Who looks out for it goes back, in its processes; whoever does not has lost what it had learnt."""
+    code, report, said = battery(shared_store, tmp_path, "lr_spike", "--spike", "1.2", "--rollback-after", "1")
+    assert code == 0 and report["experiments"][0]["resumed_from"] == 30, said
+    code, report, said = battery(shared_store, tmp_path, "lr_spike")
+    assert code == 1 and report["experiments"][0]["codes"] == ["loss-diverged"], said
+    assert "nobody noticed" in said
