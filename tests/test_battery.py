@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from chaoskit import Job, checks, faults, places
+from chaoskit.runner import Runner
+from chaoskit.verdict import Outcome
+
 pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -75,3 +79,19 @@ def test_a_step_that_was_far_too_long(shared_store, tmp_path):
     code, report, said = battery(shared_store, tmp_path, "lr_spike")
     assert code == 1 and report["experiments"][0]["codes"] == ["loss-diverged"], said
     assert "nobody noticed" in said
+
+
+def test_a_replica_that_differs_is_named(shared_store):
+    """Rank, tensor and step; the trainer's own look, every five steps, finds it too, and the run recovers."""
+    job = Job("tinymodels.train", ["--out", "{out}", "--check-replicas", "5"], module=True, nproc_per_node=2)
+    flip = faults.bitflip(rank=1, bit=22, into=places.parameter("head.weight"))
+    run = Runner(shared_store, launch="warm").run(job, flip.at_step(22))
+    struck, agree, *others = run.judge(
+        checks.replicas_agree(),
+        checks.detected_within(steps=4),
+        checks.rolled_back_cleanly(policy="retried"),
+        checks.matches_reference(),
+    )
+    assert agree.codes == ("ranks-diverged",)
+    assert "in step 23 rank 1 differs" in agree.sentence and "(head.weight)" in agree.sentence
+    assert {verdict.outcome for verdict in (struck, *others)} == {Outcome.PASS}, others

@@ -155,7 +155,8 @@ def _parting(case: Case) -> Iterator[str]:
         yield f"first divergence: {_first(case, seen.differences[0])}"
     elif seen.names:
         compared = ", ".join(sorted(seen.names))
-        yield f"no divergence: {seen.compared} executed steps are equal to the reference in {compared}"
+        other = "other " * bool(case.courses)  # what was corrupted is told of beside it
+        yield f"no {other}divergence: {seen.compared} executed steps are equal to the reference in {compared}"
     if case.ledger is not None and case.ledger.codes:
         yield f"data: {case.ledger.sentence}"
 
