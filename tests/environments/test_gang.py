@@ -77,6 +77,12 @@ def up(tmp_path, until):
     return lambda *nodes: until(lambda: all((tmp_path / f"{node}-up").exists() for node in nodes))
 
 
+def tell(path, words):
+    """All at once: whoever waits for a file reads it as soon as it is there."""
+    path.with_suffix(".new").write_text(words)
+    path.with_suffix(".new").rename(path)
+
+
 def over(made, timeout=10.0):
     """Wait for its end, as an environment does: no longer than it has patience, and only if something may be new."""
     deadline, looks = time.monotonic() + timeout, 0
@@ -114,7 +120,7 @@ def test_it_ends_with_0_once_every_agent_has(make, told, tmp_path):
 def test_when_one_fails_the_others_are_told_to_end(make, told, tmp_path, up):
     made = make(a=HEEDS, b=WHEN_TOLD, c=HEEDS)
     up("a", "c")
-    (tmp_path / "b-go").write_text("7")
+    tell(tmp_path / "b-go", "7")
     began = time.monotonic()
     assert over(made) == LaunchEnd(7)
     assert time.monotonic() - began < gang.KILL_WAIT / 2
@@ -128,7 +134,7 @@ def test_who_does_not_heed_it_is_killed_a_while_later(make, told, tmp_path, up, 
     monkeypatch.setattr(gang, "KILL_WAIT", 0.4)
     made = make(a=IGNORES, b=WHEN_TOLD)
     up("a")
-    (tmp_path / "b-go").write_text("7")
+    tell(tmp_path / "b-go", "7")
     assert select.select([made], [], [], 10)[0]
     assert made.ended() is None
     assert 0 < made.patience <= 0.4
@@ -183,7 +189,7 @@ def test_who_has_lost_all_its_nodes_was_killed(make):
 def test_an_agent_that_fails_after_another_was_lost_is_the_one_that_failed(make, told, tmp_path):
     made = make(a=WHEN_TOLD, b=WAITS)
     made.end("b", cause="lost")
-    (tmp_path / "a-go").write_text("5")
+    tell(tmp_path / "a-go", "5")
     assert over(made) == LaunchEnd(5)
     assert ends(told) == {"b": (-9, "lost"), "a": (5, "itself")}
 
