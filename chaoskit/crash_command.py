@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from chaoskit import options
-from chaoskit.errors import UsageError
+from chaoskit.exploring import exploring
 
 EXAMPLE = "chaoskit crash-states -- torchrun --nproc-per-node 2 train.py --out {out}"
 #: The kinds of crash that the model knows, from mild to severe (`chaoskit.crash`).
@@ -60,33 +60,12 @@ def add_to(commands: Any) -> None:
 
 def do(args: argparse.Namespace) -> int:
     """Record, visit, and tell what came of it."""
-    from chaoskit import launching, workers
+    from chaoskit import workers
     from chaoskit.crash_states import explore
-    from chaoskit.job import Job
-    from chaoskit.progress import progress_on
-    from chaoskit.report import crash_report, json_report, terminal
+    from chaoskit.report import crash_report, terminal
     from chaoskit.report.results import EXIT_CODES
-    from chaoskit.runner import Runner
-    from chaoskit.store import NAME, Store
 
-    if not args.command:
-        raise UsageError(f"no command to run: give the job after '--', for example\n  {EXAMPLE}")
-    job = Job.from_command(args.command)
-    job.validate()
-    if args.json:
-        json_report.check_target(args.json)
-    launch = args.launch or "auto"
-    print(f"chaoskit: {launching.describe(job, environment='local', wish=launch)}", file=sys.stderr)
-    progress = progress_on(sys.stderr)
-    runner = Runner(
-        Store(args.dir or NAME),
-        experiment="crash-states",
-        progress=progress,
-        launch=launch,
-        timeout=args.timeout,
-        resume_args=args.resume_args,
-    )
-    try:
+    with exploring(args, experiment="crash-states", example=EXAMPLE) as (runner, job):
         found = explore(
             runner,
             job,
@@ -96,8 +75,6 @@ def do(args: argparse.Namespace) -> int:
             seed=args.seed,
             workers=args.n or workers.fitting(job.command, experiments=args.visits or MOST),
         )
-    finally:
-        progress.stop()
     crash_report.show(found, terminal.console_for(sys.stderr if args.json == "-" else sys.stdout))
     if args.json:
         crash_report.write(found, args.json)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaoskit import options
 from chaoskit.errors import ExitCode, UsageError
+from chaoskit.exploring import exploring
 
 if TYPE_CHECKING:
     from chaoskit.places import Place
@@ -100,29 +101,13 @@ def add_to(commands: Any) -> None:
 
 def do(args: argparse.Namespace) -> int:
     """Try out, and tell what came of it."""
-    from chaoskit import launching, workers
-    from chaoskit.job import Job
-    from chaoskit.progress import progress_on
-    from chaoskit.report import json_report, sdc_picture, sdc_report, terminal
-    from chaoskit.runner import Runner
+    from chaoskit import workers
+    from chaoskit.report import sdc_picture, sdc_report, terminal
     from chaoskit.sdc.survey import make_map
-    from chaoskit.store import NAME, Store
 
-    if not args.command:
-        raise UsageError(f"no command to run: give the job after '--', for example\n  {EXAMPLE}")
-    job = Job.from_command(args.command)
-    job.validate()
-    if args.json:
-        json_report.check_target(args.json)
     if args.picture:
         sdc_picture.check_target(args.picture)
-    launch = args.launch or "auto"
-    print(f"chaoskit: {launching.describe(job, environment='local', wish=launch)}", file=sys.stderr)
-    progress = progress_on(sys.stderr)
-    runner = Runner(
-        Store(args.dir or NAME), experiment="sdc-map", progress=progress, launch=launch, timeout=args.timeout
-    )
-    try:
+    with exploring(args, experiment="sdc-map", example=EXAMPLE) as (runner, job):
         found = make_map(
             runner,
             job,
@@ -134,8 +119,6 @@ def do(args: argparse.Namespace) -> int:
             tolerance=args.tolerance,
             workers=args.n or workers.fitting(job.command, experiments=args.injections or 100),
         )
-    finally:
-        progress.stop()
     sdc_report.show(found, terminal.console_for(sys.stderr if args.json == "-" else sys.stdout))
     if args.picture:
         sdc_picture.write(found, args.picture)
