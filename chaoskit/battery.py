@@ -19,8 +19,9 @@ from typing import TextIO
 import pytest
 
 from chaoskit.errors import ChaoskitError, UsageError
-from chaoskit.plugin import PROPERTY
-from chaoskit.report.results import SKIPPED, Result
+from chaoskit.plugin import PROPERTY, SUITE
+from chaoskit.results import SKIPPED, Result
+from chaoskit.suites.suite import Suite
 
 #: Beside each other in a checkout, one inside the other in a wheel.
 PLACES = (Path(__file__).parent / "experiments", Path(__file__).parent.parent / "experiments")
@@ -44,6 +45,7 @@ class Collector:
     results: dict[str, Result] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     interrupted: bool = False
+    suite: Suite | None = None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
@@ -73,6 +75,9 @@ class Collector:
             self.troubles.append(report.longreprtext)
         if report.when == "teardown" and result is not None:
             self._say(f"  {result.name}: {result.verdict} in {result.seconds or 0.0:.1f} s")
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        self.suite = config.stash.get(SUITE, None)
 
     def all_results(self) -> list[Result]:
         """In the order of the battery; what was selected and not run is inconclusive if that was an interrupt."""

@@ -19,9 +19,10 @@ from chaoskit.errors import ChaoskitError, ExitCode, MissingCapability, StoreErr
 
 if TYPE_CHECKING:
     from chaoskit.job import Job
-    from chaoskit.report.results import Result
+    from chaoskit.results import Result
     from chaoskit.runner import Run
     from chaoskit.store import Store
+    from chaoskit.suites.suite import Suite
 
 #: What is claimed of a stored run that no check was ever applied to.
 UNJUDGED = (
@@ -139,8 +140,8 @@ def make_parser() -> Parser:
 
 def do_run(args: argparse.Namespace) -> int:
     """`chaoskit run`."""
-    from chaoskit import battery, launching, workers
-    from chaoskit.report import json_report, results
+    from chaoskit import battery, launching, results, workers
+    from chaoskit.report import json_report
 
     if args.list:
         _list(battery.titles(args.k, nodes=args.nodes))
@@ -166,7 +167,8 @@ def do_run(args: argparse.Namespace) -> int:
         stream=sys.stderr,
     )
     found = collected.all_results()
-    _report(found, args, seconds=time.monotonic() - begun)
+    suite = replace(collected.suite, results=tuple(found)) if collected.suite is not None else None
+    _report(found, args, seconds=time.monotonic() - begun, suite=suite)
     if collected.interrupted:
         _complain("interrupted; what had ended is above")
         return ExitCode.INTERRUPTED
@@ -179,8 +181,8 @@ def do_run(args: argparse.Namespace) -> int:
 
 def do_analyze(args: argparse.Namespace) -> int:
     """`chaoskit analyze`."""
-    from chaoskit import checks
-    from chaoskit.report import json_report, results
+    from chaoskit import checks, results
+    from chaoskit.report import json_report
     from chaoskit.runner import analyze
 
     if args.json:
@@ -199,8 +201,8 @@ def do_analyze(args: argparse.Namespace) -> int:
 def do_explain(args: argparse.Namespace) -> int:
     """`chaoskit explain`."""
     from chaoskit.report import terminal
-    from chaoskit.report.results import of_runs
     from chaoskit.report.story import story
+    from chaoskit.results import of_runs
 
     run, store = _stored(args)
     told = store.read(run.dir)
@@ -218,8 +220,9 @@ def do_explain(args: argparse.Namespace) -> int:
 
 def do_replay(args: argparse.Namespace) -> int:
     """`chaoskit replay`."""
+    from chaoskit import results
     from chaoskit.progress import progress_on
-    from chaoskit.report import json_report, results
+    from chaoskit.report import json_report
     from chaoskit.runner import Runner, replay
 
     if args.json:
@@ -312,13 +315,15 @@ def _stored(args: argparse.Namespace) -> tuple[Run, Store]:
     return stored(run_dir, store), store
 
 
-def _report(found: Sequence[Result], args: argparse.Namespace, *, seconds: float | None = None) -> None:
+def _report(
+    found: Sequence[Result], args: argparse.Namespace, *, seconds: float | None = None, suite: Suite | None = None
+) -> None:
     """The table for people; JSON where it was asked for. Standard output is JSON's alone if JSON goes there."""
     from chaoskit.report import json_report, terminal
 
     terminal.show(found, terminal.console_for(sys.stderr if args.json == "-" else sys.stdout), seconds=seconds)
     if args.json:
-        json_report.write(found, args.json)
+        json_report.write(found, args.json, suite=suite)
 
 
 def _list(titles: dict[str, str]) -> None:

@@ -63,7 +63,7 @@ def do(args: argparse.Namespace) -> int:
     from chaoskit import workers
     from chaoskit.crash_states import explore
     from chaoskit.report import crash_report, terminal
-    from chaoskit.report.results import EXIT_CODES
+    from chaoskit.results import EXIT_CODES
 
     with exploring(args, experiment="crash-states", example=EXAMPLE) as (runner, job):
         found = explore(

@@ -34,6 +34,11 @@ class Incarnation:
     taken: int = 0
 
     @property
+    def restarted(self) -> bool:
+        """Whether its agent had started its processes again, inside one launch."""
+        return self.restart > 0 and not self.taken
+
+    @property
     def start(self) -> float:
         """When its first rank came up."""
         return min(life.start for life in self.ranks.values())

@@ -63,6 +63,7 @@ class Life:
     process said that it ends, by an exception too. `loaded` are the steps before which a checkpoint was read in
     mid-life, `left_out` those whose update was left out, as far as that was seen. `replicas` are the ranks that hold
     the same model by the job's own design, `corrupted` the events that tell what an order of ours changed.
+    `settings` are the versions and flags that it computes with, where it stepped.
     """
 
     rank: int
@@ -85,6 +86,7 @@ class Life:
     left_out: list[int] = field(default_factory=list)
     replicas: tuple[int, ...] = ()
     corrupted: list[Event] = field(default_factory=list)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def until(self, n: int, t: float) -> Life:
         """Its first `n` steps, and what belongs to them, up to time `t`, when it left off as if it had ended."""
@@ -156,6 +158,8 @@ def fill(life: Life, events: list[Event]) -> None:
                 life.epochs.append(int(event["n"]))
             case "replicas":
                 life.replicas = tuple(int(rank) for rank in event["ranks"])
+            case "settings":
+                life.settings = event["values"]
             case "corrupted":
                 life.corrupted.append(event)
             case "group" if event.get("timeout") is not None:

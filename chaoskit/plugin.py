@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import replace
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
     from chaoskit.job import Job
     from chaoskit.progress import Lines, Live, Progress
     from chaoskit.reference import Reference
-    from chaoskit.report.results import Result
+    from chaoskit.results import Result
     from chaoskit.runner import Run, Runner
+    from chaoskit.suites.archive import Writer
+    from chaoskit.suites.suite import Suite
 
 T = TypeVar("T")
 
@@ -98,6 +102,8 @@ class Session:
         self._swept = False
         self._failed: dict[str, ReferenceFailed] = {}
         self._results: dict[str, Result] = {}
+        self._begun = time.monotonic()
+        self._writer: Writer | None = None
 
     @property
     def is_worker(self) -> bool:
@@ -145,20 +151,46 @@ class Session:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == PROPERTY:
-                from chaoskit.report.results import Result
+                from chaoskit.results import Result
 
                 self._results[report.nodeid] = Result.from_json(json.loads(str(value)))
+        if report.when == "teardown" and report.nodeid in self._results and not self.is_worker:
+            self._archive(self._results[report.nodeid])
+
+    def _archive(self, result: Result) -> None:
+        """Add to the suite of this session, begun with its first experiment."""
+        from chaoskit.store import Store
+        from chaoskit.suites.archive import Archive
+
+        try:
+            if self._writer is None:
+                command = [Path(sys.argv[0]).name.replace("__main__.py", "chaoskit"), *sys.argv[1:]]
+                self._writer = Archive(Store(self.root)).begin(command, since=self._begun)
+            self._writer.add(result)
+        except Exception as error:
+            self._not_kept(error)
+
+    def _not_kept(self, error: Exception) -> None:
+        """The verdicts stand, whatever becomes of the record of the suite."""
+        os.write(self._fd, f"chaoskit: the suite is not kept ({type(error).__name__}: {error})\n".encode())
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
         if self.is_worker or not self._results:
             return
         from chaoskit.report import json_report
         from chaoskit.store import Store
 
+        suite = None
+        try:
+            if self._writer is not None:
+                interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+                suite = self._config.stash[SUITE] = self._writer.end("interrupted" if interrupted else "finished")
+        except Exception as error:
+            self._not_kept(error)
         target = self._config.getoption("chaos_json")
         if target:
-            json_report.write(list(self._results.values()), target)
+            json_report.write(list(self._results.values()), target, suite=suite)
         with suppress(StoreError, OSError):
             Store(self.root).keep()
 
@@ -178,6 +210,8 @@ class Session:
 
 
 SESSION = pytest.StashKey[Session]()
+#: What the session came to, once it is over.
+SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 CHAOS = pytest.StashKey[Chaos]()
 
 
@@ -270,7 +304,7 @@ def pytest_runtest_makereport(
 
 
 def _result(item: pytest.Item, error: BaseException | None) -> Result:
-    from chaoskit.report import results
+    from chaoskit import results
 
     made = item.stash.get(CHAOS, None)
     judged = made.judged if made is not None else []

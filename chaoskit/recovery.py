@@ -9,6 +9,7 @@ from typing import Protocol
 from chaoskit.checkpoints import Checkpoint, checkpoints, position_at, resume_after
 from chaoskit.history import FaultRecord, History, Incarnation, NodeRecord
 from chaoskit.life import Life
+from chaoskit.pace import launch_seconds, step_seconds
 from chaoskit.timeline import Timeline, struck_at
 from chaoskit.waits import waited
 
@@ -101,7 +102,7 @@ def _recovery(
         last_valid=last_valid,
         steps_lost=lost,
         relaunches=0 if survived else len(launches),
-        restarts=sum(inc.restart > 0 and not inc.taken for inc in used),
+        restarts=sum(inc.restarted for inc in used),
     )
 
 
@@ -186,8 +187,8 @@ def _noticed(history: History, t: float, later: list[Incarnation]) -> float | No
 class Summary:
     """What the table of results shows of a run: the resume after the fault that lost most steps, the longest seconds
     until a rank had noticed, until all had stopped and until the job was back (see `Recovery`), all relaunches and
-    restarts together, and the seconds that were spent waiting for a clock (`waits`). None where it is not known or did
-    not happen."""
+    restarts together, the seconds that were spent waiting for a clock (`waits`), what a launch cost and how long a step
+    took (`pace`). None where it is not known or did not happen."""
 
     resumed_from: int | None = None
     last_valid: int | None = None
@@ -198,6 +199,8 @@ class Summary:
     relaunches: int = 0
     restarts: int = 0
     waited_seconds: float = 0.0
+    launch_seconds: float | None = None
+    step_seconds: float | None = None
 
 
 class Measured(Protocol):
@@ -221,8 +224,10 @@ def summary(case: Measured) -> Summary:
         noticed_seconds=_longest(one.noticed_seconds for one in measured),
         stopped_seconds=_longest(one.stopped_seconds for one in measured),
         relaunches=max(0, len(case.history.launches) - 1),
-        restarts=sum(inc.restart > 0 and not inc.taken for inc in case.history.incarnations),
+        restarts=sum(inc.restarted for inc in case.history.incarnations),
         waited_seconds=waited(case.history),
+        launch_seconds=launch_seconds(case.history),
+        step_seconds=step_seconds(case.history),
     )
 
 

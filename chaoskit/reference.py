@@ -79,6 +79,12 @@ class Reference:
         return min((t for life in self._lives.values() if (t := life.group_timeout) is not None), default=None)
 
     @property
+    def settings(self) -> Mapping[str, str]:
+        """The versions and flags that the ranks computed with, as far as they are the same on all."""
+        first, *others = [life.settings for life in self._lives.values()]
+        return {name: v for name, v in first.items() if all(other.get(name) == v for other in others)}
+
+    @property
     def steps(self) -> int:
         """The number of optimizer steps of the whole training, the same on every rank."""
         return len(self._lives[0].steps)

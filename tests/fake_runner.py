@@ -23,6 +23,7 @@ from chaoskit.verdict import Outcome, merge
 class Summary:
     resumed_from, last_valid, steps_lost, waited_seconds = 20, 30, 5, 3.0
     noticed_seconds, stopped_seconds, recovery_seconds = 1.0, 1.5, 2.5
+    launch_seconds, step_seconds = 0.5, 0.02
 
 
 class Launch:
@@ -37,9 +38,10 @@ class Run:
     summary = Summary()
     history = History()
     verdicts = ()
+    reference = None
 
-    def __init__(self, run_dir):
-        self.dir = run_dir
+    def __init__(self, run_dir, job):
+        self.dir, self.job = run_dir, job
 
     def judge(self, *checks):
         self.verdicts = checks
@@ -82,7 +84,7 @@ class Runner:
             raise ZeroDivisionError("of chaoskit's own")
         if script == "stopped.py":
             os.kill(os.getpid(), signal.SIGINT)
-        return Run(self.store.new_run(job={"script": script}))
+        return Run(self.store.new_run(job=job.to_json()), job)
 
 
 module = types.ModuleType("chaoskit.runner")

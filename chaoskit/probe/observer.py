@@ -21,6 +21,7 @@ from chaoskit.probe.late import Late, exact
 from chaoskit.probe.nonfinite import Nonfinite
 from chaoskit.probe.replicas import replicas
 from chaoskit.probe.samples import Samples
+from chaoskit.probe.settings import settings
 from chaoskit.probe.sources import installed, sources
 from chaoskit.probe.streams import streams
 from chaoskit.probe.tensors import Named, tensors, told_tensors
@@ -295,6 +296,7 @@ class Observer:
         if self.steps == 1:
             self._say_sources()
             self.session.guard("replicas", self._say_replicas)
+            self.session.guard("settings", self._say_settings)
         return None
 
     def settle(self) -> None:
@@ -314,6 +316,9 @@ class Observer:
     def _say_replicas(self) -> None:
         if ranks := replicas(_living(self._roots)):
             self.session.write("replicas", ranks=ranks)
+
+    def _say_settings(self) -> None:
+        self.session.write("settings", values=settings(sys.modules["torch"]))
 
     def finish(self) -> None:
         """The process ends by itself."""

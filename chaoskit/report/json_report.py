@@ -9,41 +9,39 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.errors import UsageError
-from chaoskit.report.results import Result, overall
+from chaoskit.results import Result, overall
+from chaoskit.suites.suite import Suite
 
 SCHEMA = 1
 #: What schema 1 promises of each experiment; what else is there may change.
 KEYS = ("name", "verdict", "codes", "resumed_from", "last_valid", "steps_lost", "recovery_seconds", "run")
+#: What is of use to nobody but pytest, or is long and in the stored run.
+LEFT_OUT = ("trouble", "stacks")
 
 
-def document(results: Sequence[Result]) -> dict[str, Any]:
-    """The whole document."""
-    return {"schema": SCHEMA, "verdict": overall(results).value, "experiments": [_entry(r) for r in results]}
+def document(results: Sequence[Result], suite: Suite | None = None) -> dict[str, Any]:
+    """The whole document; of a suite also what another machine needs to compare with it."""
+    told = {"schema": SCHEMA, "verdict": overall(results).value, "experiments": [_entry(r) for r in results]}
+    if suite is None:
+        return told
+    baselines = {name: one.to_json() for name, one in suite.baselines.items()}
+    head = {**suite.head(), "status": suite.status, "seconds": suite.seconds}
+    return {**told, "suite": head, "baselines": baselines}
 
 
 def _entry(result: Result) -> dict[str, Any]:
-    told = result.to_json()
-    entry = {key: told[key] for key in KEYS}
-    entry["run"] = result.place
-    return {
-        **entry,
-        "sentences": told["sentences"],
-        "table": told["table"],
-        "noticed_seconds": told["noticed_seconds"],
-        "stopped_seconds": told["stopped_seconds"],
-        "seconds": told["seconds"],
-        "waited_seconds": told["waited_seconds"],
-        "launched": told["launched"],
-    }
+    told = {**result.to_json(), "run": result.place}
+    return {key: told[key] for key in [*KEYS, *(key for key in told if key not in (*KEYS, *LEFT_OUT))]}
 
 
-def write(results: Sequence[Result], target: str) -> None:
+def write(results: Sequence[Result], target: str, *, suite: Suite | None = None) -> None:
     """Write the document to the file `target`, or to standard output for `-`."""
-    write_text(json.dumps(document(results), indent=2) + "\n", target)
+    write_text(json.dumps(document(results, suite), indent=2) + "\n", target)
 
 
-def write_text(text: str, target: str) -> None:
-    """Write to the file `target`, or to standard output for `-`; raises UsageError where that cannot be."""
+def write_text(text: str, target: str, *, option: str = "--json") -> None:
+    """Write to the file `target`, or to standard output for `-`; raises UsageError, naming the option that it was given
+    by, where that cannot be."""
     if target == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -51,12 +49,13 @@ def write_text(text: str, target: str) -> None:
     try:
         Path(target).write_text(text)
     except OSError as error:
-        raise UsageError(f"--json: cannot write {target!r} ({error.strerror}): name a file that can be") from error
+        message = f"{option}: cannot write {target!r} ({error.strerror}): name a file that can be"
+        raise UsageError(message) from error
 
 
-def check_target(target: str) -> None:
+def check_target(target: str, *, option: str = "--json") -> None:
     """Raises UsageError, before anything runs, for a file that could not be written afterwards."""
     path = Path(target)
     if target != "-" and (path.is_dir() or not path.absolute().parent.is_dir()):
         what = "is a directory" if path.is_dir() else f"is in {path.absolute().parent}, which does not exist"
-        raise UsageError(f"--json: {target!r} {what}: name a file in a directory that exists, or '-'")
+        raise UsageError(f"{option}: {target!r} {what}: name a file in a directory that exists, or '-'")

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoskit.life import COMPONENTS
-from chaoskit.report.results import SKIPPED, Result
+from chaoskit.results import SKIPPED, Result
 
 STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}
 NARROWEST = 80

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,8 +33,10 @@ class Result:
     Positions are numbers of completed steps, None where they were not found. After a fault a rank had noticed, all had
     stopped and the job was back (`recovery_seconds`) after so many seconds. `table` is the alignment, one row
     for each incarnation and rank; `stacks` what each rank was doing when it hung. Of `seconds`, `waited_seconds` went
-    by waiting for a clock. `launched` says how: `warm`, `cold`, `cold: ` and why. `trouble` tells what is no verdict
-    on the job: `usage` for a mistake in the experiment or its options, `internal` for one of chaoskit's.
+    by waiting for a clock. `launched` says how: `warm`, `cold`, `cold: ` and why; `launch_seconds` is what a launch
+    cost and `step_seconds` how long a step took (`pace`). `job` is the command in words, `runs` every stored run
+    that was judged, `references` the digests of what they were held to. `trouble` tells what is no verdict on the
+    job: `usage` for a mistake in the experiment or its options, `internal` for one of chaoskit's.
     """
 
     name: str
@@ -52,6 +55,11 @@ class Result:
     seconds: float | None = None
     waited_seconds: float = 0.0
     launched: tuple[str, ...] = ()
+    launch_seconds: float | None = None
+    step_seconds: float | None = None
+    job: str = ""
+    runs: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
     nodeid: str = ""
     trouble: Literal["", "usage", "internal"] = ""
 
@@ -65,14 +73,16 @@ class Result:
         """Plain JSON, every field; workers hand their results to the controller in this form."""
         told = dict(self.__dict__)
         told.update(codes=list(self.codes), sentences=list(self.sentences), stacks=dict(self.stacks))
-        told["launched"] = list(self.launched)
+        told.update({name: list(told[name]) for name in ("launched", "runs", "references")})
         told["table"] = [dict(row) for row in self.table]
         return told
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Result:
         """The inverse of `to_json`."""
-        tuples = {name: tuple(data[name]) for name in ("codes", "sentences", "table", "launched")}
+        tuples = {
+            name: tuple(data[name]) for name in ("codes", "sentences", "table", "launched", "runs", "references")
+        }
         return cls(**{**data, **tuples})
 
 
@@ -97,6 +107,11 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
         stopped_seconds=summary.stopped_seconds,
         waited_seconds=round(sum(run.summary.waited_seconds for run in runs), 3),
         launched=tuple(dict.fromkeys(launch.how for run in runs for launch in run.history.launches)),
+        launch_seconds=summary.launch_seconds,
+        step_seconds=summary.step_seconds,
+        job=shlex.join(telling.job.words()),
+        runs=tuple(str(run.dir) for run in runs),
+        references=tuple(dict.fromkeys(run.reference.digest for run in runs if run.reference is not None)),
         run=str(telling.dir),
     )
 

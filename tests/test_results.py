@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from rich.console import Console
 
+from chaoskit import Job, results
 from chaoskit.errors import (
     ChaoskitError,
     ExitCode,
@@ -17,8 +18,8 @@ from chaoskit.errors import (
     UsageError,
 )
 from chaoskit.life import COMPONENTS
-from chaoskit.report import json_report, results, terminal
-from chaoskit.report.results import Result
+from chaoskit.report import json_report, terminal
+from chaoskit.results import Result
 from chaoskit.verdict import failed, inconclusive, passed
 
 GOOD = passed("completed", "The job ended.")
@@ -37,6 +38,8 @@ class Summary:
     steps_lost: int | None = 5
     noticed_seconds: float | None = 1.0
     stopped_seconds: float | None = 1.5
+    launch_seconds: float | None = None
+    step_seconds: float | None = None
     recovery_seconds: float | None = 2.5
     waited_seconds: float = 0.0
 
@@ -57,6 +60,8 @@ class Run:
     dir: str = "/store/runs/1"
     summary: Summary = field(default_factory=Summary)
     history: Launches = field(default_factory=Launches)
+    job: Job = field(default_factory=lambda: Job("train.py"))
+    reference: None = None
 
 
 def shown(found, width=80, **options):
