@@ -15,6 +15,7 @@ from chaoskit import Job, faults
 from chaoskit.faults import Fault
 from chaoskit.progress import Lines
 from chaoskit.report import sdc_picture, sdc_report
+from chaoskit.report.json_report import write_text
 from chaoskit.report.terminal import console_for
 from chaoskit.runner import Runner
 from chaoskit.sdc import SdcMap, make_map
@@ -89,7 +90,7 @@ def main() -> None:
         )
         sdc_report.show(found, console_for(sys.stdout))
         if told.picture:
-            sdc_picture.write(found, told.picture)
+            write_text(sdc_picture.svg(found), told.picture)
         alike, of = compared(runner, made, found, told.compare)
     figures = [
         Figure("corruptions tried out", len(found.results), "", ">= 300" if told.seconds == 300 else ""),

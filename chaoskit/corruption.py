@@ -92,11 +92,11 @@ def _where(timeline: Timeline, told: Mapping[str, Any], fault: FaultRecord) -> I
     return own[-1] if own else None
 
 
-def show(value: str) -> str:
-    """A number of the evidence for people: '0x1.8p-4' is 0.09375."""
+def show(value: str, *, digits: int = 6) -> str:
+    """A number of the evidence for people: '0x1.8p-4' is 0.09375, '12' is a whole one and stays."""
     if not value.lower().lstrip("+-").startswith("0x"):
         return value
-    return f"{float.fromhex(value):.6g}"
+    return f"{float.fromhex(value):.{digits}g}"
 
 
 def _is_finite(value: str) -> bool:

@@ -102,11 +102,11 @@ def add_to(commands: Any) -> None:
 def do(args: argparse.Namespace) -> int:
     """Try out, and tell what came of it."""
     from chaoskit import workers
-    from chaoskit.report import sdc_picture, sdc_report, terminal
+    from chaoskit.report import json_report, sdc_picture, sdc_report, terminal
     from chaoskit.sdc.survey import make_map
 
     if args.picture:
-        sdc_picture.check_target(args.picture)
+        json_report.check_target(args.picture, option="--picture")
     with exploring(args, experiment="sdc-map", example=EXAMPLE) as (runner, job):
         found = make_map(
             runner,
@@ -121,7 +121,7 @@ def do(args: argparse.Namespace) -> int:
         )
     sdc_report.show(found, terminal.console_for(sys.stderr if args.json == "-" else sys.stdout))
     if args.picture:
-        sdc_picture.write(found, args.picture)
+        json_report.write_text(sdc_picture.svg(found), args.picture, option="--picture")
     if args.json:
         sdc_report.write(found, args.json)
     return ExitCode.PASS

@@ -161,6 +161,22 @@ def finite(losses: str) -> bool:
     return all(map(math.isfinite, values(losses) or ()))
 
 
+def apart(one: float, other: float) -> float:
+    """How far two losses are apart, relative to the larger; infinity where one of them is no number."""
+    if one == other:
+        return 0.0
+    both = math.isfinite(one) and math.isfinite(other)
+    return abs(one - other) / max(abs(one), abs(other)) if both else math.inf
+
+
+def furthest(losses: str, others: str) -> float | None:
+    """The largest such distance between the losses of two steps; None where they cannot be compared."""
+    own, wanted = values(losses), values(others)
+    if own is None or wanted is None or len(own) != len(wanted):
+        return None if losses != others else 0.0
+    return max(map(apart, own, wanted), default=0.0)
+
+
 def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:
     """The first places at which two columns of equal length differ, at most `limit` of them."""
     found: list[int] = []

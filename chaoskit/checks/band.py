@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from chaoskit.alignment import show_positions
 from chaoskit.checks.check import Case
 from chaoskit.checks.finding import many_ranks
+from chaoskit.steps import apart
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 from chaoskit.whole import Whole
 
@@ -97,8 +98,8 @@ def _losses(case: Case) -> Iterator[Banded]:
             step = (base or 0) + n
             wanted = [own[step] for own in controls if step in own]
             if wanted:
-                nearest = min(wanted, key=lambda other: _gap(loss, other))
-                yield Banded(index, step, loss, nearest, _gap(loss, nearest))
+                nearest = min(wanted, key=lambda other: apart(loss, other))
+                yield Banded(index, step, loss, nearest, apart(loss, nearest))
 
 
 def _whole(case: Case, control: int) -> Whole:
@@ -107,13 +108,6 @@ def _whole(case: Case, control: int) -> Whole:
         return case.reference.whole
     lives = case.reference.controls[control].incarnations[0].ranks
     return Whole(case.reference.world_size, {rank: life.steps for rank, life in lives.items()})
-
-
-def _gap(one: float, other: float) -> float:
-    if one == other:
-        return 0.0
-    both = math.isfinite(one) and math.isfinite(other)
-    return abs(one - other) / max(abs(one), abs(other)) if both else math.inf
 
 
 def _replicas_apart(case: Case) -> tuple[int, int] | None:

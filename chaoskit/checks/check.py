@@ -13,7 +13,7 @@ from chaoskit.course import Course, courses
 from chaoskit.history import History, lives
 from chaoskit.journal import Journal
 from chaoskit.ledger import Ledger, ledger
-from chaoskit.omission import omission
+from chaoskit.omission import Omission, omission
 from chaoskit.recovery import Recovery, recoveries
 from chaoskit.reference import Reference
 from chaoskit.timeline import Timeline
@@ -59,8 +59,16 @@ class Case:
     @cached_property
     def omitted(self) -> tuple[int, ...]:
         """The steps of the reference whose batches the job left out after a rollback, and nothing else."""
-        found = (omission(self.timeline, course) for course in self.courses)
+        found = self._omissions.values()
         return tuple(sorted({step for one in found if one is not None and not one.code for step in one.steps}))
+
+    def omission(self, course: Course) -> Omission | None:
+        """What the job left out of the batches once it had gone back for a bad number (see `omission`)."""
+        return self._omissions[course.corruption.fault]
+
+    @cached_property
+    def _omissions(self) -> dict[int, Omission | None]:
+        return {course.corruption.fault: omission(self.timeline, course) for course in self.courses}
 
     @cached_property
     def ledger(self) -> Ledger | None:

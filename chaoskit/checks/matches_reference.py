@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from chaoskit.checks.diagnosis import Diagnosis, diagnose, tell
 from chaoskit.checks.equivalence import tested
 from chaoskit.errors import UsageError
 from chaoskit.segment import Execution
-from chaoskit.steps import finite, values
+from chaoskit.steps import finite, furthest
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 
@@ -142,8 +141,9 @@ class MatchesReference:
                 for control in case.reference.controls
                 if (life := control.incarnations[0].ranks.get(one.rank)) and one.step <= len(life.steps)
             ]
-            gaps = [far for losses in wanted if (far := _gap(one.record.losses, losses)) is not None]
-            if not finite(" ".join(one.record.losses)) and all(finite(" ".join(losses)) for losses in wanted):
+            own = " ".join(one.record.losses)
+            gaps = [far for losses in wanted if (far := furthest(own, " ".join(losses))) is not None]
+            if not finite(own) and all(finite(" ".join(losses)) for losses in wanted):
                 sentence = f"rank {one.rank} trained on a loss that is not a number at step {one.step}"
                 return failed(self.name, sentence, "nonfinite-accepted")
             if not gaps or min(gaps) > rtol:
@@ -163,19 +163,6 @@ class MatchesReference:
 def _state_codes(case: Case) -> tuple[str, ...]:
     codes = tuple(code for code in diagnose(case).codes if code != "restarted-from-scratch")
     return codes or ("loss-diverged",)
-
-
-def _gap(losses: tuple[str, ...], wanted: tuple[str, ...]) -> float | None:
-    """The largest relative difference; None where the numbers of losses differ or one is not a number."""
-    own, other = values(" ".join(losses)), values(" ".join(wanted))
-    if own is None or other is None or len(own) != len(other):
-        return None if losses != wanted else 0.0
-    worst = 0.0
-    for a, b in zip(own, other, strict=True):
-        if a != b:
-            both = math.isfinite(a) and math.isfinite(b)
-            worst = max(worst, abs(a - b) / max(abs(a), abs(b))) if both else math.inf
-    return worst
 
 
 def _first(difference: Difference) -> str:

@@ -13,7 +13,6 @@ from chaoskit.contents import show_keys
 from chaoskit.course import GIVEN, Course
 from chaoskit.dumps import dumps, kind_of
 from chaoskit.life import Life, Save
-from chaoskit.omission import omission
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -89,7 +88,7 @@ def _written(case: Case, course: Course) -> Iterator[Written]:
     dumped = dumps(case.history)
     left_out = seen.step if seen is not None and seen.how == "left-out" else None
     # Of a job that goes on without bad batches or updates, nothing need be the reference's any more.
-    again = omission(case.timeline, course)
+    again = case.omission(course)
     retried = left_out is None if course.recovery is None else again is not None and not again.steps
     for inc in case.history.incarnations[struck.incarnation :]:
         base = case.timeline.base(inc.index)

@@ -13,8 +13,7 @@ from chaoskit.checks.explanation import explain
 from chaoskit.checks.struck import judge_each
 from chaoskit.course import Course
 from chaoskit.errors import UsageError
-from chaoskit.omission import omission
-from chaoskit.steps import finite, values
+from chaoskit.steps import finite, furthest
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -45,7 +44,8 @@ class ReturnedToReference:
                 if own is None or wanted is None or not wanted.losses:
                     continue
                 got, due = " ".join(own.record.losses), " ".join(wanted.losses)
-                far = _far(got, due)
+                off = furthest(got, due) if got != due else 0.0
+                far = math.inf if off is None else off
                 compared += 1
                 worst = max(worst, far)
                 if far > self.band:
@@ -81,23 +81,13 @@ class ReturnedToReference:
 
 def _counterpart(case: Case, course: Course) -> Callable[[int], int]:
     """The step of the reference that had the data of a step: a later one where the job left batches out."""
-    left = omission(case.timeline, course)
+    left = case.omission(course)
     if left is None or left.code or not left.steps:
         return lambda step: step
     assert case.reference is not None and course.recovery is not None
     base = case.timeline.base(course.recovery) or 0
     due = [step for step in range(base + 1, case.reference.steps + 1) if step not in left.steps]
     return lambda step: due[step - base - 1] if 0 < step - base <= len(due) else step
-
-
-def _far(got: str, due: str) -> float:
-    """How far losses are off, relatively; 0 where they are equal to the bit."""
-    own, wanted = values(got), values(due)
-    if got == due:
-        return 0.0
-    if own is None or wanted is None or len(own) != len(wanted) or not all(map(math.isfinite, own)):
-        return math.inf
-    return max(abs(a - b) / max(abs(a), abs(b)) if a != b else 0.0 for a, b in zip(own, wanted, strict=True))
 
 
 def returned_to_reference(*, within: int | None = None, band: float = 0.0) -> Check:

@@ -13,7 +13,6 @@ from chaoskit.checks.explanation import code_of, components, explain, recorded
 from chaoskit.checks.struck import faded, judge_each
 from chaoskit.course import GIVEN, Course
 from chaoskit.errors import UsageError
-from chaoskit.omission import omission
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 RETRIED, SKIPPED, UPDATE_SKIPPED = POLICIES = ("retried", "skipped", "update-skipped")
@@ -86,7 +85,7 @@ class RolledBackCleanly:
         base = case.timeline.base(course.recovery)
         if (wrong := self._state(case, course, base)) is not None:
             return wrong
-        left = omission(case.timeline, course)
+        left = case.omission(course)
         assert left is not None
         steps = ", ".join(map(str, left.steps))
         told = f"{course.corruption}; skipped: back to step {base}, without the batches of step {steps}"
@@ -165,7 +164,7 @@ class RolledBackCleanly:
 def _policy(case: Case, course: Course) -> str | None:
     """What the job did, as far as it went on."""
     if course.recovery is not None:
-        left = omission(case.timeline, course)
+        left = case.omission(course)
         return SKIPPED if left is not None and left.steps else RETRIED
     return UPDATE_SKIPPED if course.left_out else None
 

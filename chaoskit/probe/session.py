@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from chaoskit.probe.injection.injector import Injector
     from chaoskit.probe.observer import Observer
     from chaoskit.probe.saves import Saves
+    from chaoskit.probe.snapshot import Snapshots
 
 #: Has a process write the Python stacks of all its threads to `logs/stack-<pid>.txt`.
 STACK_SIGNAL = signal.SIGRTMAX - 3
@@ -50,6 +51,7 @@ class Session:
         self.saves: Saves | None = None
         #: What makes numbers wrong, while it is ordered to.
         self.injector: Injector | None = None
+        self.snapshots: Snapshots | None = None
         self.closed = False
         self._writer: EventWriter | None = None
         # An asynchronous save ends in a thread of its own, and a signal handler may save in the middle of a write.
@@ -106,9 +108,8 @@ class Session:
 
             self.gate = Gate(self.run, rank=self.rank, launch=self.launch, restart=restart)
             self.gate.handlers["corrupt"] = partial(self.guard, "corrupt", self._corrupt)
-            from chaoskit.probe.snapshot import Snapshots
-
-            self.gate.handlers.update(Snapshots(self).handlers)
+            for word in ("keep", "restore", "watch"):
+                self.gate.handlers[word] = partial(self.guard, word, self._snapshot)
         return True
 
     def write(self, kind: str, **data: Any) -> None:
@@ -128,6 +129,14 @@ class Session:
                 self._writer.write(kind, **data)
             except OSError:
                 self._lost += 1
+
+    def _snapshot(self, order: Mapping[str, Any]) -> None:
+        """Take an order about the whole training state, which is for `sdc-map` alone."""
+        from chaoskit.probe.snapshot import Snapshots
+
+        if self.snapshots is None:
+            self.snapshots = Snapshots(self)
+        self.snapshots.handlers[str(order["do"])](order)
 
     def _corrupt(self, order: Mapping[str, Any]) -> None:
         """Take an order to make numbers wrong."""
@@ -178,7 +187,7 @@ class Session:
         self.closed = self._writer is not None
         self._writer = None
         self._writing = threading.RLock()
-        self.gate = self.injector = None
+        self.gate = self.injector = self.snapshots = None
         self.observer = None if self.closed else self.observer
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
 
-from chaoskit.errors import UsageError
 from chaoskit.report.sdc_report import text, total
 from chaoskit.sdc.changes import CHANGES
 from chaoskit.sdc.map import SdcMap, Share
@@ -47,24 +45,6 @@ def svg(one: SdcMap) -> str:
             parts += _cell(LEFT + WIDTH * column, y, one.cell(place, change))
     parts.append(_words(10, high - 14, f"bars: shares of the outcomes; numbers: silent of all. {_about(one)}"))
     return "\n".join([*parts, "</svg>", ""])
-
-
-def check_target(target: str) -> None:
-    """Raises UsageError, before anything runs, for a file that could not be written afterwards."""
-    path = Path(target)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        what = "is a directory" if path.is_dir() else f"is in {path.absolute().parent}, which does not exist"
-        raise UsageError(f"--picture: {target!r} {what}: name a file in a directory that exists")
-
-
-def write(one: SdcMap, target: str) -> None:
-    """Draw it to the file `target`; raises UsageError where that cannot be."""
-    try:
-        Path(target).write_text(svg(one))
-    except OSError as error:
-        raise UsageError(
-            f"--picture: cannot write {target!r} ({error.strerror}): name a file that can be"
-        ) from error
 
 
 def _of(one: SdcMap, place: str, change: str) -> int:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from chaoskit import corruption
 from chaoskit.report.json_report import write_text
 from chaoskit.report.terminal import STYLES
 from chaoskit.sdc.changes import CHANGES
@@ -97,7 +98,7 @@ def sentence(one: Result) -> str:
     """'step 26, rank 1: exponent high into head.weight[3, 7], 0.01 -> 3.4e+36: a loss was off by 1.2'."""
     injection, effect = one.injection, one.effect
     before, after = effect.get("before") or ["?"], effect.get("after") or ["?"]
-    numbers = f"{_number(before[0])} became {_number(after[0])}"
+    numbers = f"{corruption.show(before[0], digits=3)} became {corruption.show(after[0], digits=3)}"
     where = f"{text(str(injection.cell.place))} ({effect.get('where', '?')})"
     at = f"step {injection.window.struck}, rank {injection.rank}"
     return f"{at}: {injection.cell.change} into {where}, {numbers}: {one.outcome.how}"
@@ -136,10 +137,3 @@ def total(one: SdcMap) -> str:
 def write(one: SdcMap, target: str) -> None:
     """The map as JSON to the file `target`, or to standard output for `-`."""
     write_text(json.dumps(one.to_json(), indent=2) + "\n", target)
-
-
-def _number(told: str) -> str:
-    try:
-        return f"{float.fromhex(str(told)):.3g}"
-    except (ValueError, OverflowError):
-        return str(told)

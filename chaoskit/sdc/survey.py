@@ -108,7 +108,7 @@ def _measure(
             thread.start()
         try:
             said = -1
-            while any(thread.is_alive() for thread in threads):
+            while alive := [thread for thread in threads if thread.is_alive()]:
                 if time.monotonic() > until:
                     over.set()
                 count = len(plan.results)
@@ -116,9 +116,7 @@ def _measure(
                     said = count // SAY_EVERY
                     left = max(0, round(until - time.monotonic()))
                     runner.progress.phase(f"{count} corruptions tried out, {left} s left")
-                threads[0].join(0.2)
-                if not threads[0].is_alive():
-                    time.sleep(0.05)
+                alive[0].join(0.2)
         finally:
             over.set()
             for thread in threads:

@@ -103,7 +103,7 @@ def test_a_rank_killed_at_any_instruction_leaves_a_readable_record(tmp_path):
         for old in (tmp_path / "events").glob("*"):
             old.unlink()
         process = Started([sys.executable, str(program)], env=env, cwd=tmp_path, log=tmp_path / "output.txt")
-        while not any(path.stat().st_size > 3000 for path in (tmp_path / "events").glob("*")):
+        while not any(path.stat().st_size > 4500 for path in (tmp_path / "events").glob("*")):
             time.sleep(0.001)  # until it trains
         time.sleep(delay)
         process.kill()

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from chaoskit.errors import UsageError
-from chaoskit.report import sdc_picture, sdc_report
+from chaoskit.report import json_report, sdc_picture, sdc_report
 from chaoskit.sdc.changes import CHANGES
 from chaoskit.sdc.map import SdcMap, Share
 from chaoskit.sdc.plan import Result
@@ -103,8 +103,8 @@ def test_the_picture_is_svg_with_a_cell_for_each_place_and_change():
 
 def test_a_picture_that_cannot_be_written(tmp_path):
     with pytest.raises(UsageError, match="--picture"):
-        sdc_picture.check_target(str(tmp_path / "no" / "map.svg"))
+        json_report.check_target(str(tmp_path / "no" / "map.svg"), option="--picture")
     with pytest.raises(UsageError, match="is a directory"):
-        sdc_picture.check_target(str(tmp_path))
-    sdc_picture.write(the_map(), str(tmp_path / "map.svg"))
+        json_report.check_target(str(tmp_path), option="--picture")
+    json_report.write_text(sdc_picture.svg(the_map()), str(tmp_path / "map.svg"))
     assert ET.parse(tmp_path / "map.svg")
