@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 SOAK   ?= 2
 WORKERS ?= 2
 
-.PHONY: demo test lint bench gallery soak clean
+.PHONY: demo test lint bench gallery screenshots upgrade soak clean
 .DEFAULT_GOAL := demo
 
 # One rank of the tiny GPT is killed in the middle of its second epoch; then every claim about its return is checked.
@@ -28,11 +28,28 @@ bench: $(READY)
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/suite.py
 	$(BIN)/python benchmarks/align.py
+	$(BIN)/python benchmarks/report.py
 
 # chaoskit's own exam: every broken trainer against the experiments that must catch it. Writes docs/gallery.md and
 # build/gallery.json.
 gallery: $(READY)
 	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS)
+
+# What the page of a run says about six trainers, and how it looks; needs chromium. Writes docs/report-examples.md and
+# docs/images/.
+screenshots: $(READY)
+	$(BIN)/python benchmarks/screenshots.py
+
+# Checkpoints across the border between two versions of torch, and the battery under both. The second torch is installed
+# once, into a directory of its own: a minute, and 5.5 GB.
+NEWER  := build/torch-2.14
+upgrade: $(READY) $(NEWER)/.ready
+	$(BIN)/python -m pytest tests/upgrade --upgrade-to $(NEWER)/bin/python $(PYTEST_ARGS)
+
+$(NEWER)/.ready:
+	[ -x $(NEWER)/bin/python ] || $(PYTHON) -m venv $(NEWER)
+	$(NEWER)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.14.1 numpy safetensors
+	@touch $@
 
 # 200 warm launches and 50 kills, which must leave nothing behind; then the whole battery again and again, DDP and FSDP2,
 # fp32 and AMP: the good trainer must never fail.

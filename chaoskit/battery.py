@@ -19,8 +19,8 @@ from typing import TextIO
 import pytest
 
 from chaoskit.errors import ChaoskitError, UsageError
-from chaoskit.plugin import PROPERTY, SUITE
 from chaoskit.results import SKIPPED, Result
+from chaoskit.session import RESULT, SUITE
 from chaoskit.suites.suite import Suite
 
 #: Beside each other in a checkout, one inside the other in a wheel.
@@ -67,9 +67,8 @@ class Collector:
         self.interrupted = self.interrupted or excinfo.type is KeyboardInterrupt
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for name, value in report.user_properties:
-            if name == PROPERTY:
-                self.results[report.nodeid] = Result.from_json(json.loads(str(value)))
+        if hasattr(report, RESULT):
+            self.results[report.nodeid] = Result.from_json(json.loads(getattr(report, RESULT)))
         result = self.results.get(report.nodeid)
         if report.failed and (result is None or result.trouble == "internal"):
             self.troubles.append(report.longreprtext)

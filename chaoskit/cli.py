@@ -12,13 +12,23 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from chaoskit import __version__, crash_command, options, sdc_command
+from chaoskit import (
+    __version__,
+    compare_command,
+    crash_command,
+    history_command,
+    options,
+    report_command,
+    sdc_command,
+    upgrade_command,
+)
 from chaoskit.errors import ChaoskitError, ExitCode, MissingCapability, StoreError, UsageError
 
 if TYPE_CHECKING:
     from chaoskit.job import Job
+    from chaoskit.report.publishing import Targets
     from chaoskit.results import Result
     from chaoskit.runner import Run
     from chaoskit.store import Store
@@ -109,6 +119,10 @@ def make_parser() -> Parser:
 
     crash_command.add_to(commands)
     sdc_command.add_to(commands)
+    compare_command.add_to(commands)
+    history_command.add_to(commands)
+    report_command.add_to(commands)
+    upgrade_command.add_to(commands)
 
     for name, do, text in (
         ("analyze", do_analyze, "judge a stored run again, without running anything"),
@@ -116,7 +130,8 @@ def make_parser() -> Parser:
     ):
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
         command.add_argument("run", metavar="RUN", help="a stored run: its directory, or the beginning of its id")
-        options.add_to_parser(command, "dir", "json", *(("env", "launch", "timeout") if name == "replay" else ()))
+        told = ("dir", "json", "report", "summary")
+        options.add_to_parser(command, *told, *(("env", "launch", "timeout") if name == "replay" else ()))
         command.set_defaults(do=do)
 
     text = "tell the story of a stored run: what was broken, what was seen, what came from where"
@@ -142,6 +157,7 @@ def do_run(args: argparse.Namespace) -> int:
     """`chaoskit run`."""
     from chaoskit import battery, launching, results, workers
     from chaoskit.report import json_report
+    from chaoskit.store import Store
 
     if args.list:
         _list(battery.titles(args.k, nodes=args.nodes))
@@ -149,8 +165,9 @@ def do_run(args: argparse.Namespace) -> int:
     if not args.command:
         raise UsageError(f"no command to run: give the job after '--', for example\n  {EXAMPLE}")
     job = _job(args.command)
-    for target in filter(None, (args.json, args.junitxml)):
-        json_report.check_target(target)
+    targets = _targets(args)
+    if args.junitxml:
+        json_report.check_target(args.junitxml, option="--junitxml")
     _must_have(args.env or "local")
     _complain(launching.describe(job, environment=args.env or "local", wish=args.launch or "auto"))
     root = root_of(args)
@@ -168,7 +185,7 @@ def do_run(args: argparse.Namespace) -> int:
     )
     found = collected.all_results()
     suite = replace(collected.suite, results=tuple(found)) if collected.suite is not None else None
-    _report(found, args, seconds=time.monotonic() - begun, suite=suite)
+    _report(found, args, targets, Store(root), seconds=time.monotonic() - begun, suite=suite)
     if collected.interrupted:
         _complain("interrupted; what had ended is above")
         return ExitCode.INTERRUPTED
@@ -182,11 +199,9 @@ def do_run(args: argparse.Namespace) -> int:
 def do_analyze(args: argparse.Namespace) -> int:
     """`chaoskit analyze`."""
     from chaoskit import checks, results
-    from chaoskit.report import json_report
     from chaoskit.runner import analyze
 
-    if args.json:
-        json_report.check_target(args.json)
+    targets = _targets(args)
     run, store = _stored(args)
     if (run.dir / "verdicts.json").exists():
         analyze(run)
@@ -194,7 +209,7 @@ def do_analyze(args: argparse.Namespace) -> int:
         # Its harness died before it came to a judgement.
         run.judge(*(checks.REGISTRY[name]() for name in UNJUDGED))
     found = results.of_runs(store.read(run.dir)["experiment"] or run.id, [run])
-    _report([found], args)
+    _report([found], args, targets, store)
     return results.exit_code([found])
 
 
@@ -222,11 +237,9 @@ def do_replay(args: argparse.Namespace) -> int:
     """`chaoskit replay`."""
     from chaoskit import results
     from chaoskit.progress import progress_on
-    from chaoskit.report import json_report
     from chaoskit.runner import Runner, replay
 
-    if args.json:
-        json_report.check_target(args.json)
+    targets = _targets(args)
     run, store = _stored(args)
     told = store.read(run.dir)
     environment = args.env or told["environment"]
@@ -247,7 +260,7 @@ def do_replay(args: argparse.Namespace) -> int:
         progress.stop()
     seconds = time.monotonic() - begun
     found = replace(results.of_runs(told["experiment"] or again.id, [again]), seconds=seconds)
-    _report([found], args, seconds=seconds)
+    _report([found], args, targets, store, seconds=seconds)
     return results.exit_code([found])
 
 
@@ -315,15 +328,34 @@ def _stored(args: argparse.Namespace) -> tuple[Run, Store]:
     return stored(run_dir, store), store
 
 
-def _report(
-    found: Sequence[Result], args: argparse.Namespace, *, seconds: float | None = None, suite: Suite | None = None
-) -> None:
-    """The table for people; JSON where it was asked for. Standard output is JSON's alone if JSON goes there."""
-    from chaoskit.report import json_report, terminal
+def _targets(args: argparse.Namespace) -> Targets:
+    """What is to be written afterwards; raises UsageError for what could not be."""
+    from chaoskit.report.publishing import Targets
 
-    terminal.show(found, terminal.console_for(sys.stderr if args.json == "-" else sys.stdout), seconds=seconds)
-    if args.json:
-        json_report.write(found, args.json, suite=suite)
+    given: dict[str, Any] = {name: getattr(args, name, None) for name in options.TARGETS}
+    return Targets.of(**given)
+
+
+def _report(
+    found: Sequence[Result],
+    args: argparse.Namespace,
+    targets: Targets,
+    store: Store,
+    *,
+    seconds: float | None = None,
+    suite: Suite | None = None,
+) -> None:
+    """The table for people; whatever else was asked for. Standard output is JSON's alone if JSON goes there."""
+    from chaoskit.report import publishing, terminal
+    from chaoskit.suites.archive import unkept
+
+    one = next((result.place for result in found if result.place), "RUN")
+    told = ("--last-suite", store.root) if suite else (one,)
+    look = terminal.look_at(*told, report=targets.report)
+    console = terminal.console_for(sys.stderr if args.json == "-" else sys.stdout)
+    terminal.show(found, console, seconds=seconds, look=look)
+    suite = suite or unkept(["chaoskit", *sys.argv[1:]], found)
+    publishing.publish(suite, targets, store=store, complain=_complain)
 
 
 def _list(titles: dict[str, str]) -> None:

@@ -40,7 +40,9 @@ class Corruption:
         pair = (
             f" ({show(self.before[0])} became {show(self.after[0])}{more})" if self.before and self.after else ""
         )
-        return f"{self.where or self.place} of {whom} was corrupted in step {self.step}{pair}"
+        # Where the place is a gradient, `where` names the parameter that it is of.
+        gradient = "the gradient of " if self.where and self.place == "gradient" else ""
+        return f"{gradient}{self.where or self.place} of {whom} was corrupted in step {self.step}{pair}"
 
 
 def is_corruption(fault: FaultRecord) -> bool:

@@ -76,7 +76,7 @@ def rank_events(run: Path, kind: str) -> Iterator[Event]:
 def read_events(path: Path) -> Iterator[Event | Gap]:
     """The events of one file in order. A last line that was cut short is left out; a damaged one is a `Gap`."""
     source = path.stem
-    lines = path.read_bytes().split(b"\n")
+    lines = _lines(path.read_bytes())
     expected = 0
     for number, line in enumerate(lines, start=1):
         if not line:
@@ -92,3 +92,11 @@ def read_events(path: Path) -> Iterator[Event | Gap]:
             yield Gap(source, number)
         expected = count + 1
         yield Event(str(kind), t, source, record)
+
+
+def _lines(content: bytes) -> list[str] | list[bytes]:
+    """As text, which is parsed faster, unless some of it is none: then only the lines that are not are damaged."""
+    try:
+        return content.decode().split("\n")
+    except UnicodeDecodeError:
+        return content.split(b"\n")

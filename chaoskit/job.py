@@ -31,9 +31,10 @@ class Job:
 
     `{out}` in `args`, in the command or in a value of `env` becomes a fresh directory for each run; a relaunch gets
     the same one. `module` starts `script` as `python -m` would. `max_restarts` is torchrun's. `resume_args` are
-    added on relaunches. `relaunches` bounds how often the whole command is started again after it died, as a
-    cluster's scheduler would. `timeout` is the deadline of one run in seconds (default: derived from the
-    reference). `cwd` is where the command starts (default: the current directory).
+    added on relaunches; a `relaunch_command` is what they start instead of the command, with another interpreter, say.
+    `relaunches` bounds how often the whole command is started again after it died, as a cluster's scheduler would.
+    `timeout` is the deadline of one run in seconds (default: derived from the reference). `cwd` is where the command
+    starts (default: the current directory).
 
     `controls` is how many uninterrupted runs are made of a job whose first two differ: the spread that others are
     judged by.
@@ -58,6 +59,7 @@ class Job:
     module: bool = field(default=False, kw_only=True)
     command: Sequence[str] = field(default=(), kw_only=True)
     resume_args: Sequence[str] = field(default=(), kw_only=True)
+    relaunch_command: Sequence[str] = field(default=(), kw_only=True)
     relaunches: int = field(default=3, kw_only=True)
     timeout: float | None = field(default=None, kw_only=True)
     env: Mapping[str, str] = field(default_factory=dict, kw_only=True)
@@ -67,7 +69,7 @@ class Job:
     log_file: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("args", "command", "resume_args"):
+        for name in ("args", "command", "resume_args", "relaunch_command"):
             value = getattr(self, name)
             if isinstance(value, str) or not all(isinstance(word, str) for word in value):
                 raise UsageError(f"Job: {name} must be a list of strings, not {value!r}")
@@ -119,7 +121,9 @@ class Job:
 
     def words(self, *, out: Path | str = OUT, relaunch: bool = False) -> list[str]:
         """The command as a list of words, with `{out}` filled in."""
-        if self.command:
+        if relaunch and self.relaunch_command:
+            words = list(self.relaunch_command)
+        elif self.command:
             words = list(self.command)
         else:
             words = [sys.executable, "-m", "torch.distributed.run"]
@@ -135,12 +139,9 @@ class Job:
         if not self.directory.is_dir():
             raise UsageError(f"Job: there is no directory {self.directory} to start in")
         words = self.words()
-        path = self.env.get("PATH", os.environ.get("PATH", os.defpath))
-        if shutil.which(words[0], path=path) is None and not (self.directory / words[0]).is_file():
-            raise UsageError(f"there is no program {words[0]!r} on the PATH: is its environment active?")
-        script = next((word for word in words[1:] if word.endswith(".py")), None)
-        if script is not None and not (self.directory / script).is_file():
-            raise UsageError(f"there is no script {script!r} in {self.directory}: check the path")
+        self._must_start(words)
+        if self.relaunch_command:
+            self._must_start(self.words(relaunch=True))
         if self.nodes.most > 1 and (alone := self._stays_alone(words)):
             raise UsageError(
                 f"the job binds to its own node only ({alone}), so that the ranks of {self.nodes} nodes cannot meet: "
@@ -152,6 +153,15 @@ class Job:
                 "(or start it with 'env NAME={out} ...' if that comes from a variable), so that each run "
                 "gets a fresh directory and a relaunch finds its own checkpoints"
             )
+
+    def _must_start(self, words: Sequence[str]) -> None:
+        """Raises UsageError for a program or a script that is not there."""
+        path = self.env.get("PATH", os.environ.get("PATH", os.defpath))
+        if shutil.which(words[0], path=path) is None and not (self.directory / words[0]).is_file():
+            raise UsageError(f"there is no program {words[0]!r} on the PATH: is its environment active?")
+        script = next((word for word in words[1:] if word.endswith(".py")), None)
+        if script is not None and not (self.directory / script).is_file():
+            raise UsageError(f"there is no script {script!r} in {self.directory}: check the path")
 
     def _stays_alone(self, words: Sequence[str]) -> str | None:
         """What in the command or its environment keeps the ranks of one node from those of others."""
@@ -180,6 +190,7 @@ class Job:
             "module": self.module,
             "command": list(self.command),
             "resume_args": list(self.resume_args),
+            "relaunch_command": list(self.relaunch_command),
             "relaunches": self.relaunches,
             "timeout": self.timeout,
             "env": dict(self.env),
@@ -198,7 +209,9 @@ class Job:
     def digest(self) -> str:
         """Identifies what an uninterrupted run of the job would do, as far as the job itself says it."""
         told = self.to_json()
-        for name in ("resume_args", "relaunches", "timeout", "max_restarts", "controls", "supervisor"):
+        for name in (
+            "resume_args", "relaunch_command", "relaunches", "timeout", "max_restarts", "controls", "supervisor",
+        ):  # fmt: skip
             told.pop(name)
         told["words"] = self.words()[0:1]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

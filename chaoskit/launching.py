@@ -35,7 +35,7 @@ def planned(job: Job, *, environment: str, wish: str) -> Mode:
     try:
         if not getattr(environment_named(environment), "launches_warm", False):
             raise CannotWarm(f"environment {environment!r} starts every process afresh")
-        program = program_of(job.words(), env=env, cwd=job.directory)
+        _, program = program_of(job.words(), env=env, cwd=job.directory)
     except CannotWarm as error:
         if wish == "warm":
             raise CannotWarm(f"cannot launch warm: {error}; --launch auto or cold launches it") from error

@@ -133,11 +133,12 @@ def fill(life: Life, events: list[Event]) -> None:
     for event in events:
         match event.kind:
             case "step":
-                life.steps.append(_step(event, late.get(int(event["n"]), {})))
+                n = int(event["n"])
+                _take(life.steps, n, event, late.get(n, {}))
                 if event.get("loaded"):
-                    life.loaded.append(int(event["n"]))
+                    life.loaded.append(n)
                 if event.get("left_out"):
-                    life.left_out.append(int(event["n"]))
+                    life.left_out.append(n)
             case "tensors":
                 life.tensors[int(event["n"])] = event["tensors"]
             case "held":
@@ -184,6 +185,15 @@ def step_of(data: Mapping[str, Any], t: float) -> Step:
     components, parts = ({str(k): str(v) for k, v in data.get(name, {}).items()} for name in ("state", "parts"))
     losses, samples = tuple(data.get("losses", ())), tuple(data.get("samples", ()))
     return Step(int(data["n"]), t, losses, components, samples, tuple(data.get("nonfinite", ())), parts)
+
+
+def _take(steps: Steps, n: int, event: Event, late: Mapping[str, Any]) -> None:
+    """Add a step: one that is as most are, of which there may be very many, straight from its event."""
+    data = event.data
+    if late or "nonfinite" in data or "parts" in data:
+        steps.append(_step(event, late))
+    else:
+        steps.add(n, event.t, data.get("losses", ()), data.get("samples", ()), data.get("state", {}))
 
 
 def _step(event: Event, late: Mapping[str, Any]) -> Step:

@@ -117,7 +117,12 @@ SHARED = (
         "log-file", "log below {out} that the job keeps over its relaunches (default: its output)", "FILE", str
     ),
     Option("json", "write the results as JSON to a file ('-' with 'chaoskit run': standard output)", "FILE", str),
+    Option("report", "write pages for a browser to a directory: of the suite, and of each run", "DIR", str),
+    Option("summary", "append a table in Markdown to a file, such as $GITHUB_STEP_SUMMARY", "FILE", str),
+    Option("badge", "draw how many experiments passed, as a badge (SVG) for a README", "FILE", str),
 )
+#: What is written once the verdicts are there, by the command itself.
+TARGETS = ("json", "report", "summary", "badge")
 
 
 def add_to_parser(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -136,7 +141,7 @@ def add_to_pytest(parser: pytest.Parser) -> None:
 
 
 def forward(args: argparse.Namespace) -> list[str]:
-    """What the command was told, in pytest's spelling; `--json` is the command's own affair.
+    """What the command was told, in pytest's spelling; what is written afterwards is the command's own affair.
 
     Raises UsageError for options that do not go together.
     """
@@ -144,8 +149,8 @@ def forward(args: argparse.Namespace) -> list[str]:
         raise UsageError("--log-file needs --log-regex, which says what the lines of the file tell")
     told = []
     for option in SHARED:
-        value = getattr(args, option.attribute)
-        if option.name == "json" or value is None or value is False:
+        value = getattr(args, option.attribute, None)
+        if option.name in TARGETS or value is None or value is False:
             continue
         if value is True:
             told.append(option.pytest_flag)

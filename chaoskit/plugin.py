@@ -6,212 +6,22 @@ It is loaded into every pytest run of its environment, so it imports nothing of 
 from __future__ import annotations
 
 import json
-import os
-import sys
-import time
-from collections.abc import Callable, Generator
-from contextlib import suppress
+from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
 
 from chaoskit import options
-from chaoskit.errors import (
-    ChaoskitError,
-    CheckFailed,
-    Inconclusive,
-    MissingCapability,
-    ReferenceFailed,
-    StoreError,
-    UsageError,
-)
+from chaoskit.errors import ChaoskitError, CheckFailed, Inconclusive, ReferenceFailed, UsageError
+from chaoskit.session import RESULT, TARGETS, Chaos, Session
 
 if TYPE_CHECKING:
-    from chaoskit.environments.environment import Storing
-    from chaoskit.faults import Fault
     from chaoskit.job import Job
-    from chaoskit.progress import Lines, Live, Progress
-    from chaoskit.reference import Reference
     from chaoskit.results import Result
-    from chaoskit.runner import Run, Runner
-    from chaoskit.suites.archive import Writer
-    from chaoskit.suites.suite import Suite
-
-T = TypeVar("T")
-
-#: The property of a report (and of a JUnit test case) that holds the result as JSON.
-PROPERTY = "chaoskit"
-
-
-class Chaos:
-    """The fixture `chaos`: a `Runner` for one test, which remembers the runs that the test made."""
-
-    def __init__(self, runner: Runner, *, failed: dict[str, ReferenceFailed], require: bool) -> None:
-        self._runner = runner
-        self._failed = failed
-        self._require = require
-        self.runs: list[Run] = []
-
-    @property
-    def judged(self) -> list[Run]:
-        """The runs that at least one check was applied to."""
-        return [run for run in self.runs if run.verdicts]
-
-    def run(self, job: Job, *faults: Fault, storage: Storing = "") -> Run:
-        """Run the job, break it, and return what happened; `verify` of what is returned judges it.
-
-        `storage` is for what looks at how the job writes (see `Runner.run`). Skips the test where the environment lacks
-        what a fault needs. Raises ReferenceFailed when the job gives no
-        reference, UsageError for what cannot be run.
-        """
-        run = self._guarded(job, lambda: self._runner.run(job, *faults, storage=storage))
-        self.runs.append(run)
-        return run
-
-    def reference(self, job: Job) -> Reference:
-        """The uninterrupted run of the job, measured twice and kept: its steps, its saves, its epochs."""
-        return self._guarded(job, lambda: self._runner.reference(job))
-
-    def _guarded(self, job: Job, make: Callable[[], T]) -> T:
-        # A job that gives no reference gives none to the next test either: say so at once, run nothing.
-        key = json.dumps(job.to_json(), sort_keys=True)
-        if key in self._failed:
-            known = self._failed[key]
-            raise ReferenceFailed(str(known), code=known.code, run=known.run)
-        try:
-            return make()
-        except ReferenceFailed as error:
-            self._failed[key] = ReferenceFailed(str(error), code=error.code, run=error.run)
-            raise
-        except MissingCapability as error:
-            if self._require:
-                raise
-            pytest.skip(str(error) if error.remedy in str(error) else f"{error}; {error.remedy}")
-
-
-class Session:
-    """What one pytest process keeps for all tests that use `chaos`; registered as a plugin of its own."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        # Capturing is suspended while pytest is configured: what is written here is seen while tests run.
-        self._fd = os.dup(2)
-        self._stream: TextIO | None = None
-        self._swept = False
-        self._failed: dict[str, ReferenceFailed] = {}
-        self._results: dict[str, Result] = {}
-        self._begun = time.monotonic()
-        self._writer: Writer | None = None
-
-    @property
-    def is_worker(self) -> bool:
-        """Whether this process is one of pytest-xdist's."""
-        return hasattr(self._config, "workerinput")
-
-    @property
-    def root(self) -> Path:
-        """Where runs are kept."""
-        return Path(self._config.getoption("chaos_dir") or self._config.rootpath / ".chaoskit").absolute()
-
-    def chaos(self, item: pytest.Item, progress: Progress) -> Chaos:
-        """A `Chaos` for one test."""
-        from chaoskit.environments.sweep import sweep
-        from chaoskit.runner import Runner
-        from chaoskit.store import Store
-
-        store = Store(self.root)
-        store.prepare()
-        if not self._swept:
-            self._swept = True
-            sweep(self.root)
-        runner = Runner(
-            store,
-            environment=self._config.getoption("chaos_env") or "local",
-            experiment=item.name,
-            progress=progress,
-            launch=self._config.getoption("chaos_launch") or "auto",
-            **options.overrides(self._config),
-        )
-        return Chaos(runner, failed=self._failed, require=self._config.getoption("chaos_require"))
-
-    def progress(self, label: str) -> Live | Lines:
-        """Progress of one test, past pytest's capturing; workers share a terminal, so they write lines."""
-        from chaoskit.progress import Lines, progress_on
-
-        if self._stream is None:
-            self._stream = os.fdopen(self._fd, "w", closefd=False)
-        if self.is_worker:
-            return Lines(self._stream, label)
-        if self._stream.isatty() and self._config.get_terminal_writer().hasmarkup:
-            self._stream.write("\n")  # pytest is in the middle of a line of its own
-        return progress_on(self._stream, label)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for name, value in report.user_properties:
-            if name == PROPERTY:
-                from chaoskit.results import Result
-
-                self._results[report.nodeid] = Result.from_json(json.loads(str(value)))
-        if report.when == "teardown" and report.nodeid in self._results and not self.is_worker:
-            self._archive(self._results[report.nodeid])
-
-    def _archive(self, result: Result) -> None:
-        """Add to the suite of this session, begun with its first experiment."""
-        from chaoskit.store import Store
-        from chaoskit.suites.archive import Archive
-
-        try:
-            if self._writer is None:
-                command = [Path(sys.argv[0]).name.replace("__main__.py", "chaoskit"), *sys.argv[1:]]
-                self._writer = Archive(Store(self.root)).begin(command, since=self._begun)
-            self._writer.add(result)
-        except Exception as error:
-            self._not_kept(error)
-
-    def _not_kept(self, error: Exception) -> None:
-        """The verdicts stand, whatever becomes of the record of the suite."""
-        os.write(self._fd, f"chaoskit: the suite is not kept ({type(error).__name__}: {error})\n".encode())
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if self.is_worker or not self._results:
-            return
-        from chaoskit.report import json_report
-        from chaoskit.store import Store
-
-        suite = None
-        try:
-            if self._writer is not None:
-                interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
-                suite = self._config.stash[SUITE] = self._writer.end("interrupted" if interrupted else "finished")
-        except Exception as error:
-            self._not_kept(error)
-        target = self._config.getoption("chaos_json")
-        if target:
-            json_report.write(list(self._results.values()), target, suite=suite)
-        with suppress(StoreError, OSError):
-            Store(self.root).keep()
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._results:
-            from chaoskit.report import terminal
-
-            table = terminal.as_text(list(self._results.values()))
-            terminalreporter.section("chaoskit")
-            terminalreporter.write_line(table.rstrip())
-            terminalreporter.write_line(terminal.total(list(self._results.values())))
-
-    def pytest_unconfigure(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-        os.close(self._fd)
-
 
 SESSION = pytest.StashKey[Session]()
-#: What the session came to, once it is over.
-SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 CHAOS = pytest.StashKey[Chaos]()
 
 
@@ -220,18 +30,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    target = config.getoption("chaos_json")
-    if target == "-":
-        raise pytest.UsageError("--chaos-json: name a file ('-' is for 'chaoskit run')")
-    if target:
-        from chaoskit.report import json_report
-
-        try:
-            json_report.check_target(target)
-        except UsageError as error:
-            raise pytest.UsageError(str(error)) from None
+    given = {name: config.getoption(f"chaos_{name}") for name in options.TARGETS}
+    if any(given.values()):
+        _check_targets(config, **given)
     config.stash[SESSION] = session = Session(config)
     config.pluginmanager.register(session, "chaoskit-session")
+
+
+def _check_targets(config: pytest.Config, **given: str | None) -> None:
+    from chaoskit.report.publishing import Targets
+
+    if given["json"] == "-":
+        raise pytest.UsageError("--chaos-json: name a file ('-' is for 'chaoskit run')")
+    try:
+        config.stash[TARGETS] = Targets.of(**given, flag="--chaos-")
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:
@@ -287,17 +101,26 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the result to the report; show what was found in place of the way through chaoskit's own code."""
+    """Attach the result to the report, and what of it JUnit is told; show what was found in place of the way through
+    chaoskit's own code."""
     uses = "chaos" in getattr(item, "fixturenames", ())
     error = call.excinfo.value if call.excinfo is not None else None
-    if uses and (call.when == "call" or error is not None) and not isinstance(error, KeyboardInterrupt):
-        found = replace(_result(item, error), seconds=round(call.duration, 3), nodeid=item.nodeid)
-        item.user_properties[:] = [pair for pair in item.user_properties if pair[0] != PROPERTY]
-        item.user_properties.append((PROPERTY, json.dumps(found.to_json())))
-        if call.excinfo is not None and isinstance(error, ChaoskitError | CheckFailed):
-            _explain(call.excinfo, error, found)
+    if not uses or (call.when != "call" and error is None) or isinstance(error, KeyboardInterrupt):
+        return (yield)
+    from chaoskit.report import junit, terminal
+
+    found = replace(_result(item, error), seconds=round(call.duration, 3), nodeid=item.nodeid)
+    item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
+    item.user_properties += junit.properties(found, base=item.config.invocation_params.dir)
+    if call.excinfo is not None and isinstance(error, ChaoskitError | CheckFailed):
+        _explain(call.excinfo, error, found)
     report = yield
-    if uses and report.skipped and isinstance(report.longrepr, tuple):
+    setattr(report, RESULT, json.dumps(found.to_json()))
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and isinstance(error, CheckFailed | Inconclusive | ReferenceFailed):
+        # The codes and the sentence, and no name of an exception before them.
+        crash.message = terminal.explanation(found)
+    if report.skipped and isinstance(report.longrepr, tuple):
         path, line, _ = item.location
         report.longrepr = (path, (line or 0) + 1, report.longrepr[2])
     return report

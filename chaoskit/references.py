@@ -14,10 +14,13 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from xxhash import xxh3_128
 
 from chaoskit.errors import ReferenceFailed
 from chaoskit.events import rank_events
@@ -179,9 +182,32 @@ def attach(reference: Reference, run_dir: Path) -> None:
 
 
 def attached(run_dir: Path, name: str) -> Reference | None:
-    """The reference that was put beside a run, or None where there is none that can be read."""
-    count = len(list((run_dir / "reference").glob("control-*")))
-    return _read(run_dir / "reference", name, count=max(count, CONTROLS))
+    """The reference that was put beside a run, or None where there is none that can be read. One that many runs share
+    is read once."""
+    directory = run_dir / "reference"
+    count = len(list(directory.glob("control-*")))
+    return _read_once(_Record(_content(directory), directory), name, max(count, CONTROLS))
+
+
+@dataclass(frozen=True)
+class _Record:
+    """Controls on disk, wherever they lie."""
+
+    content: str
+    directory: Path = field(compare=False)
+
+
+def _content(directory: Path) -> str:
+    found = xxh3_128()
+    for path in sorted(directory.glob("control-*/events/*.jsonl")):
+        found.update(str(path.relative_to(directory)).encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _read_once(record: _Record, name: str, count: int) -> Reference | None:
+    return _read(record.directory, name, count=count)
 
 
 def must_have_finished(run_dir: Path, status: str, *, nodes: int = 1) -> None:

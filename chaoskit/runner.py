@@ -149,10 +149,11 @@ class Runner:
             enough = kept is not None and (kept.deterministic or len(kept.controls) >= job.controls)
             return kept if kept is not None and enough else self._make_reference(job, name)
 
-    def run(self, job: Job, *faults: Fault, storage: Storing = "") -> Run:
+    def run(self, job: Job, *faults: Fault, storage: Storing = "", relaunch_mode: Mode | None = None) -> Run:
         """Carry the job through the faults, one after the other, to its end, its last relaunch, or its deadline.
 
         `storage` makes its `{out}` a file system of ours (see `Place`), which it is for faults that need one anyway.
+        Relaunches of a `relaunch_command` are made in `relaunch_mode` (default: cold).
         Raises UsageError for a fault without trigger, for a rank that the job does not have or a name that none of its
         tensors has, MissingCapability for one that the environment cannot do, and what `reference` raises.
         """
@@ -186,9 +187,16 @@ class Runner:
         )
         references.attach(reference, run_dir)
         deadline = job.timeout or _deadline(job, resolved, reference)
-        mode = Mode.from_json(reference.mode)
+        again = (relaunch_mode or COLD) if job.relaunch_command else None
         self._execute(
-            run_dir, job, faults=resolved, reference=reference, deadline=deadline, mode=mode, storage=storage
+            run_dir,
+            job,
+            faults=resolved,
+            reference=reference,
+            deadline=deadline,
+            mode=Mode.from_json(reference.mode),
+            relaunch_mode=again,
+            storage=storage,
         )
         run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment)
         self.runs.append(run)
@@ -298,6 +306,7 @@ class Runner:
         *,
         deadline: float,
         mode: Mode,
+        relaunch_mode: Mode | None = None,
         learning: bool = False,
         faults: Sequence[Fault] = (),
         reference: Reference | None = None,
@@ -313,6 +322,7 @@ class Runner:
             gated=bool(faults),
             env={key: value.replace("{out}", str(out)) for key, value in job.env.items()},
             mode=mode,
+            relaunch_mode=relaunch_mode,
             learning=learning,
             nodes=job.nodes,
             storage=storage,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
+from types import MappingProxyType
 from typing import overload
 
 #: The name of the losses where they stand among the components.
@@ -54,16 +55,28 @@ class Steps(Sequence[Step]):
 
     def append(self, step: Step) -> None:
         """Add a step at the end."""
-        place = len(self.numbers)
-        self.numbers.append(step.n)
-        self.times.append(step.t)
-        self.losses.append(intern(" ".join(step.losses)))
-        self.samples.append(intern(" ".join(step.samples)))
         if step.nonfinite:
-            self.nonfinite[place] = step.nonfinite
-        _append(self.columns, place, step.components)
-        if step.parts or self.parts:
-            _append(self.parts, place, step.parts)
+            self.nonfinite[len(self.numbers)] = step.nonfinite
+        self.add(step.n, step.t, step.losses, step.samples, step.components, step.parts)
+
+    def add(
+        self,
+        n: int,
+        t: float,
+        losses: Iterable[str],
+        samples: Iterable[str],
+        components: Mapping[str, str],
+        parts: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """The same, field by field."""
+        place = len(self.numbers)
+        self.numbers.append(n)
+        self.times.append(t)
+        self.losses.append(intern(" ".join(losses)))
+        self.samples.append(intern(" ".join(samples)))
+        _append(self.columns, place, components)
+        if parts or self.parts:
+            _append(self.parts, place, parts)
 
     def column(self, name: str) -> Sequence[str | None] | None:
         """The fingerprints of a component, or the losses; None where no step has it."""
@@ -141,7 +154,7 @@ def _append(columns: dict[str, list[str | None]], place: int, values: Mapping[st
         column = columns.get(name)
         if column is None:
             column = columns[intern(name)] = [None] * place
-        column.append(intern(value))
+        column.append(intern(value if type(value) is str else str(value)))
     if len(values) < len(columns):
         for column in columns.values():
             if len(column) == place:

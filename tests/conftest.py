@@ -19,6 +19,11 @@ settings.register_profile("chaoskit", deadline=None, suppress_health_check=[Heal
 settings.load_profile("chaoskit")
 
 
+def pytest_addoption(parser):
+    about = "the Python of the tests that need another torch than ours (make upgrade)"
+    parser.addoption("--upgrade-to", metavar="PYTHON", help=about)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def parents(request):
     """The warm parents are there for as long as the tests are, for every process that a test starts."""

@@ -3,11 +3,14 @@
 The name of the job's script says what happens; a check is the verdict that it will come to.
 """
 
+import importlib.util
 import os
 import signal
 import sys
 import types
+from pathlib import Path
 
+import chaoskit
 from chaoskit.errors import (
     CheckFailed,
     ExitCode,
@@ -87,6 +90,10 @@ class Runner:
         return Run(self.store.new_run(job=job.to_json()), job)
 
 
+# Stored runs are read by a copy of what this stands in for.
+spec = importlib.util.spec_from_file_location("real_runner", Path(chaoskit.__file__).with_name("runner.py"))
+real = sys.modules["real_runner"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(real)
 module = types.ModuleType("chaoskit.runner")
-module.Runner = Runner
+module.Runner, module.Run, module.stored = Runner, real.Run, real.stored
 sys.modules["chaoskit.runner"] = module

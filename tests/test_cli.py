@@ -121,6 +121,38 @@ def test_json_and_junit_to_files(chaoskit):
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
 
 
+def test_pages_a_summary_and_a_badge(chaoskit, project):
+    code, out, err = chaoskit("run", "--report", "pages", "--summary", "s.md", "--badge", "b.svg", *job())
+    assert code == ExitCode.FAIL
+    index = Path("pages/index.html").read_text()
+    assert "1 of 2 experiments failed" in index
+    assert "test_bad | <code>rng-not-restored</code><br>The RNG was not restored. |" in Path("s.md").read_text()
+    assert "1 of 2" in Path("b.svg").read_text()
+    assert out.endswith(f"\nto look at it: {project}/pages/index.html\n")
+    assert index.count('href="runs/') == len(list(Path("pages/runs").iterdir())) == 2
+    assert "is not written" not in err
+
+
+@pytest.mark.parametrize("name", ["json", "report", "summary", "badge"])
+def test_what_cannot_be_written_afterwards_changes_no_exit_code(chaoskit, project, name):
+    spoiled = "'''The bad one.'''; import pathlib; pathlib.Path('gone').rmdir(); pathlib.Path('gone').touch()"
+    (project.parent / "battery" / "test_suite.py").write_text(SUITE.replace("'''The bad one.'''", spoiled))
+    Path("gone").mkdir()
+    code, out, err = chaoskit("run", "-k", "bad", f"--{name}", "gone/x", *job())
+    assert code == ExitCode.FAIL
+    assert "FAIL test_bad: rng-not-restored" in out
+    assert re.search(rf"^chaoskit: the {name} is not written \(", err, re.M)
+
+
+def test_how_to_look_at_it_is_the_last_line_where_something_did_not_pass(chaoskit):
+    _, out, _ = chaoskit("run", "--dir", "else where", *job())
+    total, last = out.splitlines()[-2:]
+    assert total.startswith("2 experiments in ")
+    assert re.fullmatch(r"to look at it: chaoskit report --last-suite --dir '/.*/else where'", last)
+    _, out, _ = chaoskit("run", "-k", "good", *job())
+    assert "to look at it" not in out
+
+
 def test_options_that_begin_with_a_dash_are_taken(chaoskit, project):
     (project.parent / "battery" / "test_suite.py").write_text(
         "from chaoskit.verdict import passed\n"
@@ -172,7 +204,10 @@ def test_workers(chaoskit):
         (["run", "--", "nosuch", "{out}"], "there is no program 'nosuch' on the PATH"),
         (["run", "--", sys.executable, "train.py"], "the command has no {out}"),
         (["run", "--json", "no/such.json", *job()], "which does not exist"),
-        (["run", "--junitxml", ".", *job()], "is a directory"),
+        (["run", "--junitxml", ".", *job()], "--junitxml: '.' is a directory"),
+        (["run", "--report", "train.py", *job()], "--report: 'train.py' needs a directory where "),
+        (["run", "--summary", "no/such.md", *job()], "--summary: 'no/such.md' is in "),
+        (["run", "--badge", "-", *job()], "--badge: name a file"),
         (["run", "--timeout", "soon", *job()], "invalid seconds value: 'soon'"),
         (["run", "--relaunches", "-1", *job()], "-1"),
         (["run", "--resume-args", "'", *job()], "cannot be split into words"),
@@ -341,8 +376,19 @@ def test_analyze_judges_a_run_that_nobody_had_judged(stored, capsys):
     (entry,) = json.loads(out)["experiments"]
     assert (entry["name"], entry["run"]) == ("test_x", f".chaoskit/runs/{stored.name}")
     assert "INCONCLUSIVE test_x: " in err
+    assert err.endswith(f"to look at it: chaoskit report .chaoskit/runs/{stored.name}\n")
     assert cli.main(["analyze", str(stored)]) == ExitCode.INCONCLUSIVE
     assert re.search(r"^test_x +inconclusive", capsys.readouterr().out, re.M)
+
+
+def test_analyze_writes_pages_and_says_how_to_get_them(stored, capsys):
+    assert cli.main(["analyze", stored.name, "--report", "pages", "--summary", "s.md"]) == ExitCode.INCONCLUSIVE
+    out, err = capsys.readouterr()
+    assert out.endswith("/pages/index.html\n")
+    assert err == ""
+    assert Path(f"pages/runs/{stored.name}.html").is_file()
+    assert f'href="runs/{stored.name}.html"' in Path("pages/index.html").read_text()
+    assert "? inconclusive | test_x |" in Path("s.md").read_text()
 
 
 @pytest.mark.parametrize("command", ["analyze", "replay"])

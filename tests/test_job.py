@@ -41,6 +41,29 @@ def test_the_log_is_part_of_the_job():
     assert Job.from_json(older).digest() == plain.digest()
 
 
+def test_a_relaunch_may_be_another_command():
+    plain = Job.from_command(["python", "{out}"], resume_args=["--resume"])
+    other = Job.from_command(
+        ["python", "{out}"], resume_args=["--resume"], relaunch_command=["python3", "-u", "{out}"]
+    )
+    assert plain.words(out="o", relaunch=True) == ["python", "o", "--resume"]
+    assert other.words(out="o") == ["python", "o"]
+    assert other.words(out="o", relaunch=True) == ["python3", "-u", "o", "--resume"]
+    assert Job.from_json(other.to_json()) == Job.from_json(Job.from_json(other.to_json()).to_json())
+    assert Job.from_json(other.to_json()).relaunch_command == ("python3", "-u", "{out}")
+    # An uninterrupted run is the same.
+    assert other.digest() == plain.digest()
+    older = {key: value for key, value in plain.to_json().items() if key != "relaunch_command"}
+    assert Job.from_json(older).digest() == plain.digest()
+
+
+def test_what_cannot_be_relaunched_is_refused_before_anything_runs():
+    with pytest.raises(UsageError, match="relaunch_command must be a list of strings"):
+        Job.from_command(["python", "{out}"], relaunch_command="python")
+    with pytest.raises(UsageError, match="no program 'absent'"):
+        Job.from_command(["python", "{out}"], relaunch_command=["absent"]).validate()
+
+
 def parse(*words):
     parser = argparse.ArgumentParser()
     options.add_to_parser(parser)

@@ -10,7 +10,11 @@ import pytest
 # Imported here once: pytest inside pytest forgets what it imported itself.
 import chaoskit.environments.sweep
 import chaoskit.report.json_report
+import chaoskit.report.publishing
+import chaoskit.report.site
 import chaoskit.report.terminal  # noqa: F401
+from chaoskit.store import Store
+from chaoskit.suites.archive import Archive
 
 FAKE = (Path(__file__).parent / "fake_runner.py").read_text()
 HEAD = """
@@ -43,6 +47,10 @@ def suite(pytester, monkeypatch):
     return run
 
 
+def properties(case):
+    return {each.get("name"): each.get("value") for each in case.iterfind("properties/property")}
+
+
 def results(path):
     return {entry["name"]: entry for entry in json.loads(Path(path).read_text())["experiments"]}
 
@@ -66,7 +74,8 @@ def test_a_fail_shows_what_was_found_and_no_way_through_chaoskit(suite):
             "E*1*0*40*40*0!",
             "E*run *.chaoskit/runs/*",
             "E*repeat *chaoskit replay *.chaoskit/runs/*",
-            "FAILED *CheckFailed: rng-not-r*",
+            "*to look at it: chaoskit report --last-suite",
+            "FAILED *test_lost_rank - rng-not-restored: The random str*",
         ]
     )
     done.stdout.no_fnmatch_line("*not shown*")
@@ -199,7 +208,10 @@ def test_options_reach_the_runner(suite):
         ("--chaos-launch=hot", "'hot' is none of auto, cold, warm"),
         ("--chaos-timeout=0", "0 is no positive number of seconds"),
         ("--chaos-json=-", "--chaos-json: name a file"),
-        ("--chaos-json=no/such/r.json", "which does not exist"),
+        ("--chaos-json=no/such/r.json", "--chaos-json: 'no/such/r.json' is in "),
+        ("--chaos-report=test_suite.py", "--chaos-report: 'test_suite.py' needs a directory where "),
+        ("--chaos-summary=no/such/s.md", "--chaos-summary: 'no/such/s.md' is in "),
+        ("--chaos-badge=.", "--chaos-badge: '.' is a directory"),
     ],
 )
 def test_bad_options_are_refused_before_anything_runs(suite, option, said):
@@ -221,10 +233,115 @@ def test_under_xdist_with_junit(suite):
     done.stderr.fnmatch_lines(["  test_?: launch 0"])
     assert {n: e["verdict"] for n, e in results("r.json").items()} == {"test_x": "pass", "test_y": "fail"}
     cases = {case.get("name"): case for case in ET.parse("r.xml").getroot().iter("testcase")}
-    held = json.loads(cases["test_y"].find("properties/property[@name='chaoskit']").get("value"))
-    assert held["codes"] == ["rng-not-restored"]
-    assert "rng-not-restored" in cases["test_y"].find("failure").get("message")
+    assert properties(cases["test_x"])["chaoskit.verdict"] == "pass"
+    held = properties(cases["test_y"])
+    run = held.pop("chaoskit.run")
+    assert (Path(run) / "run.json").is_file() and not Path(run).is_absolute()
+    assert held == {
+        "chaoskit.verdict": "fail",
+        "chaoskit.codes": "rng-not-restored",
+        "chaoskit.sentence": "The random streams were not restored.",
+        "chaoskit.resumed_from": "20",
+        "chaoskit.steps_lost": "5",
+        "chaoskit.recovery_seconds": "2.5",
+    }
+    said = cases["test_y"].find("failure").get("message")
+    assert said.startswith("rng-not-restored: The random streams were not restored.")
     assert cases["test_z"].find("properties") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "tag", "said"),
+    [
+        ("chaos.run(job()).verify(good, open_)", "failure", "fault-not-observed: The fault was never seen."),
+        ("chaos.run(job('crash.py'))", "failure", "reference-failed: it says: ZeroDivisionError"),
+        ("chaos.run(job('lacking.py'))", "skipped", "it needs CanFly; grow wings"),
+        ("pass", "failure", "no check was applied, so nothing was proved"),
+    ],
+)
+def test_junit_is_told_what_did_not_come_to_a_verdict(suite, body, tag, said):
+    suite(f"def test_x(chaos): {body}", "--junitxml=r.xml")
+    (case,) = ET.parse("r.xml").getroot().iter("testcase")
+    assert case.find(tag).get("message").startswith(said)
+    verdict = "skipped" if tag == "skipped" else "inconclusive"
+    assert properties(case)["chaoskit.verdict"] == verdict
+    assert properties(case)["chaoskit.sentence"].startswith(said.split(": ", 1)[-1])
+
+
+WRITING = ("--chaos-report=pages", "--chaos-summary=s.md", "--chaos-badge=b.svg")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)])
+def test_pages_a_summary_and_a_badge(suite, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    text = "def test_x(chaos): chaos.run(job()).verify(good)\ndef test_y(chaos): chaos.run(job()).verify(bad)\n"
+    done = suite(text, *WRITING, *workers, subprocess=True)
+    done.assert_outcomes(passed=1, failed=1)
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    index = Path("pages/index.html").read_text()
+    assert "1 of 2 experiments failed" in index and "pytest" in index and "--chaos-badge=b.svg" in index
+    assert "1 of 2" in Path("b.svg").read_text()
+    summary = Path("s.md").read_text()
+    assert summary.count("### chaoskit") == 1
+    assert (
+        "| ✗ fail | test_y | <code>rng-not-restored</code><br>The random streams were not restored. |" in summary
+    )
+    assert index.count('href="runs/') == len(list(Path("pages/runs").iterdir())) == 2
+    done.stderr.no_fnmatch_line("*is not written*")
+
+
+def test_where_no_test_breaks_a_job_nothing_is_written(suite):
+    suite("def test_x(): pass", *WRITING).assert_outcomes(passed=1)
+    assert not Path("pages").exists() and not Path("s.md").exists() and not Path("b.svg").exists()
+
+
+def test_what_cannot_be_written_afterwards_changes_no_verdict(suite):
+    Path("gone").mkdir()
+    text = (
+        "import pathlib\n"
+        "def test_x(chaos):\n"
+        "    chaos.run(job()).verify(good)\n"
+        "    pathlib.Path('gone').rmdir(); pathlib.Path('gone').touch()\n"
+    )
+    options = ("--chaos-report=gone/pages", "--chaos-summary=gone/s.md", "--chaos-badge=gone/b.svg")
+    done = suite(text, *options, subprocess=True)
+    assert done.ret == pytest.ExitCode.OK
+    done.stderr.fnmatch_lines(
+        [f"chaoskit: the {name} is not written (*" for name in ("report", "summary", "badge")]
+    )
+
+
+def test_hostile_names_and_sentences(suite):
+    text = (
+        "import pytest\n"
+        "hostile = '<script>alert(1)</script>|a\\n\\x1b[31m\\ud800'\n"
+        "@pytest.mark.parametrize('name', [hostile])\n"
+        "def test_x(chaos, name): chaos.run(job()).verify(failed('completed', hostile, 'hang'))\n"
+    )
+    done = suite(text, *WRITING, "--junitxml=r.xml", "--chaos-json=r.json")
+    done.assert_outcomes(failed=1)
+    (case,) = ET.parse("r.xml").getroot().iter("testcase")
+    assert properties(case)["chaoskit.sentence"].startswith("<script>alert(1)</script>|a\n#x1B[31m")
+    (entry,) = json.loads(Path("r.json").read_text())["experiments"]
+    assert entry["sentences"] == ["<script>alert(1)</script>|a\n\x1b[31m\ud800"]
+    index = Path("pages/index.html").read_text()
+    assert "<script>alert" not in index and "&lt;script&gt;alert(1)" in index
+    (row,) = [line for line in Path("s.md").read_text().splitlines() if line.startswith("| ✗")]
+    assert "<script" not in row and row.count("|") == 7
+    assert "\x1b" not in done.stdout.str()
+
+
+def test_a_session_that_was_killed_leaves_what_had_ended(suite):
+    text = (
+        "import os, signal\n"
+        "def test_x(chaos): chaos.run(job()).verify(good)\n"
+        "def test_y(chaos):\n    chaos.run(job())\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    suite(text, subprocess=True)
+    archive = Archive(Store(".chaoskit"))
+    told = archive.read(archive.last())
+    assert (told.status, [one.name for one in told.results]) == ("running", ["test_x"])
 
 
 def test_progress_is_seen_although_output_is_captured(suite):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 
 import pytest
@@ -102,3 +103,18 @@ def test_what_a_failed_control_said_last_is_told(tmp_path):
     with pytest.raises(ReferenceFailed, match="no such data") as caught:
         references.must_have_finished(run_dir, "gave-up")
     assert caught.value.run == str(run_dir)
+
+
+def test_a_reference_that_many_runs_share_is_read_once(kept, tmp_path, monkeypatch):
+    store, _ = kept
+    first, copy, other = (tmp_path / name for name in ("first", "copy", "other"))
+    for run_dir in (first, other):
+        references.attach(references.load(store, "digest"), run_dir)
+    shutil.copytree(first, copy)
+    one = references.attached(first, "digest")
+    assert references.attached(copy, "digest") is one
+    events = next((other / "reference" / "control-0" / "events").glob("rank-0-*.jsonl"))
+    text = events.read_text().replace('"lr@', '"lr_@')
+    events.unlink()  # a link: the others shall keep theirs
+    events.write_text(text)
+    assert references.attached(other, "digest") is not one

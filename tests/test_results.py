@@ -82,6 +82,24 @@ def test_a_fail_hides_what_was_inconclusive():
     assert len(result.table) == 2
 
 
+HOSTILE = "a[<b>]\n\x1b[31mred\r\x07\t\ud800"
+
+
+def test_nothing_that_a_terminal_would_obey_is_printed():
+    one = Result(HOSTILE, "fail", codes=(HOSTILE,), sentences=(HOSTILE,), stacks={"0": HOSTILE})
+    for text in (shown([one]), terminal.as_text([one]), terminal.explanation(one)):
+        text.encode()
+        assert not any(ord(letter) < 32 for letter in text.replace("\n", ""))
+    assert "FAIL a[<b>]\\n\\x1b[31mred\\r\\x07" in shown([one])
+    assert "\n  a[<b>]\n  \\x1b[31mred\\r\\x07 " in shown([one])
+
+
+def test_how_to_look_at_it_is_said_last_where_something_did_not_pass():
+    good, bad = Result("x", "pass"), Result("y", "inconclusive")
+    assert shown([good, bad], look="to look at it: so").endswith("inconclusive\nto look at it: so\n")
+    assert "to look at it" not in shown([good, Result("z", "skipped")], look="to look at it: so")
+
+
 def test_a_sentence_that_another_begins_with_is_said_once():
     longer = failed("matches_reference", BAD.sentence + "; first wrong loss at step 41", "rng-not-restored")
     assert results.of_verdicts("x", [BAD, longer]).sentences == (longer.sentence,)

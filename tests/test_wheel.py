@@ -26,6 +26,9 @@ def test_the_battery_runs_from_an_unpacked_wheel(tmp_path):
     top = {path.name for path in unpacked.iterdir() if not path.name.endswith(".dist-info")}
     assert top == {"chaoskit"}
     assert (unpacked / "chaoskit" / "probe" / "site" / "sitecustomize.py").is_file()
+    templates = REPOSITORY / "chaoskit" / "report" / "templates"
+    packed = {path.name for path in (unpacked / "chaoskit" / "report" / "templates").iterdir()}
+    assert packed == {path.name for path in templates.iterdir()}
     listed = subprocess.run(
         [sys.executable, "-c", "import chaoskit.cli as c; print(c.__file__); c.main(['run', '--list'])"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(unpacked)}, capture_output=True, text=True, check=False,

@@ -60,9 +60,9 @@ Storing = Literal["", "watched", "recorded"]
 @dataclass(frozen=True)
 class Place:
     """What one run tells its environment: its directory, the job's `out`, whether ranks stop at gates, how it is to be
-    launched, whether the ranks shall say what they imported (`learning`), on how many `nodes` the job runs, and whether
-    its `out` is a file system of ours: `watched` has a journal, and can be made to fail; in that of `recorded` are the
-    bytes, too; "" is none."""
+    launched (and relaunched, where that is another command: `relaunch_mode`), whether the ranks shall say what they
+    imported (`learning`), on how many `nodes` the job runs, and whether its `out` is a file system of ours: `watched`
+    has a journal, and can be made to fail; in that of `recorded` are the bytes, too; "" is none."""
 
     run_dir: Path
     out: Path
@@ -71,6 +71,7 @@ class Place:
     gated: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     mode: Mode = COLD
+    relaunch_mode: Mode | None = None
     learning: bool = False
     nodes: Nodes = field(default_factory=Nodes)
     storage: Storing = ""

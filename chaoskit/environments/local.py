@@ -23,6 +23,7 @@ from chaoskit.environments.ranks import Incarnation, Rank
 from chaoskit.environments.storage import Storage
 from chaoskit.environments.storage import trial as storage_trial
 from chaoskit.errors import UsageError
+from chaoskit.fingerprint import LENT, library
 from chaoskit.launch.cold import ColdLauncher
 from chaoskit.launch.launcher import Launch, Launcher
 from chaoskit.launch.mode import Mode
@@ -48,6 +49,7 @@ class LocalEnvironment:
         self.place = place
         self._run_dir = place.run_dir.absolute()
         self._launcher = launcher if launcher is not None else launcher_for(place.mode)
+        self._relauncher = launcher_for(place.relaunch_mode) if place.relaunch_mode is not None else None
         self._undo = ExitStack()
         self._gate: Gate | None = None
         self._tmp: Path | None = None
@@ -106,7 +108,7 @@ class LocalEnvironment:
         """
         self._close_launch()
         self._index = index
-        self._launch = self._launcher.start(self._order(command))
+        self._launch = self._starter.start(self._order(command))
         self._told_end = False
         return self._how(self._launch)
 
@@ -256,7 +258,18 @@ class LocalEnvironment:
 
     def _how(self, launch: Launch) -> str:
         """How it was launched; a launcher that was chosen to start afresh does not know why."""
-        return str(self.place.mode) if launch.how == "cold" else launch.how
+        return str(self._mode) if launch.how == "cold" else launch.how
+
+    @property
+    def _starter(self) -> Launcher:
+        """What starts the current launch."""
+        return self._launcher if self._index == 0 or self._relauncher is None else self._relauncher
+
+    @property
+    def _mode(self) -> Mode:
+        """How the current launch is to be made."""
+        again = self.place.relaunch_mode if self._index > 0 else None
+        return again if again is not None else self.place.mode
 
     def _patience(self) -> float:
         """For how many seconds nothing needs to be done unless something happens."""
@@ -290,10 +303,11 @@ class LocalEnvironment:
         env["CHAOSKIT_ID"] = self.place.run_id
         env["CHAOSKIT_LAUNCH"] = str(index)
         env["CHAOSKIT_OUT"] = str(self.place.out)
+        env[LENT] = library()
         if self.place.gated:
             env["CHAOSKIT_GATED"] = "1"
-        if self.place.mode.captures:
-            env["CHAOSKIT_CAPTURES"] = json.dumps(self.place.mode.captures)
+        if self._mode.captures:
+            env["CHAOSKIT_CAPTURES"] = json.dumps(self._mode.captures)
         if self.place.learning:
             env["CHAOSKIT_LEARN"] = "1"
         return env

@@ -106,7 +106,7 @@ class NetnsEnvironment(LocalEnvironment):
     def _start_agent(self, node: str) -> Launch:
         order = self._order(self._command)
         own = {**order.env, **self._environ_of(node)}
-        return self._launcher.start(replace(order, env=own, host=self._made[node]["host"]))
+        return self._starter.start(replace(order, env=own, host=self._made[node]["host"]))
 
     def _environ_of(self, node: str) -> dict[str, str]:
         """What is a node's own; what the user has set stays."""

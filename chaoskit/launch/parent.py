@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.errors import ParentLost
+from chaoskit.fingerprint import LENT, library
 from chaoskit.launch import surroundings
 from chaoskit.launch.lines import Lines
 
@@ -80,7 +81,7 @@ class Parent:
             try:
                 self.process = subprocess.Popen(
                     [*command, str(listener.fileno())],
-                    env=dict(env),
+                    env={**env, LENT: library()},
                     cwd="/",
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ interpreter itself, which a process that runs already cannot.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -51,10 +52,7 @@ class Program:
 def read(words: Sequence[str], *, interpreter: str, env: Mapping[str, str], cwd: str) -> Program:
     """The program that a command comes to for `interpreter`; raises CannotWarm, saying why, where it
     comes to none that a fork can stand for."""
-    named = _beside(words[0], cwd)
-    found = named if os.sep in named else shutil.which(named, path=env.get("PATH", os.defpath))
-    if found is None or not os.path.isfile(found):
-        raise CannotWarm(f"there is no program {words[0]!r}")
+    found = _found(words[0], env, cwd)
     if not _is(found, interpreter):
         before = _shebang(found)
         if not before:
@@ -71,6 +69,28 @@ def read(words: Sequence[str], *, interpreter: str, env: Mapping[str, str], cwd:
     if program.is_launcher and (flag := next((word for word in program.args if word in OTHER_RANKS), None)):
         raise CannotWarm(f"torchrun is told {flag}, so its ranks need not be Python's")
     return program
+
+
+def interpreter_of(words: Sequence[str], *, env: Mapping[str, str], cwd: str, own: str) -> str:
+    """The Python that a command is run by, itself or by the first line of a script; `own` where that is meant, and
+    where it is none. Raises CannotWarm where there is no such program."""
+    found = _found(words[0], env, cwd)
+    candidate = found if _PYTHON.fullmatch(os.path.basename(found)) else next(iter(_shebang(found)), "")
+    if not _PYTHON.fullmatch(os.path.basename(candidate)) or not os.path.isfile(candidate):
+        return own
+    return own if _is(candidate, own) else os.path.abspath(os.path.join(cwd, candidate))
+
+
+_PYTHON = re.compile(r"python[0-9.]*")
+
+
+def _found(program: str, env: Mapping[str, str], cwd: str) -> str:
+    """The file of a program; raises CannotWarm where there is none."""
+    named = _beside(program, cwd)
+    found = named if os.sep in named else shutil.which(named, path=env.get("PATH", os.defpath))
+    if found is None or not os.path.isfile(found):
+        raise CannotWarm(f"there is no program {program!r}")
+    return found
 
 
 def _python(words: Sequence[str], executed: str) -> Program:

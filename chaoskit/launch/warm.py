@@ -8,8 +8,10 @@ job that must not depend on that shall not be spared it. Where PYTHONHASHSEED sa
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -26,7 +28,7 @@ from chaoskit.launch.cold import ColdLauncher
 from chaoskit.launch.kept import KeptLaunch
 from chaoskit.launch.order import Order
 from chaoskit.launch.parent import Parent
-from chaoskit.launch.program import Program, read
+from chaoskit.launch.program import Program, interpreter_of, read
 
 #: Environment variables that ask to be heeded when an interpreter starts, and what for.
 _DEMANDS = {
@@ -62,8 +64,9 @@ class WarmLauncher:
     def start(self, order: Order) -> KeptLaunch:
         """See `Launcher.start`."""
         try:
-            program = program_of(order.command, env=order.env, cwd=order.cwd)
-            return self._start({**order.to_json(grace=self.grace), "program": program.to_json()}, order.run_id)
+            interpreter, program = program_of(order.command, env=order.env, cwd=order.cwd)
+            told = {**order.to_json(grace=self.grace), "program": program.to_json()}
+            return self._start(told, order.run_id, interpreter)
         except CannotWarm as error:
             if self.demanded:
                 raise
@@ -71,12 +74,13 @@ class WarmLauncher:
             afresh.how = f"cold: {error}"
             return afresh
 
-    def _start(self, order: Mapping[str, Any], run_id: str) -> KeptLaunch:
+    def _start(self, order: Mapping[str, Any], run_id: str, interpreter: str) -> KeptLaunch:
         env = order["env"]
         ours, theirs = socket.socketpair()
         try:
             with theirs, _turn:
-                parent = self._parent(env, order["cwd"], launch=int(env.get("CHAOSKIT_LAUNCH", "0")))
+                turn = int(env.get("CHAOSKIT_LAUNCH", "0"))
+                parent = self._parent(env, order["cwd"], launch=turn, interpreter=interpreter)
                 keeper = parent.keep(theirs, run_id)
             return KeptLaunch(keeper, ours, order, how="warm")
         except BaseException:
@@ -89,22 +93,22 @@ class WarmLauncher:
             with suppress(ParentLost):  # whoever needs it will learn why
                 self.ask(env, cwd, slot)
 
-    def ask(self, env: Mapping[str, str], cwd: str, slot: int) -> Parent:
+    def ask(self, env: Mapping[str, str], cwd: str, slot: int, *, interpreter: str = sys.executable) -> Parent:
         """The parent of that slot, told what to import; raises ParentLost where none can be had."""
         given = {name: value for name, value in surroundings.early(env, cwd).items() if name != "OMP_NUM_THREADS"}
         if self.threads is not None:
             given["OMP_NUM_THREADS"] = self.threads
-        parent = _find(sys.executable, given, slot, _foreign(self.modules))
+        parent = _find(interpreter, given, slot, _foreign(self.modules))
         parent.ask((*_ALWAYS, *_probe(), *self.modules))
         return parent
 
-    def _parent(self, env: Mapping[str, str], cwd: str, *, launch: int) -> Parent:
+    def _parent(self, env: Mapping[str, str], cwd: str, *, launch: int, interpreter: str) -> Parent:
         """The parent whose turn it is, ready to be forked; its twin is made ready meanwhile."""
         twins = _twins(env)
-        parent = self.ask(env, cwd, launch % twins)
+        parent = self.ask(env, cwd, launch % twins, interpreter=interpreter)
         if twins > 1:
             with suppress(ParentLost):  # whoever needs it will learn why
-                self.ask(env, cwd, 1 - launch % twins)
+                self.ask(env, cwd, 1 - launch % twins, interpreter=interpreter)
         if (reason := parent.unfit()) is not None:
             raise CannotWarm(reason)
         return parent
@@ -115,20 +119,22 @@ def _twins(env: Mapping[str, str]) -> int:
     return 1 if env.get("PYTHONHASHSEED", "random") != "random" else 2
 
 
-def program_of(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Program:
-    """What a command comes to; raises CannotWarm where it must be started afresh."""
-    refuse(env, str(cwd))
-    return read(command, interpreter=sys.executable, env=env, cwd=str(cwd))
+def program_of(command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> tuple[str, Program]:
+    """The interpreter of a command, which need not be this one, and what it comes to; raises CannotWarm where it must
+    be started afresh."""
+    interpreter = interpreter_of(command, env=env, cwd=str(cwd), own=sys.executable)
+    refuse(env, str(cwd), interpreter)
+    return interpreter, read(command, interpreter=interpreter, env=env, cwd=str(cwd))
 
 
-def refuse(env: Mapping[str, str], cwd: str) -> None:
+def refuse(env: Mapping[str, str], cwd: str, interpreter: str = sys.executable) -> None:
     """Raises CannotWarm where the surroundings ask for fresh interpreters, whatever the command."""
     if not sys.platform.startswith("linux"):
         raise CannotWarm(f"it needs Linux, and this is {sys.platform}")
     for name, why in _DEMANDS.items():
         if env.get(name):
             raise CannotWarm(f"{name} is set: {why}")
-    if (site := _customized(env, cwd)) is not None:
+    if (site := _customized(env, cwd, interpreter)) is not None:
         raise CannotWarm(f"{site} is to be run when an interpreter starts")
 
 
@@ -174,19 +180,35 @@ def _probe() -> tuple[str, ...]:
     return tuple(f"chaoskit.probe.{path.stem}" for path in sorted(place.glob("[a-z]*.py")))
 
 
-def _customized(env: Mapping[str, str], cwd: str) -> str | None:
+def _customized(env: Mapping[str, str], cwd: str, interpreter: str) -> str | None:
     """The file of a sitecustomize or usercustomize of the user's own; None where there is none."""
     path = surroundings.python_path(env, cwd)
     for name in ("sitecustomize", "usercustomize"):
-        spec = PathFinder.find_spec(name, [*path, *_installed()])
+        spec = PathFinder.find_spec(name, [*path, *_installed(interpreter)])
         if spec is not None and spec.origin is not None:
             return spec.origin
     return None
 
 
-def _installed() -> list[str]:
-    """Where this interpreter's packages lie; not the standard library, whose sitecustomize a distribution sets."""
-    import site
+#: Asked of an interpreter: which it is, and where its packages lie; not the standard library, whose sitecustomize a
+#: distribution sets.
+_ASKED = """
+import json, site, sys
+places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+print(json.dumps([sys.implementation.name, sys.version_info[:2], places]))
+"""
 
-    places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
-    return [place for place in places if os.path.isdir(place)]
+
+@cache
+def _installed(interpreter: str) -> tuple[str, ...]:
+    """Where the packages of an interpreter lie; raises CannotWarm for one that our own code cannot run in."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    asked = [interpreter, "-c", _ASKED]
+    try:
+        said = subprocess.run(asked, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        kind, version, places = json.loads(said.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise CannotWarm(f"{interpreter} does not say what it is ({type(error).__name__})") from error
+    if kind != "cpython" or version < [3, 11]:
+        raise CannotWarm(f"{interpreter} is {kind} {version[0]}.{version[1]}, and it needs CPython 3.11 or newer")
+    return tuple(place for place in places if os.path.isdir(place))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,7 +56,13 @@ def write_text(text: str, target: str, *, option: str = "--json") -> None:
 
 def check_target(target: str, *, option: str = "--json") -> None:
     """Raises UsageError, before anything runs, for a file that could not be written afterwards."""
-    path = Path(target)
-    if target != "-" and (path.is_dir() or not path.absolute().parent.is_dir()):
-        what = "is a directory" if path.is_dir() else f"is in {path.absolute().parent}, which does not exist"
+    path = Path(target).absolute()
+    what = None
+    if os.path.isdir(path):
+        what = "is a directory"
+    elif not os.path.isdir(path.parent):
+        what = f"is in {path.parent}, which does not exist"
+    elif not os.access(path if os.path.exists(path) else path.parent, os.W_OK):
+        what = "cannot be written"
+    if target != "-" and what is not None:
         raise UsageError(f"{option}: {target!r} {what}: name a file in a directory that exists, or '-'")

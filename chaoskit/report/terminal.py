@@ -17,11 +17,21 @@ from rich.text import Text
 
 from chaoskit.life import COMPONENTS
 from chaoskit.results import SKIPPED, Result
+from chaoskit.store import NAME
 
 STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}
 NARROWEST = 80
 #: From this width on there is room for how long it took to notice a fault, and to stop.
 WIDE = 110
+
+
+#: What would move the cursor, change the colours, or not be text at all.
+_UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text in which whatever a terminal would obey is spelled out: jobs print escape sequences, names hold anything."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text.expandtabs())
 
 
 def console_for(stream: TextIO) -> Console:
@@ -31,8 +41,10 @@ def console_for(stream: TextIO) -> Console:
     return console if console.width >= NARROWEST else Console(file=stream, highlight=False, width=NARROWEST)
 
 
-def show(results: Sequence[Result], console: Console, *, seconds: float | None = None) -> None:
-    """Everything: the table, the explanations, the total."""
+def show(
+    results: Sequence[Result], console: Console, *, seconds: float | None = None, look: str | None = None
+) -> None:
+    """Everything: the table, the explanations, the total; and where something did not pass, how to `look` at it."""
     if results:
         console.print(experiments_table(results, wide=console.width >= WIDE))
     for group in _alike(results):
@@ -45,6 +57,22 @@ def show(results: Sequence[Result], console: Console, *, seconds: float | None =
         console.print(Text(f"{'run kept in' if len(passed) == 1 else 'runs kept in'} {where}"), soft_wrap=True)
     console.print()
     console.print(Text(total(results, seconds=seconds), style="bold"), soft_wrap=True)
+    if look and unsettled(results):
+        console.print(Text(look), soft_wrap=True)
+
+
+def look_at(what: str, root: Path | None = None, *, report: Path | None = None) -> str:
+    """How to get the page of something, which is in the store at `root` unless it says so itself; or where it is, in a
+    `report` that was written anyway."""
+    if report is not None:
+        return f"to look at it: {report / 'index.html'}"
+    elsewhere = "" if root in (None, Path.cwd() / NAME) else f" --dir {shlex.quote(str(root))}"
+    return f"to look at it: chaoskit report {what}{elsewhere}"
+
+
+def unsettled(results: Iterable[Result]) -> bool:
+    """Whether anything failed, or could not be decided."""
+    return any(result.verdict in ("fail", "inconclusive") for result in results)
 
 
 def as_text(results: Sequence[Result], *, width: int = NARROWEST) -> str:
@@ -60,7 +88,7 @@ def explanation(result: Result) -> str:
     console = Console(file=io.StringIO(), width=110, color_system=None)
     _details([result], console)
     assert isinstance(console.file, io.StringIO)
-    codes = f"{', '.join(result.codes)}: " if result.codes else ""
+    codes = printable(f"{', '.join(result.codes)}: ") if result.codes else ""
     return codes + "\n".join(line.rstrip() for line in console.file.getvalue().strip().splitlines())
 
 
@@ -74,7 +102,7 @@ def experiments_table(results: Iterable[Result], *, wide: bool = False) -> Table
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     for r in results:
         table.add_row(
-            Text(r.name),
+            Text(_name(r)),
             Text(r.verdict, style=STYLES[r.verdict]),
             _number(r.resumed_from),
             _number(r.last_valid),
@@ -90,9 +118,9 @@ def explain(group: Sequence[Result], console: Console) -> None:
     """Why these experiments, all alike, did not pass."""
     first = group[0]
     head = Text(first.verdict.upper(), style=STYLES[first.verdict])
-    head.append(f" {', '.join(r.name for r in group)}", style="bold")
+    head.append(f" {', '.join(map(_name, group))}", style="bold")
     if first.codes:
-        head.append(f": {', '.join(first.codes)}")
+        head.append(f": {printable(', '.join(first.codes))}")
     console.print(head, soft_wrap=True)
     _details(group, console)
 
@@ -100,13 +128,13 @@ def explain(group: Sequence[Result], console: Console) -> None:
 def _details(group: Sequence[Result], console: Console) -> None:
     first = group[0]
     for sentence in first.sentences:
-        for line in sentence.splitlines():
+        for line in printable(sentence.replace("\r\n", "\n")).splitlines():
             console.print(Text(f"  {line}"), soft_wrap=True)
     if first.table:
         console.print(Padding(alignment_table(first.table), (0, 0, 0, 2), expand=False))
     for rank, stack in first.stacks.items():
         console.print(Text(f"  rank {rank} was here:"), soft_wrap=True)
-        for line in stack.splitlines():
+        for line in printable(stack).splitlines():
             console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
     for line in dict.fromkeys(line for result in group for line in commands(result)):
         console.print(Text(line), soft_wrap=True)
@@ -166,6 +194,10 @@ def _alike(results: Sequence[Result]) -> list[list[Result]]:
             key = (result.verdict, result.codes, result.sentences, result.run, alone)
             groups.setdefault(key, []).append(result)
     return list(groups.values())
+
+
+def _name(result: Result) -> str:
+    return printable(result.name).replace("\n", "\\n")
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -17,7 +17,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,9 @@ class Archive:
     def begin(self, command: Sequence[str], *, since: float | None = None) -> Writer:
         """A new suite, of what was typed; `since` is when it began, by the monotonic clock (default: now)."""
         self.store.prepare()
-        now = datetime.now(UTC)
-        name = f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}{secrets.token_hex(2)}"
-        created = now.isoformat(timespec="milliseconds")
-        suite = Suite(name, created, tuple(command), (), status="running", chaoskit=__version__, machine=machine())
-        return Writer(self, suite, since=time.monotonic() if since is None else since)
+        since = time.monotonic() if since is None else since
+        begun = datetime.now(UTC) - timedelta(seconds=time.monotonic() - since)
+        return Writer(self, replace(unkept(command), created=_text(begun), status="running"), since=since)
 
     def all(self) -> list[Path]:
         """The files of all suites, the oldest first."""
@@ -125,7 +124,8 @@ class Archive:
     def _of_document(self, document: Mapping[str, Any], path: Path) -> Suite:
         if document.get("schema") != 1 or not isinstance(document.get("experiments"), list):
             schema = document.get("schema")
-            what = "not of chaoskit" if schema is None else f"of schema {schema!r}, this chaoskit reads 1"
+            strange = "not of chaoskit" if schema is None else f"of schema {schema!r}, this chaoskit reads 1"
+            what = "without a list of experiments" if schema == 1 else strange
             raise StoreError(f"{path} is JSON, but {what}: give what --json wrote, or a suite", path=str(path))
         try:
             head = {"id": path.stem, "created": "", "command": (), "chaoskit": "", "machine": {}}
@@ -143,11 +143,18 @@ class Archive:
         """A baseline that lies beside a suite; None where it was not copied along."""
         file = path.parent / "baselines" / f"{digest}.json"
         try:
-            return Baseline.from_json(json.loads(file.read_text()))
+            about = file.stat()
+            return _stored(file, about.st_mtime_ns, about.st_size)
         except FileNotFoundError:
             return None
         except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise StoreError(f"{file} is damaged ({error!r}): remove it", path=str(file)) from error
+
+
+@lru_cache(maxsize=4)
+def _stored(file: Path, changed: int, size: int) -> Baseline:
+    """Many suites in a row have the same baseline, which may be large."""
+    return Baseline.from_json(json.loads(file.read_text()))
 
 
 class Writer:
@@ -197,6 +204,17 @@ class Writer:
         line = json.dumps({"e": kind, **fields}) + "\n"
         with self.path.open("a") as file:
             file.write(line)
+
+
+def unkept(command: Sequence[str], results: Sequence[Result] = ()) -> Suite:
+    """A suite of now, in no archive: of experiments that have just ended, or of stored runs looked at together."""
+    now = datetime.now(UTC)
+    name = f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}{secrets.token_hex(2)}"
+    return Suite(name, _text(now), tuple(command), tuple(results), chaoskit=__version__, machine=machine())
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")
 
 
 def machine() -> dict[str, str]:

@@ -84,7 +84,7 @@ def _packed(column: Column) -> str | list[str | None]:
 
 def _unpacked(column: object) -> Column:
     if isinstance(column, str):
-        return column.split()
+        return column.split(" ") if column else []
     if not isinstance(column, list):
         raise TypeError(f"a column must be a text or a list, not {type(column).__name__}")
     return [None if value is None else str(value) for value in column]

@@ -82,7 +82,7 @@ def test_it_can_be_stored_and_read_back(check):
 
 def test_a_launch_that_ends_itself_has_noticed():
     verdict = ALL[0](stopped().case())
-    what = "head.weight[3, 7] of rank 1 was corrupted in step 25 (1.5 became nan)"
+    what = "the gradient of head.weight[3, 7] of rank 1 was corrupted in step 25 (1.5 became nan)"
     assert verdict.outcome is PASS
     assert verdict.sentence == f"{what}; the job ended itself before the next step"
 
@@ -280,7 +280,7 @@ def test_what_reaches_another_rank_has():
     verdict = ALL[2](unnoticed().case())
     assert verdict.codes == ("corruption-spread",)
     assert verdict.sentence.startswith(
-        "in step 26 it had reached rank 0, in model, optimizer, EMA, loss: head.weight"
+        "in step 26 it had reached rank 0, in model, optimizer, EMA, loss: the gradient of head.weight"
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit.errors import CannotWarm
-from chaoskit.launch.program import Program, read
+from chaoskit.launch.program import Program, interpreter_of, read
 
 
 @pytest.fixture
@@ -129,6 +129,26 @@ def test_what_is_no_program_of_this_interpreter(interpreter, tmp_path):
     ):
         with pytest.raises(CannotWarm, match=reason):
             told(interpreter, *words)
+
+
+def test_the_interpreter_of_a_command_is_told(interpreter, tmp_path):
+    other = tmp_path / "other" / "python3.11"
+    other.parent.mkdir()
+    other.symlink_to(os.path.realpath(sys.executable))  # the same file, in another environment
+    script = executable(tmp_path / "other" / "torchrun", f"#!{other}\n")
+    shell = executable(tmp_path / "job.sh", "#!/bin/sh\n")
+    env = {"PATH": os.path.dirname(interpreter)}
+    for words, expected in (
+        (["python", "prog.py"], interpreter),
+        (["torchrun", "prog.py"], interpreter),
+        ([str(other), "prog.py"], str(other)),
+        (["other/python3.11", "prog.py"], str(other)),
+        ([script], str(other)),
+        ([shell], interpreter),  # whoever reads it says why not
+    ):
+        assert interpreter_of(words, env=env, cwd=str(tmp_path), own=interpreter) == expected
+    with pytest.raises(CannotWarm, match="no program 'absent'"):
+        interpreter_of(["absent"], env=env, cwd=str(tmp_path), own=interpreter)
 
 
 def test_what_is_no_source(interpreter, tmp_path):

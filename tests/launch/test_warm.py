@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import site
 import subprocess
 import sys
 from dataclasses import replace
@@ -101,10 +102,20 @@ def test_what_measures_a_process_from_its_start_is_heeded(stage, name):
         stage.play([PYTHON, program], **{name: "x"})
 
 
-def test_another_interpreter_is_started_afresh(stage):
+def test_another_interpreter_has_a_parent_of_its_own(stage, tmp_path):
+    """It has our packages here, but is told by its own prefix, which a fork of ours would not have."""
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    packages = next((tmp_path / "venv").glob("lib/python*/site-packages"))
+    (packages / "others.pth").write_text("".join(f"{path}\n" for path in site.getsitepackages()))
+    other = str(tmp_path / "venv" / "bin" / "python")
+    outcome = stage.play([other, stage.script("import sys; print(sys.prefix)")])
+    assert (outcome.how, outcome.text.strip()) == ("warm", str(tmp_path / "venv"))
+
+
+def test_what_only_a_fresh_interpreter_can_heed_is_started_afresh(stage):
     base = os.path.realpath(PYTHON)
     outcome = stage.play([base, stage.script("import sys; print(sys.prefix)")], launcher=WarmLauncher())
-    assert outcome.how == f"cold: {base!r} is no Python program"
+    assert outcome.how == "cold: torch cannot be imported"
     assert outcome.text.strip() != sys.prefix
     outcome = stage.play([PYTHON, "-c", "print(1)"], launcher=WarmLauncher())
     assert (outcome.how[:33], outcome.text) == ("cold: the interpreter is given -c", "1\n")

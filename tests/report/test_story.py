@@ -48,7 +48,7 @@ def test_a_wrong_number_that_nobody_noticed():
     lines = told(unnoticed(ranks=(1,)).case())
     at = next(at for at, line in enumerate(lines) if line.startswith("corruption: "))
     assert lines[at : at + 6] == [
-        "corruption: head.weight[3, 7] of rank 1 was corrupted in step 25 (1.5 became 1e+20)",
+        "corruption: the gradient of head.weight[3, 7] of rank 1 was corrupted in step 25 (1.5 became 1e+20)",
         "  the run left the reference in step 26, in model, optimizer, EMA, loss of rank 1",
         "  the first wrong loss is that of rank 1 in step 26: 7 against 0.0357143, 2e+02 of it off",
         "  nobody noticed in 35 more steps, by when model, optimizer, EMA, loss of rank 1 were off",

@@ -1,0 +1,94 @@
+"""`Piece`: the evidence of a verdict, piece by piece, for people: as tables or as text, and never too long."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+#: So many rows of a table are shown, entries of a list, letters of a text, and lines of a piece.
+ROWS, ENTRIES, LETTERS, LINES = 60, 40, 4000, 60
+#: What is no longer than this stands in a line.
+LINE = 160
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One entry of the evidence: a table with `columns` and `rows`, or else `text`, which may be `short` enough for a
+    line. `cut` is how much was left out."""
+
+    name: str
+    text: str = ""
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    cut: str = ""
+    short: bool = False
+
+
+def pieces(evidence: Mapping[str, Any], *, without: Sequence[str] = ()) -> Iterator[Piece]:
+    """The evidence but for the names that are shown elsewhere; what is empty is left out."""
+    for name, value in evidence.items():
+        if name in without or value in ({}, [], "", None):
+            continue
+        yield _table(name, value) if _is_table(value) else _text(name, value)
+
+
+def _is_table(value: Any) -> bool:
+    rows = value if isinstance(value, list) else []
+    flat = all(isinstance(row, Mapping) and not any(map(_deep, row.values())) for row in rows)
+    return len(rows) > 0 and flat and len({name for row in rows for name in row}) <= 12
+
+
+def _deep(value: Any) -> bool:
+    """Whether it is more than a cell can hold."""
+    return isinstance(value, Mapping) or (isinstance(value, list) and (len(value) > 8 or any(map(_deep, value))))
+
+
+def _table(name: str, rows: list[Mapping[str, Any]]) -> Piece:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    shown = [[_cell(row[column]) if column in row else "" for column in columns] for row in rows[:ROWS]]
+    left = len(rows) - ROWS
+    return Piece(name, columns=columns, rows=shown, cut=f"{left} more rows" if left > 0 else "")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value))
+    text = "–" if value is None else value if isinstance(value, str) else _dumped(value)
+    return text if len(text) <= 200 else f"{text[:200]}… ({len(text) - 200} more letters)"
+
+
+def _text(name: str, value: Any) -> Piece:
+    line = _cell(value) if not _deep(value) or isinstance(value, list) else _dumped(bounded(value))
+    if len(line) <= LINE and "\n" not in line:
+        return Piece(name, text=line, short=True)
+    text = value if isinstance(value, str) else _dumped(bounded(value), indent=1)
+    lines = text.splitlines()
+    cut = []
+    if (more := len(lines) - LINES) > 0:
+        lines = lines[:LINES]
+        cut.append(f"{more} more lines")
+    text = "\n".join(lines)
+    if (more := len(text) - 4 * LETTERS) > 0:
+        text = text[: 4 * LETTERS]
+        cut.append(f"{more} more letters")
+    return Piece(name, text=text, cut=", ".join(cut))
+
+
+def _dumped(value: Any, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str, **options)
+
+
+def bounded(value: Any) -> Any:
+    """The same with long lists, mappings and texts cut, each saying how much it lacks."""
+    if isinstance(value, str):
+        more = len(value) - LETTERS
+        return f"{value[:LETTERS]}… ({more} more letters)" if more > 0 else value
+    if isinstance(value, Mapping):
+        kept = {str(name): bounded(one) for name, one in list(value.items())[:ENTRIES]}
+        return {**kept, "…": f"{len(value) - ENTRIES} more"} if len(value) > ENTRIES else kept
+    if isinstance(value, list | tuple):
+        short = [bounded(one) for one in value[:ENTRIES]]
+        return [*short, f"… {len(value) - ENTRIES} more"] if len(value) > ENTRIES else short
+    return value
