@@ -89,10 +89,9 @@ def run_of(slug: str, experiment: str, store: Path) -> Path:
 
 
 def examples(store: Path, browser: Browser, scratch: Path) -> Iterator[Example]:
-    """Every trainer: run, drawn and photographed."""
+    """Every trainer, drawn and photographed."""
     for slug, experiment, forgot in CHOSEN:
-        run_dir = run_of(slug, experiment, store)
-        run = stored(run_dir, Store(store))
+        run = stored(run_of(slug, experiment, store), Store(store))
         drawn = scratch / f"{run.id}.html"
         page.write(run_page.render(run), drawn)
         context = browser.new_context(viewport={"width": SIZE[0], "height": SIZE[1]}, color_scheme="light")
@@ -116,7 +115,9 @@ def text(found: Sequence[Example]) -> str:
         parts.append(f"`{one.experiment}`. It forgot {one.forgot}. The page says:\n")
         said = [one.sentence, *(f"`{code}`: {meaning}" for code, meaning in one.meanings.items())]
         parts.append("\n>\n".join(quoted(line) for line in said) + "\n")
-        parts.append(f"![The top of that page: the verdict, and the loss beside the uninterrupted one]({one.image})\n")
+        parts.append(
+            f"![The top of that page: the verdict, and the loss beside the uninterrupted one]({one.image})\n"
+        )
     return "\n".join(parts)
 
 
@@ -145,8 +146,12 @@ def main() -> int:
     if why := chromium.missing():
         parser.error(why)
     IMAGES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="screenshots-") as scratch, chromium.started() as browser:
-        found = list(examples((args.store or Path(scratch, "store")).absolute(), browser, Path(scratch)))
+    with tempfile.TemporaryDirectory(prefix="screenshots-") as scratch:
+        store = (args.store or Path(scratch, "store")).absolute()
+        for slug, experiment, _ in CHOSEN:
+            run_of(slug, experiment, store)
+        with chromium.started() as browser:
+            found = list(examples(store, browser, Path(scratch)))
     PAGE.write_text(text(found))
     for one in found:
         size = (PAGE.parent / one.image).stat().st_size

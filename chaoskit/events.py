@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def read_events(path: Path) -> Iterator[Event | Gap]:
         yield Event(str(kind), t, source, record)
 
 
-def _lines(content: bytes) -> list[str] | list[bytes]:
+def _lines(content: bytes) -> Sequence[str | bytes]:
     """As text, which is parsed faster, unless some of it is none: then only the lines that are not are damaged."""
     try:
         return content.decode().split("\n")

@@ -90,7 +90,12 @@ def test_the_last_suite(report, archived, args):
     assert "1 of 2 experiments failed" in index
     for name in names(archived):
         assert f'href="runs/{name}.html"' in index
-        assert Path(f"chaoskit-report/runs/{name}.html").is_file()
+        assert 'class="home" href="../index.html"' in Path(f"chaoskit-report/runs/{name}.html").read_text()
+
+
+def test_a_run_by_itself_links_to_no_suite(report, store):
+    report(stored_run(store), "-o", "x.html")
+    assert 'class="home"' not in Path("x.html").read_text()
 
 
 def test_pages_link_to_the_files_of_their_run(report, archived):

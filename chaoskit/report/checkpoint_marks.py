@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from chaoskit import contents
 from chaoskit.checkpoints import Checkpoint, Resume, checkpoints
 from chaoskit.checks.check import Case
 
-Standing = Literal["valid", "refused", "resumed"]
+Standing = Literal["valid", "refused", "resumed", "poisoned"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Mark:
     def __str__(self) -> str:
         told = {
             "valid": "valid",
+            "poisoned": "whole, and never to be resumed from",
             "refused": f"not resumed from{'' if self.by is None else f' by life {self.by}'}",
             "resumed": f"life {self.by} resumed from it",
         }[self.standing]
@@ -55,7 +57,15 @@ class Return:
 def marks(case: Case) -> tuple[Mark, ...]:
     """Every checkpoint past position 0, in the order in which they were begun."""
     written = checkpoints(case.history, case.timeline)
-    return tuple(_mark(case, one, written) for one in written)
+    poisoned = set(_poisoned(case))
+    return tuple(_mark(case, one, written, (one.incarnation, one.position) in poisoned) for one in written)
+
+
+def _poisoned(case: Case) -> Iterator[tuple[int, int]]:
+    """The lives and positions of saves that hold a value which is not finite, where those of the reference do not."""
+    for inc, _, save, _ in contents.poisoned(case.history, case.reference):
+        if (base := case.timeline.base(inc.index)) is not None:
+            yield inc.index, base + save.n
 
 
 def returns(case: Case) -> tuple[Return, ...]:
@@ -66,8 +76,9 @@ def returns(case: Case) -> tuple[Return, ...]:
     )
 
 
-def _mark(case: Case, one: Checkpoint, written: Sequence[Checkpoint]) -> Mark:
+def _mark(case: Case, one: Checkpoint, written: Sequence[Checkpoint], poisoned: bool) -> Mark:
     harm = "" if one.complete else "its save never finished" if one.ok else "its save failed"
+    harm = harm or ("it holds a value that is not finite" if poisoned else "")
     refused: int | None = None
     for resume in case.resumes:
         if not any(seen is one or seen == one for seen in resume.seen):
@@ -80,6 +91,8 @@ def _mark(case: Case, one: Checkpoint, written: Sequence[Checkpoint]) -> Mark:
         newer = base is not None and one.position > base and one.incarnation == resume.before
         if refused is None and (newer or altered):
             refused = resume.incarnation
+    if poisoned and refused is None and one.complete:
+        return Mark(one.position, one.incarnation, "poisoned", harm)
     bad = refused is not None or harm
     return Mark(one.position, one.incarnation, "refused" if bad else "valid", harm, refused)
 

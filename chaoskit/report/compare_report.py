@@ -29,7 +29,7 @@ COURSES = {
 JUDGED = {
     "slower": "slower",
     "faster": "faster",
-    "no difference": "as before",
+    "noise": "noise",
     "too few": "cannot tell",
     "pace": "not tested",
 }
@@ -198,6 +198,8 @@ def explained(one: Contrast) -> list[str]:
     ]
     levels = f" ({', '.join(lower)})" if lower else ""
     told = [f"intervals of 99 %{levels}; by the pace: divided by that of the steps"]
+    if any(each.judged == "noise" for each in rows):
+        told.append("noise: no difference that could be told from it, which is no proof that there is none")
     if any(each.judged == "too few" for each in rows):
         needed = fewest(alpha=ALPHA, tests=len(TESTED))
         told.append(f"cannot tell: not enough experiments, {needed} with the same verdict in both are needed")
@@ -239,7 +241,7 @@ def _times(one: Contrast, *, failing: bool) -> str:
     if said:
         remark = "" if failing or not told["slower"] else " (a failure only with --times)"
         return f"{', '.join(said)}{remark}"
-    if any(each.judged == "no difference" for each in one.times):
+    if any(each.judged == "noise" for each in one.times):
         return "the times differ by no more than noise"
     return "not enough experiments to tell about times"
 

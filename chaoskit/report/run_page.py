@@ -6,8 +6,8 @@ lanes of the ranks, the clock, the alignment, the ledger, the checks, the stacks
 What stands in it for tests and style sheets to find. Sections have ids: `#verdict`, `#picture`, `#lanes`, `#clock`,
 `#alignment`, `#ledger`, `#checks`, `#stacks`, `#story`, `#again`, `#files`. In the picture (`svg.losses`):
 `.line.reference`, `.line.run`, `.band`, `.branch.rolled-back` (one a life, `data-life`), `.fault-window` (with
-`data-fault`, the number of the fault; its name in `.fault-name`), `.checkpoint.valid`, `.checkpoint.refused`,
-`.checkpoint.resumed` (with `data-position`, `data-life`; `.harmed` where something was wrong with it),
+`data-fault`, the number of the fault; its name in `.fault-name`), `.checkpoint` (`.valid`, `.refused`, `.poisoned`,
+`.resumed`; with `data-position`, `data-life`; `.harmed` where something was wrong with one that was resumed from),
 `.resumed-arrow` (with `data-from`, `data-to`), `.nonfinite`, `.first-wrong` (`data-step`). In the lanes (`svg.lanes`):
 `.lane` (`data-ranks`), `.life`, `.stall`, `.death` (`.struck` where a fault did it), `.rollback`. In the clock
 (`svg.clock`): `.launch`, `.life`, `.fault-time`, `.recovery`, `.phase` (`data-phase`: detection, teardown, relaunch,
@@ -47,11 +47,16 @@ SHOWN_ELSEWHERE = ("table", "stacks")
 
 
 def render(
-    run: Run, *, store: Store | None = None, verdicts: Sequence[Verdict] | None = None, links: Link | None = None
+    run: Run,
+    *,
+    store: Store | None = None,
+    verdicts: Sequence[Verdict] | None = None,
+    links: Link | None = None,
+    home: str = "",
 ) -> str:
     """The page of a stored run. `verdicts` are those of `verdicts.json` unless given; `links` turns paths of the store
-    (by default that of the run itself) into links, which are absolute otherwise. Raises StoreError where the run
-    cannot be read."""
+    (by default that of the run itself) into links, which are absolute otherwise; `home` links to the page of its suite.
+    Raises StoreError where the run cannot be read."""
     store = store or run.store
     told = store.read(run.dir)
     found = stored_verdicts(run, store) if verdicts is None else tuple(verdicts)
@@ -60,6 +65,7 @@ def render(
     return page.render(
         "run.html.j2",
         run=run,
+        home=home,
         told=told,
         case=case,
         headline=headline(case, found),

@@ -53,7 +53,7 @@ def write(suite: Suite, directory: Path, *, store: Store, option: str = "-o") ->
             continue
         target = directory / "runs" / f"{run_dir.name}.html"
         try:
-            write_run(run_dir, target, option=option)
+            write_run(run_dir, target, option=option, home="../index.html")
         except StoreError as error:
             why[run] = "its record cannot be read"
             damaged.append(str(error))
@@ -70,9 +70,11 @@ def write(suite: Suite, directory: Path, *, store: Store, option: str = "-o") ->
     return Site(index, tuple(pages), tuple(damaged), failed)
 
 
-def write_run(run_dir: Path, target: Path, *, option: str = "-o") -> None:
-    """Write the page of one run; raises StoreError for what cannot be read, UsageError for what cannot be written."""
-    text = run_page.render(load(run_dir), links=lambda path: quote(os.path.relpath(path, target.parent)))
+def write_run(run_dir: Path, target: Path, *, option: str = "-o", home: str = "") -> None:
+    """Write the page of one run, with a link to that of its suite (`home`). Raises StoreError for what cannot be read,
+    UsageError for what cannot be written."""
+    run = load(run_dir)
+    text = run_page.render(run, links=lambda path: quote(os.path.relpath(path, target.parent)), home=home)
     page.write(text, target, option=option)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from chaoskit.errors import CODES
 from chaoskit.report import page
+from chaoskit.report.headline import readable
 from chaoskit.report.terminal import total
 from chaoskit.results import SKIPPED, Result
 from chaoskit.suites.suite import Suite
@@ -102,7 +103,7 @@ def runs_of(result: Result) -> tuple[str, ...]:
 def _row(result: Result, links: Mapping[str, str], why: Mapping[str, str]) -> dict[str, Any]:
     """What the page shows of an experiment. Of a long sentence, such as the last words of a job, the first line is in
     the row and the rest is folded."""
-    sentences = [sentence.partition("\n")[::2] for sentence in result.sentences]
+    sentences = [readable(sentence).partition("\n")[::2] for sentence in result.sentences]
     runs = [{"name": Path(run).name, "link": links.get(run), "why": why.get(run, "")} for run in runs_of(result)]
     first = runs[0] if runs else None
     return {

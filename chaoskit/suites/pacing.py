@@ -15,7 +15,7 @@ from chaoskit.results import Result
 from chaoskit.suites.noise import above, fewest, holm, shift
 
 What = Literal["launch", "recovery", "step"]
-Judged = Literal["slower", "faster", "no difference", "too few", "pace"]
+Judged = Literal["slower", "faster", "noise", "too few", "pace"]
 #: What is tested. Steps are not: they are the pace of the machine, or of the job, and two suites cannot tell which.
 TESTED: tuple[What, ...] = ("launch", "recovery")
 ALPHA = 0.01
@@ -37,7 +37,8 @@ class Ratio:
 class Times:
     """One kind of time in `pairs` experiments: the medians of both suites in seconds, their ratio (None: no pairs),
     the same divided by the machine's pace (None for the steps, which are it), how likely that is by chance, and what
-    follows from it. `too few` is for what could not be told whatever the times were."""
+    follows from it. `noise`: no difference that could be told from it; `too few`: what could not be told whatever the
+    times were."""
 
     what: What
     pairs: int
@@ -116,7 +117,7 @@ def _told(what: What, pairs: _Pairs, chances: tuple[float, float] | None, reject
     paced = _ratio([d - p for d, p in zip(pairs.raw, pairs.pace, strict=True)])
     if chances is None:
         return Times(what, len(pairs.raw), *middle, ratio, paced)
-    judged: Judged = "no difference"
+    judged: Judged = "noise"
     if rejected:
         judged = "slower" if chances[0] < chances[1] else "faster"
     return Times(what, len(pairs.raw), *middle, ratio, paced, min(chances), judged)

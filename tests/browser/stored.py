@@ -6,7 +6,7 @@ Each of `STORIES` shows something else that a page must draw.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,10 @@ def stored(
     *,
     experiment: str = "test_one_rank_mid_epoch",
     words: Iterable[str] = WORDS,
-    claims: Iterable[Check] = CLAIMS,
+    claims: Sequence[Check] = CLAIMS,
     logs: Mapping[str, str] | None = None,
 ) -> Run:
-    """The run that the writer tells, beside two equal controls, judged and stored."""
+    """The run that the writer tells, beside two equal controls, stored, and judged if anything is claimed."""
     job = Job.from_command(list(words))
     run_dir = store.new_run(job=job.to_json(), experiment=experiment, reference=DIGEST)
     _write(run.events, run_dir / "events")
@@ -51,7 +51,8 @@ def stored(
         (run_dir / "logs" / name).write_text(text)
     store.finish(run_dir, run.history().end or "running")
     made = runner.stored(run_dir, store)
-    made.judge(*claims)
+    if claims:
+        made.judge(*claims)
     return made
 
 
@@ -107,10 +108,12 @@ def fallback() -> Writer:
 
 
 def numbers() -> Writer:
-    """A loss that is not a number, one that is infinite, and one that is far from all others."""
+    """A loss that is not a number, one that is infinite, and one that is far from all others; the last save holds a
+    value that is not finite, too."""
     spikes = {(0, 33): "nan", (1, 35): "inf", (1, 37): (1e6).hex()}
     run = Writer().launch().live(until=25).fault("kill rank 1 at step 26").died()
-    return run.launch().live(base=20, losses=spikes, ends=True).exit(0).end()
+    run.launch().live(base=20, losses=spikes, ends=True).save(nonfinite=["model.head.weight"])
+    return run.exit(0).end()
 
 
 def hang() -> Writer:
@@ -164,6 +167,7 @@ STORIES: dict[str, tuple[Callable[[], Writer], dict[str, Any]]] = {
     "numbers": (numbers, {}),
     "hang": (hang, {"experiment": "test_rank_exits_0"}),
     "gone": (gone, {}),
+    "unjudged": (passed, {"claims": ()}),
     "hostile": (
         hostile,
         {

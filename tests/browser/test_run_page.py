@@ -10,8 +10,8 @@ PARTS = {
     "faults": "svg.losses .fault-window", "arrows": "svg.losses .resumed-arrow",
     "branches": "svg.losses .branch.rolled-back", "valid": "svg.losses .checkpoint.valid",
     "refused": "svg.losses .checkpoint.refused", "resumed": "svg.losses .checkpoint.resumed",
-    "nonfinite": "svg.losses .nonfinite", "deaths": "svg.lanes .death", "stalls": "svg.lanes .stall",
-    "wrong": "#alignment td.wrong", "stacks": "#stacks pre",
+    "poisoned": "svg.losses .checkpoint.poisoned", "nonfinite": "svg.losses .nonfinite",
+    "deaths": "svg.lanes .death", "stalls": "svg.lanes .stall", "wrong": "#alignment td.wrong", "stacks": "#stacks pre",
 }  # fmt: skip
 #: What each story must show; whatever is not named is not there.
 MUST_SHOW = {
@@ -21,9 +21,12 @@ MUST_SHOW = {
     "fallback": {
         "faults": 3, "arrows": 1, "branches": 1, "valid": 2, "refused": 2, "resumed": 1, "deaths": 2, "stalls": 2,
     },
-    "numbers": {"faults": 1, "arrows": 1, "branches": 1, "valid": 2, "resumed": 1, "nonfinite": 2, "deaths": 2},
+    "numbers": {
+        "faults": 1, "arrows": 1, "branches": 1, "valid": 1, "resumed": 1, "poisoned": 1, "nonfinite": 2, "deaths": 2,
+    },
     "hang": {"faults": 1, "valid": 1, "deaths": 2, "stalls": 2, "stacks": 2},
     "gone": {"faults": 1, "valid": 1, "deaths": 2},
+    "unjudged": {"faults": 1, "arrows": 1, "branches": 1, "valid": 2, "resumed": 1, "deaths": 2},
 }  # fmt: skip
 #: In pixels of the screen.
 NEAR = 2.0
@@ -108,6 +111,17 @@ def test_wrong_cells_are_marked_by_more_than_colour(pages, look):
     page = look(pages["optimizer"])
     for cell in page.locator("#alignment td.wrong").all():
         assert "✗" in cell.inner_text() or cell.evaluate("cell => getComputedStyle(cell).fontWeight") >= "600"
+
+
+def test_lines_and_checkpoints_differ_by_more_than_colour(pages, look):
+    page = look(pages["fallback"])
+    lines = [".line.reference", ".line.run", ".branch.rolled-back"]
+    style = "line => { const own = getComputedStyle(line); return [own.strokeWidth, own.strokeDasharray]; }"
+    forms = [page.locator(line).first.evaluate(style) for line in lines]
+    assert len({tuple(form) for form in forms}) == len(lines)
+    kinds = [f"svg.losses .checkpoint.{kind}" for kind in ("valid", "refused", "resumed")]
+    shape = "mark => Array.from(mark.querySelectorAll('path, circle'), (each) => each.outerHTML).join('')"
+    assert len({page.locator(kind).first.evaluate(shape) for kind in kinds}) == len(kinds)
 
 
 def test_verdicts_are_told_by_symbol_and_word(pages, look):

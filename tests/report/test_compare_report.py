@@ -90,7 +90,7 @@ def test_the_table_of_times_fits_a_terminal_and_shows_its_intervals():
 
 def test_times_that_differ_by_noise_alone_are_not_called_slower():
     said = shown(slower(1.0))
-    assert said.count("as before") == 2 and "slower" not in said and "by no more than noise" in said
+    assert said.count("  noise") == 2 and "slower" not in said and "by no more than noise" in said
 
 
 def test_few_experiments_are_said_to_be_few():

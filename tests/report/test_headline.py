@@ -37,6 +37,13 @@ def test_it_claims_no_equality_that_nobody_checked():
     assert "equal" not in sentence and "passed" in sentence
 
 
+def test_where_only_the_return_to_the_reference_was_claimed_that_is_what_it_says():
+    case = killed(at=25).case()
+    said = passed("returned_to_reference", "from step 30 on every loss is equal to the bit")
+    sentence = headline(case, [passed("completed", "fine"), said]).sentence
+    assert sentence.endswith("; from step 30 on every loss is equal to the bit.")
+
+
 def test_what_was_ridden_out_and_what_nothing_happened_to():
     assert of(Writer().launch().live(pause=30, ends=True).exit(0).end()).sentence.startswith("The job rode out")
     case = Writer().launch().live(ends=True).exit(0).end().case()

@@ -50,7 +50,7 @@ def test_a_slower_launch_is_heard_over_noise_and_the_machine(machine):
     draw = random.Random(12)
     judged = [times(simulated(draw, machine=machine, launch=1.9, experiments=24)) for _ in range(60)]
     assert sum(told[0].judged == "slower" for told in judged) >= 54
-    assert sum(told[1].judged != "no difference" for told in judged) <= 2
+    assert sum(told[1].judged != "noise" for told in judged) <= 2
 
 
 def test_a_faster_launch_is_heard_too():
@@ -61,13 +61,13 @@ def test_a_faster_launch_is_heard_too():
 def test_a_little_is_no_difference_however_sure():
     pairs = [(result(f"test_{i}"), result(f"test_{i}", launch_seconds=1 + 0.9 * MARGIN)) for i in range(30)]
     launch = times(pairs)[0]
-    assert launch.judged == "no difference" and launch.ratio.low == pytest.approx(1.09)
+    assert launch.judged == "noise" and launch.ratio.low == pytest.approx(1.09)
 
 
 def test_slower_steps_are_the_pace_and_make_nothing_faster():
     pairs = [(result(f"test_{i}"), result(f"test_{i}", step_seconds=0.03)) for i in range(30)]
     launch, recovery, step = times(pairs)
-    assert launch.judged == recovery.judged == "no difference"
+    assert launch.judged == recovery.judged == "noise"
     assert launch.ratio.value == pytest.approx(1) and launch.paced.value == pytest.approx(1 / 3)
     assert step.judged == "pace" and step.ratio.value == pytest.approx(3) and step.paced is None
 

@@ -80,7 +80,14 @@
     slider.setAttribute("aria-label", "Step at which to read the losses");
     const said = document.createElement("output");
     box.append(slider, said);
-    svg.closest(".scroll").before(box);
+    const pane = svg.closest(".scroll");
+    pane.before(box);
+    // Where there is no room for all of it, what went wrong comes first.
+    const telling = svg.querySelector(".first-wrong path, .fault-window path");
+    if (telling && pane.scrollWidth > pane.clientWidth) {
+      const ahead = telling.getBoundingClientRect().left - pane.getBoundingClientRect().left;
+      pane.scrollLeft += ahead - pane.clientWidth / 2;
+    }
     const cursor = svg.querySelector(".cursor");
 
     function read() {
