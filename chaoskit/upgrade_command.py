@@ -163,10 +163,11 @@ def _carried(args: argparse.Namespace, found: Upgrade) -> Iterator[Upgrade]:
 
 def _page(found: Upgrade, target: str) -> None:
     """The page; one that cannot be made changes no verdict."""
-    from chaoskit.report import page, upgrade_page
+    from chaoskit.report.page import write
+    from chaoskit.report.upgrade_page import render
 
     try:
-        page.write(upgrade_page.render(found), target)
+        write(render(found), target)
     except Exception as error:
         said = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         _complain(f"the page is not written ({said})")

@@ -250,7 +250,7 @@ def said_last(log: Path) -> str:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
         lines = []
-    marks = [_MARK.match(line)[0] for line in lines if _TRACEBACK in line]  # type: ignore[index] - it matches nothing too
+    marks = [found[0] for line in lines if _TRACEBACK in line and (found := _MARK.match(line)) is not None]
     if not marks:
         said = [line for line in lines if line.strip()]
         return f"it said last: {said[-1]}" if said else "it ended without a word"
