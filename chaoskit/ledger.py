@@ -20,6 +20,9 @@ from chaoskit.timeline import Timeline
 #: So many units are named.
 SHOWN = 20
 
+#: So many steps in the order of another epoch are no chance.
+TELLING = 3
+
 #: What one rank consumed in one step.
 Units = tuple[str, ...]
 
@@ -41,7 +44,8 @@ class Ledger:
     `strange` are the replayed ones that the reference never consumes. `reordered` counts steps. `tail` names the kind
     that is but a consequence of the other at the end of the training: what consumes a hundred samples again in a fixed
     number of steps never comes to the last hundred. `epochs` are the numbers (from 1) of the epochs in which samples
-    are wrong, as far as the reference tells where epochs begin.
+    are wrong, as far as the reference tells where epochs begin; `orders` are those of them whose wrong steps all are
+    what another epoch has at the same place, with the number of that one: a sampler was not told its epoch.
     """
 
     unit: Literal["sample", "batch"]
@@ -56,6 +60,7 @@ class Ledger:
     epochs: tuple[int, ...] = ()
     repeated: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    orders: tuple[tuple[int, int], ...] = ()
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -82,7 +87,8 @@ class Ledger:
             where = f"first at step {place.step}, rank {place.rank}"
             parts.append(f"the same {self.unit}s in another order in {self.reordered} steps ({where})")
         epochs = f" in epoch {', '.join(map(str, self.epochs))}" if self.epochs else ""
-        return ", ".join(parts) + epochs
+        orders = ", ".join(f"epoch {own} came in the order of epoch {other}" for own, other in self.orders)
+        return ", ".join(parts) + epochs + (f": {orders}" if orders else "")
 
     def _many(self, count: int) -> str:
         return f"{count} {self.unit}{'' if count == 1 else 's'}"
@@ -96,7 +102,8 @@ class Ledger:
         told = {name: vars(place) for name, place in places.items() if place is not None}
         counts = {name: getattr(self, name) for name in ("unit", "replayed", "skipped", "strange", "reordered")}
         units = {"repeated": list(self.repeated), "lost": list(self.lost)}
-        return {**counts, "tail": self.tail, "epochs": list(self.epochs), **units, **told}
+        epochs = {"epochs": list(self.epochs), "orders": [list(pair) for pair in self.orders]}
+        return {**counts, "tail": self.tail, **epochs, **units, **told}
 
 
 def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
@@ -109,11 +116,14 @@ def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
         return None
     got, due = (_apart_as_wholes if timeline.resized else _apart)(timeline, reference, unit)
     extra, lacking = _surplus(got, due), _surplus(due, got)
+    orders = () if timeline.resized else _orders(reference, got, unit)
     if not extra and not lacking:
         places = sorted(got)
         first = Place(*places[0]) if places else None
         steps = len({step for step, _ in places})
-        return Ledger(unit, reordered=steps, first_reordered=first, epochs=_epochs(reference, places))
+        return Ledger(
+            unit, reordered=steps, first_reordered=first, epochs=_epochs(reference, places), orders=orders
+        )
     tail: Literal["", "replayed", "skipped"] = ""
     if extra and _ends_with(due, lacking, reference.steps):
         tail = "skipped"
@@ -135,6 +145,7 @@ def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
         epochs=_epochs(reference, [*got, *due]),
         repeated=_first(got, extra),
         lost=_first(due, lacking),
+        orders=orders,
     )
 
 
@@ -242,3 +253,31 @@ def _epochs(reference: Reference, places: Sequence[tuple[int, int]]) -> tuple[in
     if len(starts) < 2:
         return ()
     return tuple(sorted({number for step, _ in places if (number := bisect_left(starts, step))}))
+
+
+def _orders(reference: Reference, got: Consumed, unit: str) -> tuple[tuple[int, int], ...]:
+    """The epochs whose wrong steps, on all ranks, are those that another epoch has at the same distance from its
+    beginning, each with that other one; where so few are wrong that it may be chance, none."""
+    starts = reference.epochs
+    if len(starts) < 2:
+        return ()
+    ends = [*starts[1:], reference.steps]
+    wanted = {rank: _column(steps, unit) for rank, steps in reference.traces()}
+
+    def same(wrong: Consumed, shift: int, end: int) -> bool:
+        return all(
+            step + shift <= end and _units(wanted[rank][step + shift - 1], unit) == units
+            for (step, rank), units in wrong.items()
+        )
+
+    found = []
+    for number in _epochs(reference, [*got]):
+        begin = starts[number - 1]
+        wrong = {at: units for at, units in got.items() if bisect_left(starts, at[0]) == number and units}
+        if len({step for step, _ in wrong}) < TELLING or max(step for step, _ in wrong) > reference.steps:
+            continue
+        others = (other for other in range(1, len(starts) + 1) if other != number)
+        found += [(number, other) for other in others if same(wrong, starts[other - 1] - begin, ends[other - 1])][
+            :1
+        ]
+    return tuple(found)

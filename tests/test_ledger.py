@@ -96,7 +96,27 @@ def test_the_right_place_in_the_order_of_another_epoch():
     assert found.codes == ("data-replayed", "data-skipped")
     assert found.replayed == found.skipped > 0
     assert found.epochs == (2,)
+    assert found.orders == ((2, 1),) and found.sentence.endswith(": epoch 2 came in the order of epoch 1")
     assert same_data(resumed(wrong)).codes == found.codes
+
+
+def test_a_sampler_that_counts_epochs_from_its_restart():
+    """Epoch 3 is begun by the resumed process, too: as its second."""
+    wrong = lambda rank, position: sample(rank, position, order=lambda epoch: max(0, epoch - 1))  # noqa: E731
+    assert resumed(wrong).ledger.orders == ((2, 1), (3, 2))
+
+
+def test_a_few_steps_in_the_order_of_another_epoch_are_no_order():
+    def wrong(rank, position):
+        return sample(rank, position - EPOCH if position in (30, 31) else position)
+
+    found = resumed(wrong).ledger
+    assert found.codes and found.orders == ()
+
+
+def test_another_order_in_one_epoch_that_is_of_none():
+    wrong = lambda rank, position: sample(rank, position, order=lambda epoch: 5 if epoch == 1 else epoch)  # noqa: E731
+    assert resumed(wrong).ledger.orders == ()
 
 
 def test_the_same_samples_in_another_order():
