@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
 from chaoskit import options
@@ -30,13 +31,15 @@ def add_to(commands: Any) -> None:
 
 def do(args: argparse.Namespace) -> int:
     """Read both, compare them, tell what came of it."""
-    from chaoskit.report import compare_json, compare_page, compare_report, json_report, page, terminal
+    from chaoskit.report import compare_json, compare_page, compare_report, json_report, page, publishing, terminal
     from chaoskit.store import NAME, Store
     from chaoskit.suites.archive import Archive
     from chaoskit.suites.contrast import contrast
 
     if args.json:
         json_report.check_target(args.json)
+    if args.page:
+        publishing.directory(str(Path(args.page).parent), option="-o")
     archive = Archive(Store(args.dir or NAME))
     old, new = (archive.read(archive.resolve(text)) for text in (args.old, args.new))
     found = contrast(old, new)

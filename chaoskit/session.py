@@ -188,7 +188,8 @@ class Session:
             suite = suite or unkept(_command(), list(self._results.values()))
             publishing.publish(suite, targets, store=store, complain=self._complain)
         with suppress(StoreError, OSError):
-            store.keep()
+            # Those of this session, for whoever asks for its pages.
+            store.keep(spare={Path(run).name for result in self._results.values() for run in result.runs})
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._results:

@@ -22,7 +22,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -229,8 +229,9 @@ class Store:
                 raise StoreError(message, path=str(self.root)) from error
             raise
 
-    def keep(self, newest: int = 50) -> int:
-        """Remove passed runs but the newest ones, and of those `out/` and the bytes of a journal; failed ones stay.
+    def keep(self, newest: int = 50, *, spare: Collection[str] = ()) -> int:
+        """Remove passed runs but the newest ones and those of the ids in `spare`, and of these `out/` and the bytes of
+        a journal; failed ones stay.
 
         Returns how many went.
         """
@@ -242,10 +243,10 @@ class Store:
                 continue
             if judged.passed and run["status"] != "running" and not _busy(run["owner"]):
                 passed.append(run_dir)
-        gone = passed[: max(0, len(passed) - newest)]
+        gone = [run_dir for run_dir in passed[: max(0, len(passed) - newest)] if run_dir.name not in spare]
         for run_dir in gone:
             shutil.rmtree(run_dir, ignore_errors=True)
-        for run_dir in passed[len(gone) :]:
+        for run_dir in set(passed) - set(gone):
             for left in (run_dir / "out", *run_dir.glob("aside-*")):
                 shutil.rmtree(left, ignore_errors=True)
             (run_dir / journal.NAME / "data").unlink(missing_ok=True)

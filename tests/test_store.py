@@ -179,6 +179,16 @@ def test_old_passes_are_removed_and_failures_stay(store):
     assert running.is_dir()
 
 
+def test_passes_of_the_session_at_hand_are_spared(store):
+    made = [store.new_run(job={}) for _ in range(4)]
+    for run_dir in made:
+        (run_dir / "out").mkdir(exist_ok=True)
+        judge(store, run_dir, GOOD)
+        store.finish(run_dir, "finished")
+    assert store.keep(1, spare={made[1].name}) == 2
+    assert store.all_runs() == [made[1], made[3]] and not (made[1] / "out").exists()
+
+
 def test_clear_leaves_what_others_are_at_work_on(store, run_dir):
     other = subprocess.Popen(["sleep", "60"])
     try:
