@@ -32,7 +32,7 @@ def add_to(commands: Any) -> None:
 def do(args: argparse.Namespace) -> int:
     """Read both, compare them, tell what came of it."""
     from chaoskit.report import compare_json, compare_page, compare_report, json_report, page, publishing, terminal
-    from chaoskit.store import NAME, Store
+    from chaoskit.store import Store
     from chaoskit.suites.archive import Archive
     from chaoskit.suites.contrast import contrast
 
@@ -40,7 +40,7 @@ def do(args: argparse.Namespace) -> int:
         json_report.check_target(args.json)
     if args.page:
         publishing.directory(str(Path(args.page).parent), option="-o")
-    archive = Archive(Store(args.dir or NAME))
+    archive = Archive(Store(options.root_of(args)))
     old, new = (archive.read(archive.resolve(text)) for text in (args.old, args.new))
     found = contrast(old, new)
     console = terminal.console_for(sys.stderr if args.json == "-" else sys.stdout)

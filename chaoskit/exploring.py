@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from chaoskit import options
 from chaoskit.errors import UsageError
+from chaoskit.telling import complain
 
 if TYPE_CHECKING:
     from chaoskit.job import Job
@@ -23,7 +25,7 @@ def exploring(args: argparse.Namespace, *, experiment: str, example: str) -> Ite
     from chaoskit.progress import progress_on
     from chaoskit.report import json_report
     from chaoskit.runner import Runner
-    from chaoskit.store import NAME, Store
+    from chaoskit.store import Store
 
     if not args.command:
         raise UsageError(f"no command to run: give the job after '--', for example\n  {example}")
@@ -32,13 +34,13 @@ def exploring(args: argparse.Namespace, *, experiment: str, example: str) -> Ite
     if args.json:
         json_report.check_target(args.json)
     launch = args.launch or "auto"
-    print(f"chaoskit: {launching.describe(job, environment='local', wish=launch)}", file=sys.stderr)
+    complain(launching.describe(job, environment="local", wish=launch))
     progress = progress_on(sys.stderr)
     told = {"resume_args": args.resume_args} if hasattr(args, "resume_args") else {}
     try:
         yield (
             Runner(
-                Store(args.dir or NAME),
+                Store(options.root_of(args)),
                 experiment=experiment,
                 progress=progress,
                 launch=launch,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaoskit import options
 from chaoskit.errors import StoreError, UsageError
+from chaoskit.telling import complain
 
 if TYPE_CHECKING:
     from chaoskit.suites.archive import Archive
@@ -56,7 +57,7 @@ def add_to(commands: Any) -> None:
 def do(args: argparse.Namespace) -> int:
     """Read the suites, and tell what they come to."""
     from chaoskit.report import history_page, history_report, json_report, page, terminal
-    from chaoskit.store import NAME, Store
+    from chaoskit.store import Store
     from chaoskit.suites.archive import Archive
     from chaoskit.suites.chronicle import Chronicle
     from chaoskit.suites.findings import Findings
@@ -64,12 +65,12 @@ def do(args: argparse.Namespace) -> int:
     for option, target in (("--json", args.json), ("-o", args.page)):
         if target:
             json_report.check_target(target, option=option)
-    archive = Archive(Store(Path(args.dir or NAME).absolute()))
+    archive = Archive(Store(options.root_of(args)))
     paths = archive.all() or [archive.last()]
     damaged: list[str] = []
     chronicle = Chronicle.of(_read(archive, _chosen(paths, args), args.since, damaged))
     for line in damaged:
-        print(f"chaoskit: left out: {line}", file=sys.stderr)
+        complain(f"left out: {line}")
     if not chronicle.nights:
         since = f" since {args.since}" if args.since else ""
         raise UsageError(f"{archive.directory} holds no suite{since} that can be read: see --dir and --since")

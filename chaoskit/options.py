@@ -6,6 +6,7 @@ import argparse
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.errors import UsageError
@@ -123,6 +124,13 @@ SHARED = (
 )
 #: What is written once the verdicts are there, by the command itself.
 TARGETS = ("json", "report", "summary", "badge")
+
+
+def root_of(args: argparse.Namespace) -> Path:
+    """The directory that runs are kept in."""
+    from chaoskit.store import NAME
+
+    return Path(getattr(args, "dir", None) or NAME).absolute()
 
 
 def add_to_parser(parser: argparse.ArgumentParser, *names: str) -> None:

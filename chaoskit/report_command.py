@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit import options
 from chaoskit.errors import ExitCode, UsageError
+from chaoskit.telling import complain
 
 if TYPE_CHECKING:
     from chaoskit.store import Store
@@ -48,13 +48,13 @@ def add_to(commands: Any) -> None:
 def do(args: argparse.Namespace) -> int:
     """Find, draw, write, and say where the pages are."""
     from chaoskit.report import publishing
-    from chaoskit.store import NAME, Store
+    from chaoskit.store import Store
 
     if args.run and (args.suite or args.last_suite):
         raise UsageError(
             f"{'--suite' if args.suite else '--last-suite'} and RUN do not go together: leave out one"
         )
-    store = Store(args.dir or NAME)
+    store = Store(options.root_of(args))
     runs = list(dict.fromkeys(store.resolve(text) for text in args.run))
     if len(runs) == 1:
         return _one(runs[0], args.o)
@@ -84,7 +84,7 @@ def _several(suite: Suite, target: Path, store: Store) -> int:
 
     written = site.write(suite, target, store=store)
     for line in written.troubles(store):
-        print(f"chaoskit: {line}", file=sys.stderr)
+        complain(line)
     print(publishing.shown(written.index))
     return ExitCode.INTERNAL if written.failed else ExitCode.USAGE if written.damaged else ExitCode.PASS
 

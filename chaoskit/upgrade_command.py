@@ -7,11 +7,11 @@ import os
 import shlex
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit import options
 from chaoskit.errors import ExitCode, UsageError
+from chaoskit.telling import complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,7 @@ def do(args: argparse.Namespace) -> int:
     if args.o:
         _page(found, args.o)
     if interrupted:
-        _complain("interrupted; what had ended is above")
+        complain("interrupted; what had ended is above")
         return ExitCode.INTERRUPTED
     if troubles:
         raise RuntimeError(troubles[0])
@@ -109,7 +109,7 @@ def _prepared(args: argparse.Namespace) -> Upgrade:
         side.job.validate()
     args.count = len(battery.titles(args.k, nodes=args.nodes))
     if not found.differences:
-        _complain("old and new have the same versions of everything: what differs is not the upgrade's doing")
+        complain("old and new have the same versions of everything: what differs is not the upgrade's doing")
     return found
 
 
@@ -127,8 +127,8 @@ def _battery(args: argparse.Namespace, side: Side) -> Collector:
 
     environment = args.env or "local"
     how = launching.describe(side.job, environment=environment, wish=args.launch or "auto")
-    _complain(f"the battery under {side.title}: {how}")
-    args.dir = str(_root(args))
+    complain(f"the battery under {side.title}: {how}")
+    args.dir = str(options.root_of(args))
     fitting = workers.fitting(side.job.command, experiments=args.count) if args.n is None else 1
     return battery.run(
         [*options.forward(args), f"--chaos-job={shlex.join(side.job.command)}"],
@@ -144,10 +144,10 @@ def _carried(args: argparse.Namespace, found: Upgrade) -> Iterator[Upgrade]:
     from chaoskit.runner import Runner
     from chaoskit.store import Store
 
-    _complain("checkpoints across the border")
+    complain("checkpoints across the border")
     progress = progress_on(sys.stderr)
     runner = Runner(
-        Store(_root(args)),
+        Store(options.root_of(args)),
         environment=args.env or "local",
         experiment="upgrade",
         progress=progress,
@@ -170,14 +170,4 @@ def _page(found: Upgrade, target: str) -> None:
         write(render(found), target)
     except Exception as error:
         said = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
-        _complain(f"the page is not written ({said})")
-
-
-def _root(args: argparse.Namespace) -> Path:
-    from chaoskit.store import NAME
-
-    return Path(args.dir or NAME).absolute()
-
-
-def _complain(message: str) -> None:
-    print(f"chaoskit: {message}", file=sys.stderr)
+        complain(f"the page is not written ({said})")

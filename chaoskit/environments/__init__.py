@@ -7,9 +7,9 @@ from typing import Protocol
 from chaoskit.environments.environment import Environment, Place
 from chaoskit.environments.local import LocalEnvironment
 from chaoskit.environments.netns import NetnsEnvironment
-from chaoskit.errors import UsageError
+from chaoskit.errors import MissingCapability, UsageError
 
-__all__ = ["ENVIRONMENTS", "EnvironmentType", "LocalEnvironment", "NetnsEnvironment", "environment"]
+__all__ = ["ENVIRONMENTS", "EnvironmentType", "LocalEnvironment", "NetnsEnvironment", "environment", "must_have"]
 
 
 class EnvironmentType(Protocol):
@@ -31,3 +31,10 @@ def environment(name: str) -> EnvironmentType:
     if name not in ENVIRONMENTS:
         raise UsageError(f"there is no environment {name!r}; there are: {', '.join(ENVIRONMENTS)}")
     return ENVIRONMENTS[name]
+
+
+def must_have(name: str) -> None:
+    """Raises MissingCapability where the environment of that name cannot be used here."""
+    if (why := environment(name).available()) is not None:
+        message = f"environment {name!r} cannot be used here: {why}"
+        raise MissingCapability(message, capability=name, remedy="chaoskit doctor says what there is")
