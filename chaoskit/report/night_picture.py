@@ -78,9 +78,7 @@ def picture(
         for kind in ("pass", "fail", "skipped")
     }
     return Picture(
-        line=" ".join(
-            f"{'L' if n else 'M'}{_n(scale.x(at))} {_n(scale.y(places[at]))}" for n, at in enumerate(mine)
-        ),
+        line=_line([(scale.x(at), scale.y(places[at])) for at in mine]),
         other="".join(_dot(scale.x(at), scale.y(places[at])) for at in places if not home[at]),
         off="".join(f"M{_n(scale.x(at) - 2)} {TOP}l2-4 2 4z" for at in places if places[at] > scale.highest),
         levels=tuple(_levels(scale, mine, shifts)),
@@ -118,6 +116,13 @@ class _Scale:
     def y(self, value: float) -> float:
         """A time; what is too high is at the upper edge."""
         return BOTTOM - (BOTTOM - TOP) * min(value / self.highest, 1.0)
+
+
+def _line(points: Sequence[tuple[float, float]]) -> str:
+    """Through all points; a short stroke where there is one only."""
+    if len(points) == 1:
+        return f"M{_n(points[0][0] - 2)} {_n(points[0][1])}h4"
+    return " ".join(f"{'L' if n else 'M'}{_n(x)} {_n(y)}" for n, (x, y) in enumerate(points))
 
 
 def _levels(scale: _Scale, nights: Sequence[int], shifts: Sequence[LevelShift]) -> list[Level]:

@@ -132,3 +132,8 @@ def test_other_machines_are_not_on_the_line():
 def test_a_picture_of_nothing():
     one = picture([], [], home=[])
     assert one.line == one.off == one.other == "" and one.highest is None
+
+
+def test_a_single_night_is_seen_too():
+    assert picture([1.0], ["pass"], home=[True]).line.endswith("h4")
+    assert picture([None, 1.0, 2.0], [None, "pass", "pass"], home=[True] * 3).line.count("L") == 1
