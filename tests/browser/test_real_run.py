@@ -16,7 +16,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def run(shared_store, tmp_path):
     words = ["-k", "one_rank_mid_epoch", "--dir", str(shared_store.root), "--json", str(tmp_path / "answer.json")]
-    job = ["torchrun", "--nproc-per-node", "2", "-m", "tinymodels.gallery.rng_missing", "--out", "{out}"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    job = [*torchrun, "-m", "tinymodels.gallery.rng_missing", "--out", "{out}"]
     command = [sys.executable, "-m", "chaoskit", "run", "--launch", "warm", *words, "--", *job]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -19,6 +19,7 @@ from chaoskit.environments import ENVIRONMENTS, environment, processes, scratch
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.local import LocalEnvironment
 from chaoskit.errors import UsageError
+from chaoskit.fingerprint import LENT, library
 
 RANK = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stub_rank.py"))]
 
@@ -163,6 +164,7 @@ def test_what_the_job_is_given(place, monkeypatch):
             "CHAOSKIT_ID": place.run_id,
             "CHAOSKIT_LAUNCH": "3",
             "CHAOSKIT_OUT": str(place.out),
+            LENT: library(),
             "PET_TEE": "1",
             "PET_LOG_DIR": str(place.run_dir / "logs" / "ranks" / "launch-3"),
             **({"CHAOSKIT_GATED": "1"} if gated else {}),

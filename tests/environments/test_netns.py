@@ -22,6 +22,7 @@ from chaoskit.environments import ENVIRONMENTS, environment, processes, scratch
 from chaoskit.environments.environment import Ended, Told
 from chaoskit.environments.netns import PORT, NetnsEnvironment
 from chaoskit.errors import TooFewNodes, UsageError
+from chaoskit.fingerprint import LENT, library
 from chaoskit.launch.cold import ColdLauncher
 from chaoskit.nodes import Nodes
 from chaoskit.supervisor import Supervisor
@@ -153,6 +154,7 @@ def test_every_node_is_told_where_the_others_are(begin, place, told, up, go, mon
             "CHAOSKIT_ID": place.run_id,
             "CHAOSKIT_LAUNCH": "0",
             "CHAOSKIT_OUT": str(place.out),
+            LENT: library(),
             "TMPDIR": str(scratch.path(place.run_id) / node),
         }
         assert (found["host"], found["address"], found["cwd"]) == (node, f"10.77.0.{number + 1}", str(place.cwd))

@@ -40,7 +40,8 @@ def test_so_many_steps_of_float64_are_so_many_ulps(value, steps, towards):
 
 @given(FINITE32)
 def test_the_next_number_is_one_spacing_away(value):
-    further = float(np.float32(value) + np.spacing(np.float32(value)))
+    with np.errstate(over="ignore"):
+        further = float(np.float32(value) + np.spacing(np.float32(value)))
     if math.isfinite(further):
         assert Gap(value, further).ulps == 1
 
