@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -120,6 +120,12 @@ class Life:
             left_out=[at - n for at in self.left_out if at > n],
             corrupted=[event for event in self.corrupted if int(event["n"]) > n],
         )
+
+
+def common_settings(lives: Iterable[Life]) -> dict[str, str]:
+    """The versions and flags that these computed with, as far as they are the same in all."""
+    first, *others = [life.settings for life in lives]
+    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
 def fill(life: Life, events: list[Event]) -> None:

@@ -124,6 +124,11 @@ SHARED = (
 )
 #: What is written once the verdicts are there, by the command itself.
 TARGETS = ("json", "report", "summary", "badge")
+#: The fields of a `Job` that options go over, and the attribute of the option.
+JOB_FIELDS = {
+    **{name: name for name in ("relaunches", "timeout", "resume_args", "controls", "log_regex", "log_file")},
+    "nnodes": "nodes",
+}
 
 
 def root_of(args: argparse.Namespace) -> Path:
@@ -170,11 +175,8 @@ def forward(args: argparse.Namespace) -> list[str]:
 
 def overrides(config: pytest.Config) -> dict[str, Any]:
     """The fields of a `Job` that options were given for; they replace what the job itself says."""
-    names = ("relaunches", "timeout", "resume_args", "controls", "log_regex", "log_file")
-    fields = {**{name: name for name in names}, "nnodes": "nodes"}
-    return {
-        field: value for field, name in fields.items() if (value := config.getoption(f"chaos_{name}")) is not None
-    }
+    given = {field: config.getoption(f"chaos_{name}") for field, name in JOB_FIELDS.items()}
+    return {field: value for field, value in given.items() if value is not None}
 
 
 def job_given(config: pytest.Config) -> Job | None:

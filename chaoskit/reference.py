@@ -9,7 +9,7 @@ from typing import Any
 
 from chaoskit.errors import ReferenceFailed, UsageError
 from chaoskit.history import History, Incarnation
-from chaoskit.life import Life, Tensors
+from chaoskit.life import Life, Tensors, common_settings
 from chaoskit.parting import Parting, apart_at, part
 from chaoskit.steps import Step, Steps
 from chaoskit.whole import Whole
@@ -81,8 +81,7 @@ class Reference:
     @property
     def settings(self) -> Mapping[str, str]:
         """The versions and flags that the ranks computed with, as far as they are the same on all."""
-        first, *others = [life.settings for life in self._lives.values()]
-        return {name: v for name, v in first.items() if all(other.get(name) == v for other in others)}
+        return common_settings(self._lives.values())
 
     @property
     def steps(self) -> int:

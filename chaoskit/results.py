@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from chaoskit.runner import Run
 
 SKIPPED = "skipped"
+#: What became of experiments that came to a verdict.
+WORDS = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped"}
 
 
 @dataclass(frozen=True)
@@ -128,13 +130,13 @@ def of_verdicts(name: str, verdicts: Iterable[Verdict]) -> Result:
         name,
         overall.value,
         codes=tuple(dict.fromkeys(code for v in telling for code in v.codes)),
-        sentences=_without_repeats([v.sentence for v in telling]),
+        sentences=without_repeats([v.sentence for v in telling]),
         table=tuple(tables[0]) if tables else (),
         stacks={str(rank): str(text) for rank, text in stacks[0].items()} if stacks else {},
     )
 
 
-def _without_repeats(sentences: Sequence[str]) -> tuple[str, ...]:
+def without_repeats(sentences: Sequence[str]) -> tuple[str, ...]:
     """Each once, and none that another one begins with."""
     unique = dict.fromkeys(sentences)
     return tuple(one for one in unique if not any(o != one and o.startswith(one) for o in unique))

@@ -58,12 +58,11 @@ def do(args: argparse.Namespace) -> int:
     begun = time.monotonic()
     args.dir = str(root)
     count = len(battery.titles(args.k, nodes=args.nodes))
-    fitting = workers.fitting(job.command, experiments=count) if args.n is None else 1
     collected = battery.run(
         [*options.forward(args), f"--chaos-job={shlex.join(job.command)}"],
         expression=args.k,
         junitxml=args.junitxml,
-        workers=args.n if fitting == 1 else str(fitting),
+        workers=workers.chosen(args.n, job.command, experiments=count),
         fail_fast=args.x,
         stream=sys.stderr,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -152,11 +151,11 @@ class Session:
     def _archive(self, result: Result) -> None:
         """Add to the suite of this session, begun with its first experiment."""
         from chaoskit.store import Store
-        from chaoskit.suites.archive import Archive
+        from chaoskit.suites.archive import Archive, typed
 
         try:
             if self._writer is None:
-                self._writer = Archive(Store(self.root)).begin(_command(), since=self._begun)
+                self._writer = Archive(Store(self.root)).begin(typed(), since=self._begun)
             self._writer.add(result)
         except Exception as error:
             self._not_kept(error)
@@ -183,9 +182,9 @@ class Session:
             self._not_kept(error)
         if targets := self._config.stash.get(TARGETS, None):
             from chaoskit.report import publishing
-            from chaoskit.suites.archive import unkept
+            from chaoskit.suites.archive import typed, unkept
 
-            suite = suite or unkept(_command(), list(self._results.values()))
+            suite = suite or unkept(typed(), list(self._results.values()))
             publishing.publish(suite, targets, store=store, complain=self._complain)
         with suppress(StoreError, OSError):
             # Those of this session, for whoever asks for its pages.
@@ -208,9 +207,3 @@ class Session:
         if self._stream is not None:
             self._stream.close()
         os.close(self._fd)
-
-
-def _command() -> list[str]:
-    """What was typed."""
-    program = Path(sys.argv[0])
-    return [program.parent.name if program.name == "__main__.py" else program.name, *sys.argv[1:]]

@@ -98,7 +98,7 @@ class Store:
         now = datetime.now(UTC)
         with self.writing():
             while True:
-                name = f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}{secrets.token_hex(2)}"
+                name = new_name(now)
                 try:
                     (self.runs / name).mkdir()
                     break
@@ -303,6 +303,11 @@ class Store:
             raise _not_ours(path, f"is of format {data['format']!r}, this chaoskit reads {FORMAT}", remedy)
         del data["format"]
         return data
+
+
+def new_name(now: datetime) -> str:
+    """A name for what begins at that time in UTC: names sort by age, and no two are alike."""
+    return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}{secrets.token_hex(2)}"
 
 
 def _busy(who: Mapping[str, Any]) -> bool:

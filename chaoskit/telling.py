@@ -56,12 +56,12 @@ def report(
 ) -> None:
     """The table for people; whatever else was asked for. Standard output is JSON's alone if JSON goes there."""
     from chaoskit.report import publishing, terminal
-    from chaoskit.suites.archive import unkept
+    from chaoskit.suites.archive import typed, unkept
 
     one = next((result.place for result in found if result.place), "RUN")
     told = ("--last-suite", store.root) if suite else (one,)
     look = terminal.look_at(*told, report=targets.report)
     console = terminal.console_for(sys.stderr if args.json == "-" else sys.stdout)
     terminal.show(found, console, seconds=seconds, look=look)
-    suite = suite or unkept(["chaoskit", *sys.argv[1:]], found)
+    suite = suite or unkept(typed(), found)
     publishing.publish(suite, targets, store=store, complain=complain)

@@ -115,9 +115,7 @@ def _prepared(args: argparse.Namespace) -> Upgrade:
 
 def _job_options(args: argparse.Namespace) -> dict[str, Any]:
     """What the options say over the job, as for `chaoskit run`."""
-    names = {"timeout": "timeout", "resume_args": "resume_args", "controls": "controls", "nodes": "nnodes"}
-    names |= {"log_regex": "log_regex", "log_file": "log_file"}
-    given = {field: getattr(args, name) for name, field in names.items()}
+    given = {field: getattr(args, name) for field, name in options.JOB_FIELDS.items()}
     return {"cwd": os.getcwd(), **{name: value for name, value in given.items() if value is not None}}
 
 
@@ -129,11 +127,10 @@ def _battery(args: argparse.Namespace, side: Side) -> Collector:
     how = launching.describe(side.job, environment=environment, wish=args.launch or "auto")
     complain(f"the battery under {side.title}: {how}")
     args.dir = str(options.root_of(args))
-    fitting = workers.fitting(side.job.command, experiments=args.count) if args.n is None else 1
     return battery.run(
         [*options.forward(args), f"--chaos-job={shlex.join(side.job.command)}"],
         expression=args.k,
-        workers=args.n if fitting == 1 else str(fitting),
+        workers=workers.chosen(args.n, side.job.command, experiments=args.count),
         stream=sys.stderr,
     )
 

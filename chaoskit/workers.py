@@ -28,6 +28,14 @@ def fitting(command: Sequence[str], *, experiments: int) -> int:
     return max(1, min(experiments, by_cores, by_memory))
 
 
+def chosen(wish: str | None, command: Sequence[str], *, experiments: int) -> str | None:
+    """What pytest is to be told: what was wished, else what fits; None for no workers at all."""
+    if wish is not None:
+        return wish
+    count = fitting(command, experiments=experiments)
+    return None if count == 1 else str(count)
+
+
 def _ranks(command: Sequence[str]) -> int | None:
     """What torchrun is told on its command line; None for another launcher, or another word than a number."""
     names = [os.path.basename(word) for word in command]

@@ -38,3 +38,9 @@ def test_no_more_than_there_are(monkeypatch):
     assert workers.fitting(job, experiments=19) == 2
     monkeypatch.setattr(workers.glob, "glob", lambda pattern: ["/dev/nvidia0"])
     assert workers.fitting(job, experiments=19) == 1
+
+
+def test_a_wish_goes_over_what_fits():
+    assert workers.chosen("3", RUN, experiments=9) == "3"
+    assert workers.chosen(None, [*RUN, "train.py"], experiments=9) == "9"
+    assert workers.chosen(None, ["./launch.sh"], experiments=9) is None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.life import COMPONENTS
 from chaoskit.report.lanes import spans
+from chaoskit.report.terminal import columns_of, is_due
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,7 @@ class Row:
 
 def table(told: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Row]]:
     """The columns, and the rows of what `Case.table` tells."""
-    seen = {name for row in told for name in row["cells"]}
-    columns = [name for name in COMPONENTS if name in seen]
-    columns += sorted(seen.difference(columns))
+    columns = columns_of(told)
     alike: dict[tuple[Any, ...], list[int]] = {}
     for row in told:
         due = row.get("expected")
@@ -50,4 +47,4 @@ def table(told: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Row]]:
 def _cell(text: object, due: int | None) -> Cell:
     if text is None:
         return Cell("–")
-    return Cell(str(text), wrong=due is not None and str(due) not in re.findall(r"\d+", str(text)))
+    return Cell(str(text), wrong=not is_due(text, due))

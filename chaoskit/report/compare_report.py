@@ -65,7 +65,7 @@ def show(one: Contrast, console: Console, *, times: bool = False) -> None:
 
 def about(suite: Suite) -> str:
     """'20261122-103552-1938e63, 2026-11-22 10:35 UTC on vm: 11 experiments, fail'."""
-    when = f", {suite.created[:16].replace('T', ' ')} UTC" if suite.created else ""
+    when = f", {suite.when}" if suite.when else ""
     host = f" on {suite.machine['host']}" if suite.machine.get("host") else ""
     ended = "" if suite.status == "finished" else f", {suite.status}"
     return f"{suite.id}{when}{host}: {counted(len(suite.results), 'experiment')}, {suite.outcome.value}{ended}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from chaoskit.checks.check import Case
 from chaoskit.errors import CODES
 from chaoskit.recovery import Recovery
+from chaoskit.results import without_repeats
 from chaoskit.verdict import Outcome, Verdict, merge
 
 #: The codes that tell what was lost, and then those that tell what came of it: the first ones lead.
@@ -48,18 +49,12 @@ def headline(case: Case, verdicts: Sequence[Verdict] | None) -> Headline:
         return Headline(outcome, _sentence(_proved(case, verdicts)))
     telling = sorted((one for one in verdicts if one.outcome is outcome), key=_place)
     codes = tuple(sorted(dict.fromkeys(code for one in telling for code in one.codes), key=lambda c: ORDER[c]))
-    first, *others = _without_repeats([one.sentence for one in telling])
+    first, *others = without_repeats([one.sentence for one in telling])
     return Headline(outcome, _sentence(first), codes, tuple(map(_sentence, others)))
 
 
 def _place(verdict: Verdict) -> int:
     return min((ORDER[code] for code in verdict.codes), default=len(ORDER))
-
-
-def _without_repeats(sentences: Sequence[str]) -> list[str]:
-    """Each once, and none that another one begins with."""
-    unique = dict.fromkeys(sentences)
-    return [one for one in unique if not any(other != one and other.startswith(one) for other in unique)]
 
 
 def _sentence(text: str) -> str:

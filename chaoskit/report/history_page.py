@@ -10,6 +10,7 @@ from chaoskit.errors import CODES
 from chaoskit.report import page
 from chaoskit.report.history_report import SIGNS, STRIP, at, said, strip, subject, tested, told
 from chaoskit.report.night_picture import letter, picture
+from chaoskit.results import WORDS
 from chaoskit.suites.chronicle import Change, Track
 from chaoskit.suites.findings import FIGURES, Findings
 from chaoskit.suites.trends import READINGS, LevelShift, Measure
@@ -19,7 +20,7 @@ from chaoskit.suites.turns import Kind
 ROWS = 30
 #: What is drawn of an experiment: the first of these times that it has.
 DRAWN: tuple[Measure, ...] = ("recovery", "launch", "whole")
-WORDS: dict[Kind, tuple[str, str]] = {
+KINDS: dict[Kind, tuple[str, str]] = {
     "red": ("fail", "became red"),
     "undecided": ("inconclusive", "cannot be decided any more"),
     "flaky": ("inconclusive", "flaky"),
@@ -37,8 +38,8 @@ def render(findings: Findings) -> str:
         turns=[
             {
                 "turn": turn,
-                "verdict": WORDS[turn.kind][0],
-                "word": WORDS[turn.kind][1],
+                "verdict": KINDS[turn.kind][0],
+                "word": KINDS[turn.kind][1],
                 "lines": told(findings, turn),
             }
             for turn in findings.turns
@@ -136,8 +137,7 @@ def _description(
     findings: Findings, verdicts: Sequence[str | None], shifts: Sequence[LevelShift], changes: Sequence[Change]
 ) -> str:
     """The picture in words."""
-    words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "skipped": "skipped"}
-    counted = [f"{verdicts.count(kind)} {word}" for kind, word in words.items() if verdicts.count(kind)]
+    counted = [f"{verdicts.count(kind)} {word}" for kind, word in WORDS.items() if verdicts.count(kind)]
     nights = findings.chronicle.nights
     parts = [f"{len(nights)} nights" + (f": {', '.join(counted)}" if counted else "")]
     parts += [

@@ -25,6 +25,7 @@ from typing import Any
 from chaoskit.checks.check import Case
 from chaoskit.errors import CODES, StoreError
 from chaoskit.history import lives
+from chaoskit.life import common_settings
 from chaoskit.phases import PHASES, phases
 from chaoskit.report import page
 from chaoskit.report.alignment_rows import table
@@ -153,11 +154,10 @@ def about(run: Run, told: Mapping[str, Any]) -> dict[str, str]:
 
 def settings(case: Case) -> dict[str, str]:
     """The versions and flags that the ranks computed with, as far as they are the same on all."""
-    own = [life.settings for _, life in lives(case.history) if life.settings]
-    if not own:
-        return dict(case.reference.settings) if case.reference is not None else {}
-    first, *others = own
-    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
+    own = [life for _, life in lives(case.history) if life.settings]
+    if own:
+        return common_settings(own)
+    return dict(case.reference.settings) if case.reference is not None else {}
 
 
 def files(run_dir: Path, link: Link) -> Iterator[tuple[str, str, int]]:

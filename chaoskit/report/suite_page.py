@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ from chaoskit.errors import CODES
 from chaoskit.report import page
 from chaoskit.report.headline import readable
 from chaoskit.report.terminal import total
-from chaoskit.results import SKIPPED, Result
+from chaoskit.results import SKIPPED, WORDS, Result
 from chaoskit.suites.suite import Suite
 
 #: What needs somebody's attention comes first.
 ORDER = ("fail", "inconclusive", "pass", SKIPPED)
-WORDS = {"fail": "failed", "inconclusive": "inconclusive", "pass": "passed", SKIPPED: "skipped"}
 STATUS = {
     "interrupted": "It was interrupted; what had ended by then is here.",
     "running": "It has not ended: it is still at work, or its harness died. What had ended is here.",
@@ -33,7 +31,7 @@ def render(suite: Suite, *, links: Mapping[str, str] | None = None, why: Mapping
         "suite.html.j2",
         headline=headline(suite),
         command=shlex.join(suite.command),
-        begun=when(suite.created),
+        begun=suite.when,
         status=STATUS.get(suite.status, ""),
         # How many came to what is told beside it.
         told=total(suite.results, seconds=suite.seconds).rpartition(": ")[0],
@@ -68,14 +66,6 @@ def headline(suite: Suite) -> str:
         verb = {"fail": "failed", "inconclusive": "could not be decided"}[worst]
         return f"{found[worst]} of {judged} experiment{'' if judged == 1 else 's'} {verb}"
     return "The experiment passed" if judged == 1 else f"All {judged} experiments passed"
-
-
-def when(created: str) -> str:
-    """A moment as people write it; nothing where it is not known."""
-    try:
-        return f"{datetime.fromisoformat(created):%Y-%m-%d %H:%M} UTC"
-    except ValueError:
-        return created
 
 
 def settings(suite: Suite) -> dict[str, str]:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaoskit.report.suite_page import WORDS, counts, headline, in_order
+from chaoskit.report.page import number, seconds
+from chaoskit.report.suite_page import counts, headline, in_order
 from chaoskit.report.terminal import printable, total
-from chaoskit.results import SKIPPED, Result
+from chaoskit.results import SKIPPED, WORDS, Result
 from chaoskit.suites.suite import Suite
 
 SYMBOLS = {"pass": "✓", "fail": "✗", "inconclusive": "?", SKIPPED: "–"}
@@ -45,10 +46,10 @@ def _table(results: Sequence[Result], room: int) -> str:
     if not results:
         return ""
     rows: list[str] = []
-    for number, row in enumerate(map(_row, results)):
+    for place, row in enumerate(map(_row, results)):
         room -= _bytes(row)
         if room < 2000:
-            left = len(results) - number
+            left = len(results) - place
             rows.append(f"| | | {left} more: the summary would be too long for them | | | |\n")
             break
         rows.append(row)
@@ -58,9 +59,8 @@ def _table(results: Sequence[Result], room: int) -> str:
 def _row(result: Result) -> str:
     codes = " ".join(f"<code>{_plain(code)}</code>" for code in result.codes)
     told = "<br>".join(filter(None, [codes, *map(_plain, result.sentences)]))
-    lost = "–" if result.steps_lost is None else str(result.steps_lost)
     verdict = f"{SYMBOLS[result.verdict]} {result.verdict}"
-    figures = (lost, *map(_seconds, (result.recovery_seconds, result.seconds)))
+    figures = (number(result.steps_lost), seconds(result.recovery_seconds), seconds(result.seconds))
     return f"| {' | '.join([verdict, _plain(result.name), told, *figures])} |\n"
 
 
@@ -68,10 +68,6 @@ def _plain(text: str) -> str:
     """Text that means nothing but itself, in one line."""
     escaped = _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text.replace("\r\n", "\n")))
     return "<br>".join(line.strip() for line in escaped.split("\n")).strip()
-
-
-def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f} s"
 
 
 def _bytes(text: str) -> int:

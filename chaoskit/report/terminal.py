@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoskit.life import COMPONENTS
-from chaoskit.results import SKIPPED, Result
+from chaoskit.results import SKIPPED, WORDS, Result
 from chaoskit.store import NAME
 
 STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}
@@ -157,10 +157,7 @@ def commands(result: Result) -> list[str]:
 
 def alignment_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The reference step that each component matches; '!' marks one that is not the step which was due."""
-    seen = {name for row in rows for name in row["cells"]}
-    columns = [name for name in COMPONENTS if name in seen]
-    columns += sorted((name for name in seen if name not in columns), key=_place)
-    columns.sort(key=_place)
+    columns = columns_of(rows)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     for name in ("life", "rank", "due"):
         table.add_column(name, justify="right", vertical="bottom")
@@ -173,10 +170,19 @@ def alignment_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The components that an alignment tells of, in the order of the tables; a part of one stands with it."""
+    return sorted({name for row in rows for name in row["cells"]}, key=_place)
+
+
+def is_due(cell: object, due: object) -> bool:
+    """Whether the cell of a component names the step that was due, if any was."""
+    return due is None or str(due) in re.findall(r"\d+", str(cell))
+
+
 def total(results: Sequence[Result], *, seconds: float | None = None) -> str:
     """'11 experiments in 93.1 s, launched warm: 10 passed, 1 failed', and what was spent waiting."""
-    words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped"}
-    counted = [(word, sum(r.verdict == verdict for r in results)) for verdict, word in words.items()]
+    counted = [(word, sum(r.verdict == verdict for r in results)) for verdict, word in WORDS.items()]
     told = ", ".join(f"{count} {word}" for word, count in counted if count) or "nothing was run"
     time = f" in {seconds:.1f} s" if seconds is not None else ""
     how = "; ".join(dict.fromkeys(each for r in results for each in r.launched if each))
@@ -208,7 +214,7 @@ def _place(name: str) -> tuple[int, str]:
 def _cell(text: object, due: object) -> Text:
     if text is None:
         return Text("-", style="dim")
-    if due is None or str(due) in re.findall(r"\d+", str(text)):
+    if is_due(text, due):
         return Text(str(text))
     return Text(f"{text}!", style="bold red")
 

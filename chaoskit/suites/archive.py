@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ from chaoskit import __version__, references
 from chaoskit.errors import StoreError
 from chaoskit.job import Job
 from chaoskit.results import Result
-from chaoskit.store import FORMAT, Store
+from chaoskit.store import FORMAT, Store, new_name
 from chaoskit.suites.baseline import Baseline
 from chaoskit.suites.suite import Suite, result_of
 
@@ -209,8 +208,15 @@ class Writer:
 def unkept(command: Sequence[str], results: Sequence[Result] = ()) -> Suite:
     """A suite of now, in no archive: of experiments that have just ended, or of stored runs looked at together."""
     now = datetime.now(UTC)
-    name = f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}{secrets.token_hex(2)}"
-    return Suite(name, _text(now), tuple(command), tuple(results), chaoskit=__version__, machine=machine())
+    return Suite(
+        new_name(now), _text(now), tuple(command), tuple(results), chaoskit=__version__, machine=machine()
+    )
+
+
+def typed() -> list[str]:
+    """The command that this process was started by, as it was typed."""
+    program = Path(sys.argv[0])
+    return [program.parent.name if program.name == "__main__.py" else program.name, *sys.argv[1:]]
 
 
 def _text(moment: datetime) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any
 
 from chaoskit.results import Result, overall
@@ -30,6 +31,14 @@ class Suite:
     status: str = "finished"
     chaoskit: str = ""
     machine: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def when(self) -> str:
+        """When it was begun, as people write it: '2026-11-22 10:35 UTC'; empty where that is not known."""
+        try:
+            return f"{datetime.fromisoformat(self.created):%Y-%m-%d %H:%M} UTC"
+        except ValueError:
+            return self.created
 
     @property
     def outcome(self) -> Outcome:
