@@ -307,7 +307,7 @@ class Store:
 
 def new_name(now: datetime) -> str:
     """A name for what begins at that time in UTC: names sort by age, and no two are alike."""
-    return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}{secrets.token_hex(2)}"
+    return f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}"
 
 
 def _busy(who: Mapping[str, Any]) -> bool:
