@@ -35,6 +35,9 @@ from chaoskit.launch.program import Program
 #: Device files of accelerators: who has one open cannot share it with a fork.
 _ACCELERATORS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel", "/dev/neuron", "/dev/davinci", "/dev/hl")
 
+#: Threads, by name, whose library starts them anew in a fork: jemalloc's, which pyarrow, and so pandas, brings along.
+_BORN_AGAIN = ("jemalloc_bg_thd",)
+
 
 @dataclass
 class Client:
@@ -208,7 +211,7 @@ def _unfit() -> str | None:
         os._exit(0)
     os.waitpid(trial, 0)
     # Counted after a fork: OpenBLAS, for one, ends its threads for that.
-    threads = len(os.listdir("/proc/self/task"))
+    threads = _threads()
     if threads > 1:
         return f"what the job imports starts threads ({threads} now), which a fork would lack"
     try:
@@ -216,6 +219,15 @@ def _unfit() -> str | None:
     except OSError as error:
         return f"the kernel does not let a process change its command line ({error})"
     return None
+
+
+def _threads() -> int:
+    """How many threads there are, but for those that a fork brings back by itself."""
+    found = 0
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(OSError), open(f"/proc/self/task/{thread}/comm") as comm:  # it may have ended
+            found += comm.read().strip() not in _BORN_AGAIN
+    return found
 
 
 def _given() -> dict[str, str]:

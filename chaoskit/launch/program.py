@@ -16,8 +16,12 @@ from typing import Any
 
 from chaoskit.errors import CannotWarm
 
-#: The files that torch's own launchers are run from, by `python -m` or by name.
-LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch", "torchrun")
+#: The files that torch's own launchers are run from, by `python -m` or by name, and those of others that have torch's
+#: elastic agent start the ranks, in their own process.
+LAUNCHERS = (
+    "torch.distributed.run", "torch.distributed.launch", "torchrun",
+    "accelerate", "accelerate-launch", "accelerate.commands.launch", "accelerate.commands.accelerate_cli",
+)  # fmt: skip
 #: Flags of torchrun after which its ranks are not started as `python script.py`.
 OTHER_RANKS = ("--no-python", "--no_python", "--run-path", "--run_path")
 
@@ -45,7 +49,7 @@ class Program:
 
     @property
     def is_launcher(self) -> bool:
-        """Whether it is torchrun."""
+        """Whether it is torchrun, or another that runs torch's elastic agent."""
         return (self.target if self.module else os.path.basename(self.target)) in LAUNCHERS
 
 

@@ -33,6 +33,12 @@ STACK_SIGNAL = signal.SIGRTMAX - 3
 #: Marks the environment of a rank, so that its children know that they are none.
 MARK = "CHAOSKIT_RANK_PID"
 
+#: By what is started as `python -m` or as a file, launchers are known.
+_LAUNCHERS = frozenset((
+    "torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "accelerate-launch",
+    "accelerate.commands.launch", "deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch",
+))  # fmt: skip
+
 #: The session of this process, once the probe has started in it.
 session: Session | None = None
 
@@ -217,13 +223,8 @@ def start(*, forked: bool = False) -> None:
 
 
 def is_launcher() -> bool:
-    """Whether this process is torchrun itself (its environment may name a rank all the same, under Kubernetes)."""
-    words = sys.orig_argv[1:4]
-    return (
-        "torch.distributed.run" in words
-        or "torch.distributed.launch" in words
-        or any(os.path.basename(word) == "torchrun" for word in words)
-    )
+    """Whether this process only starts ranks (its environment may name one all the same, under Kubernetes)."""
+    return not _LAUNCHERS.isdisjoint(map(os.path.basename, sys.orig_argv[1:4]))
 
 
 def process_start() -> int:

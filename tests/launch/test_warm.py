@@ -124,14 +124,21 @@ def test_what_only_a_fresh_interpreter_can_heed_is_started_afresh(stage):
 
 
 def test_a_parent_that_must_not_be_forked_is_not(stage):
-    """One package starts a thread, the other cannot be imported, which is no reason: whoever wants it will say so."""
+    """One package starts a thread; another one that begins anew in each fork; the last cannot be imported, which is no
+    reason: whoever wants it will say so."""
     (stage.place / "threaded.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"
     )
     (stage.place / "broken.py").write_text("raise SystemExit('broken')")
+    (stage.place / "tireless.py").write_text(
+        "import threaded, threading\n"
+        "with open(f'/proc/self/task/{threading.enumerate()[1].native_id}/comm', 'w') as comm:\n"
+        "    comm.write('jemalloc_bg_thd')"
+    )
     program = stage.script("print('ran')")
     for modules, how in (
         (("threaded",), "cold: what the job imports starts threads (2 now)"),
+        (("tireless",), "warm"),
         (("broken",), "warm"),
     ):
         launcher = WarmLauncher(modules, threads="1")
