@@ -51,6 +51,7 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
     """Every checkpoint past position 0 that was begun, in the order in which they were."""
     found = []
     any_full = any(save.full for _, life in lives(history) for save in life.saves)
+    whole = {_directory(save.path) for _, life in lives(history) for save in life.saves if save.full} - {""}
     failing = list(hindrances(history))
     dumped = dumps(history)
     for inc in history.incarnations:
@@ -60,12 +61,18 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
             continue
         made = [save for life in inc.ranks.values() for save in life.saves if base + save.n > 0]
         made = [save for save in made if kind_of(save.path) not in dumped] if dumped else made
-        # Weights alone are an export, unless the job saves nothing else.
-        for n in {save.n for save in made if save.full or not any_full}:
+        # Weights alone are an export, unless the job saves nothing else, or beside what a checkpoint is made of.
+        for n in {save.n for save in made if save.full or not any_full or _directory(save.path) in whole}:
             one = _checkpoint(inc, base, n, timeline.reference)
             hindered = any(each.meets(one.begun, one.settled_at) for each in failing)
             found.append(replace(one, settled_at=None, hindered=True) if hindered else one)
     return tuple(sorted(found, key=lambda one: one.begun))
+
+
+def _directory(path: str) -> str:
+    """The directory that a file is saved in, its numbers taken out, where that is one checkpoint's own; else empty."""
+    name = PurePosixPath(path).parent.name
+    return re.sub(r"\d+", "#", name) if re.search(r"\d", name) else ""
 
 
 def _checkpoint(inc: Incarnation, base: int, n: int, reference: Reference | None) -> Checkpoint:

@@ -163,8 +163,12 @@ def _altered(
 
 
 def _named(load: Load, saved: Mapping[int, _Held]) -> int | None:
-    """The position of the checkpoint that a load read, where the number in the paths tells it."""
-    place = above([load.path, *(path for held in saved.values() for path in held.paths)])
+    """The position of the checkpoint that a load read, where the number in the paths tells it. The numbers in the name
+    of a copy that lies elsewhere tell nothing."""
+    paths = [path for held in saved.values() for path in held.paths]
+    home, place = above(paths), above([load.path, *paths])
+    if not load.path.startswith(home):
+        return None
     numbers = numbers_in(load.path, below=place)
     named = [
         at

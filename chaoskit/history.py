@@ -314,6 +314,10 @@ def _settle_untouched(history: History) -> None:
             life.steps.columns[stream] = [
                 UNTOUCHED if (stream, value) in first else value for value in life.steps.columns[stream]
             ]
+        if life.halted is not None:
+            own = life.halted.components
+            settled = {name: UNTOUCHED if (name, value) in first else value for name, value in own.items()}
+            life.halted = replace(life.halted, components=settled)
 
 
 def _settle_corruptions(history: History) -> None:

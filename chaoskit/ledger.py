@@ -2,7 +2,8 @@
 
 Both are multisets over all ranks, so that duplicates in the data and samples that return in every epoch confuse
 nothing: a sample was replayed if it was consumed more often than in the reference, skipped if less often. Where none is
-one too many or too few, the order is compared. Where samples could not be told apart, whole batches are counted.
+one too many or too few, the order is compared. Where samples could not be told apart, whole batches are counted. A data
+set that augments its rows at random makes samples that the reference has nowhere: then the rows themselves are counted.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ TELLING = 3
 
 #: What one rank consumed in one step.
 Units = tuple[str, ...]
+Unit = Literal["sample", "batch", "row"]
+_MANY: Mapping[Unit, str] = {"sample": "samples", "batch": "batches", "row": "rows"}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a unit was consumed, or was due: true step and rank. `again` is the first step at which the reference
-    consumes it, None where it never does."""
+    """Where a unit was consumed, or was due: true step and rank. `again` is the last step before at which the reference
+    consumes it, else the first one after; None where it never does."""
 
     step: int
     rank: int
@@ -39,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Counts of `unit` ('sample' or 'batch'), with the first place of each kind.
+    """Counts of `unit` ('sample', 'batch', or 'row' of the data set), with the first place of each kind.
 
     `strange` are the replayed ones that the reference never consumes. `reordered` counts steps. `tail` names the kind
     that is but a consequence of the other at the end of the training: what consumes a hundred samples again in a fixed
@@ -48,7 +51,7 @@ class Ledger:
     what another epoch has at the same place, with the number of that one: a sampler was not told its epoch.
     """
 
-    unit: Literal["sample", "batch"]
+    unit: Unit
     replayed: int = 0
     skipped: int = 0
     strange: int = 0
@@ -85,13 +88,13 @@ class Ledger:
             parts.append(f"{self._many(self.skipped)} missed ({where}){self._why('skipped')}")
         if self.reordered and (place := self.first_reordered) is not None:
             where = f"first at step {place.step}, rank {place.rank}"
-            parts.append(f"the same {self.unit}s in another order in {self.reordered} steps ({where})")
+            parts.append(f"the same {_MANY[self.unit]} in another order in {self.reordered} steps ({where})")
         epochs = f" in epoch {', '.join(map(str, self.epochs))}" if self.epochs else ""
         orders = ", ".join(f"epoch {own} came in the order of epoch {other}" for own, other in self.orders)
         return ", ".join(parts) + epochs + (f": {orders}" if orders else "")
 
     def _many(self, count: int) -> str:
-        return f"{count} {self.unit}{'' if count == 1 else 's'}"
+        return f"{count} {self.unit if count == 1 else _MANY[self.unit]}"
 
     def _why(self, kind: str) -> str:
         return ", at the end of the training only" if self.tail == kind else ""
@@ -109,11 +112,17 @@ class Ledger:
 def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
     """The ledger of a run; None where the reference consumed nothing that was seen, or, with another number of ranks,
     where samples could not be told apart."""
-    expected = dict(reference.traces())
-    seen = [*expected.values(), *(one.steps for one in timeline.segments)]
-    unit: Literal["sample", "batch"] = "sample" if all(all(steps.samples) for steps in seen) else "batch"
-    if unit == "batch" and (timeline.resized or not all("batch" in steps.columns for steps in expected.values())):
-        return None
+    seen = [steps for _, steps in reference.traces()] + [one.steps for one in timeline.segments]
+    unit: Unit = "sample" if all(all(steps.samples) for steps in seen) else "batch"
+    known = all("batch" in steps.columns for _, steps in reference.traces())
+    found = _counted(timeline, reference, unit) if unit == "sample" or (known and not timeline.resized) else None
+    if found is not None and found.replayed and found.strange == found.replayed and all(all(s.rows) for s in seen):
+        return _counted(timeline, reference, "row")
+    return found
+
+
+def _counted(timeline: Timeline, reference: Reference, unit: Unit) -> Ledger:
+    """The ledger in units of one kind."""
     got, due = (_apart_as_wholes if timeline.resized else _apart)(timeline, reference, unit)
     extra, lacking = _surplus(got, due), _surplus(due, got)
     orders = () if timeline.resized else _orders(reference, got, unit)
@@ -131,8 +140,11 @@ def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
         tail = "replayed"
     elif not lacking and min(step for step, _ in got) > reference.steps:
         tail = "replayed"  # all was right up to the end, and then the training went on
-    known = _first_steps(expected, unit, set(extra))
-    replayed = next((Place(*at, known.get(one)) for at in sorted(got) for one in got[at] if one in extra), None)
+    known = _steps_of(dict(reference.traces()), unit, set(extra))
+    replayed = next(
+        (Place(*at, _again(known.get(one, ()), at[0])) for at in sorted(got) for one in got[at] if one in extra),
+        None,
+    )
     skipped = next((Place(*at) for at in sorted(due) for one in due[at] if one in lacking), None)
     return Ledger(
         unit,
@@ -181,16 +193,17 @@ def _apart_as_wholes(timeline: Timeline, reference: Reference, unit: str) -> tup
     together: set[int] = set()
     for one, start, end in timeline.effective:
         for place in range(start, end):
-            taken.setdefault(one.true(place), {})[one.rank] = _units(one.steps.samples[place], unit)
+            units = _units(_column(one.steps, unit)[place], unit)
+            taken.setdefault(one.true(place), {})[one.rank] = units
         if one.incarnation in timeline.resized:
             together.update(range(one.true(start), one.true(end)))
-    wanted = {rank: steps.samples for rank, steps in reference.traces()}
+    wanted = {rank: _column(steps, unit) for rank, steps in reference.traces()}
     last = reference.steps if timeline.history.end == "finished" else timeline.highest()
     got: Consumed = {}
     due: Consumed = {}
     for step in range(1, max([last, *taken]) + 1):
         own = taken.get(step, {})
-        want = {rank: _units(samples[step - 1], unit) for rank, samples in wanted.items() if step <= len(samples)}
+        want = {rank: _units(column[step - 1], unit) for rank, column in wanted.items() if step <= len(column)}
         if step in together and sorted(u for one in own.values() for u in one) == sorted(
             u for one in want.values() for u in one
         ):
@@ -202,13 +215,15 @@ def _apart_as_wholes(timeline: Timeline, reference: Reference, unit: str) -> tup
 
 
 def _column(steps: Steps, unit: str) -> Sequence[str | None]:
-    if unit == "sample":
-        return steps.samples
+    if unit != "batch":
+        return steps.samples if unit == "sample" else steps.rows
     return steps.columns.get("batch") or [None] * len(steps)
 
 
 def _units(value: str | None, unit: str) -> Units:
-    return tuple((value or "").split()) if unit == "sample" else ((value,) if value else ())
+    if unit == "batch":
+        return (value,) if value else ()
+    return tuple(one for one in (value or "").split() if one != "-")
 
 
 def _surplus(one: Consumed, other: Consumed) -> Counter[str]:
@@ -223,14 +238,19 @@ def _first(consumed: Consumed, units: Counter[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(u for at in sorted(consumed) for u in consumed[at] if u in units))[:SHOWN]
 
 
-def _first_steps(expected: Mapping[int, Steps], unit: str, wanted: set[str]) -> dict[str, int]:
-    """The first step at which the reference consumes each of the wanted units, where it does."""
-    found: dict[str, int] = {}
+def _steps_of(expected: Mapping[int, Steps], unit: str, wanted: set[str]) -> dict[str, list[int]]:
+    """The steps at which the reference consumes each of the wanted units, where it does."""
+    found: dict[str, list[int]] = {}
     for steps in expected.values():
         for number, value in enumerate(_column(steps, unit), start=1):
             for one in wanted.intersection(_units(value, unit)):
-                found[one] = min(number, found.get(one, number))
+                found.setdefault(one, []).append(number)
     return found
+
+
+def _again(steps: Sequence[int], now: int) -> int | None:
+    """That of these steps at which something was consumed that is consumed now: the last before, else the first."""
+    return max((step for step in steps if step < now), default=min(steps, default=None))
 
 
 def _ends_with(consumed: Consumed, units: Counter[str], last_step: int) -> bool:

@@ -60,10 +60,12 @@ class Life:
     fingerprints of single tensors as they were in that step. `held` holds what an elastic job had after some steps, by
     their number, as it wrote a checkpoint: the step after, as far as no forward pass moves it. `group_timeout` is after
     how many seconds its collectives give up, `node` the name of its host where there are several. `left` is when its
-    process said that it ends, by an exception too. `loaded` are the steps before which a checkpoint was read in
-    mid-life, `left_out` those whose update was left out, as far as that was seen. `replicas` are the ranks that hold
-    the same model by the job's own design, `corrupted` the events that tell what an order of ours changed.
-    `settings` are the versions and flags that it computes with, where it stepped.
+    process said that it ends, by an exception too. `halted` is the step that it was about to take when it was killed at
+    the gate: it has not taken it, but ranks that it had given its gradients to may have. `loaded` are the steps before
+    which a checkpoint was read in mid-life, `left_out` those whose update was left out, as far as that was seen.
+    `replicas` are the ranks that hold the same model by the job's own design, `corrupted` the events that tell what an
+    order of ours changed. `settings` are the versions and flags that it computes with, where it stepped. `uncaught` is
+    the exception that its process ended with.
     """
 
     rank: int
@@ -81,6 +83,8 @@ class Life:
     errors: list[str] = field(default_factory=list)
     end: float | None = None
     left: float | None = None
+    halted: Step | None = None
+    uncaught: str = ""
     group_timeout: float | None = None
     loaded: list[int] = field(default_factory=list)
     left_out: list[int] = field(default_factory=list)
@@ -101,6 +105,7 @@ class Life:
             loaded=[at for at in self.loaded if at <= n],
             left_out=[at for at in self.left_out if at <= n],
             corrupted=[event for event in self.corrupted if int(event["n"]) <= n],
+            halted=None,
             end=t,
             left=t,
         )
@@ -119,6 +124,7 @@ class Life:
             loaded=[at - n for at in self.loaded if at > n],
             left_out=[at - n for at in self.left_out if at > n],
             corrupted=[event for event in self.corrupted if int(event["n"]) > n],
+            halted=replace(self.halted, n=self.halted.n - n) if self.halted is not None else None,
         )
 
 
@@ -145,6 +151,9 @@ def fill(life: Life, events: list[Event]) -> None:
                     life.loaded.append(n)
                 if event.get("left_out"):
                     life.left_out.append(n)
+                life.halted = None
+            case "halt":
+                life.halted = step_of(event.data, event.t)
             case "tensors":
                 life.tensors[int(event["n"])] = event["tensors"]
             case "held":
@@ -179,6 +188,7 @@ def fill(life: Life, events: list[Event]) -> None:
                 life.errors.append(f"{event['events']} events could not be written (disk full?)")
             case "process.end":
                 life.left = event.t
+                life.uncaught = str(event.get("uncaught", ""))
                 life.end = event.t if event.get("clean", True) else life.end
     life.saves.extend(_save(begin, None) for begin in open_saves.values())
     life.loads.extend(_load(begin, None) for begin in open_loads.values())
@@ -190,7 +200,8 @@ def step_of(data: Mapping[str, Any], t: float) -> Step:
     """The step that the fields of a `step` event describe."""
     components, parts = ({str(k): str(v) for k, v in data.get(name, {}).items()} for name in ("state", "parts"))
     losses, samples = tuple(data.get("losses", ())), tuple(data.get("samples", ()))
-    return Step(int(data["n"]), t, losses, components, samples, tuple(data.get("nonfinite", ())), parts)
+    nonfinite, rows = tuple(data.get("nonfinite", ())), tuple(str(data.get("rows", "")).split())
+    return Step(int(data["n"]), t, losses, components, samples, nonfinite, parts, rows)
 
 
 def _take(steps: Steps, n: int, event: Event, late: Mapping[str, Any]) -> None:
@@ -199,7 +210,8 @@ def _take(steps: Steps, n: int, event: Event, late: Mapping[str, Any]) -> None:
     if late or "nonfinite" in data or "parts" in data:
         steps.append(_step(event, late))
     else:
-        steps.add(n, event.t, data.get("losses", ()), data.get("samples", ()), data.get("state", {}))
+        losses, samples, state = data.get("losses", ()), data.get("samples", ()), data.get("state", {})
+        steps.add(n, event.t, losses, samples, state, rows=data.get("rows", ""))
 
 
 def _step(event: Event, late: Mapping[str, Any]) -> Step:

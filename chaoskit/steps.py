@@ -26,7 +26,8 @@ class Step:
     `n` counts from 1 in the incarnation, `t` is in seconds. `losses` are `float.hex` of each backward since the step
     before. `components` maps model, buffers, optimizer, options, lr, scaler, ema, `rng.<stream>` and batch to
     fingerprints; what the job does not have is absent. `samples` are the fingerprints of the samples consumed (none
-    where they could not be told apart), `nonfinite` the components that held a value that is not finite. `parts` maps
+    where they could not be told apart), `rows` their places in the data set (none where those are not known),
+    `nonfinite` the components that held a value that is not finite. `parts` maps
     components that are sharded to what this rank holds of them (see `shards`), as far as that was asked for.
     """
 
@@ -37,13 +38,14 @@ class Step:
     samples: tuple[str, ...] = ()
     nonfinite: tuple[str, ...] = ()
     parts: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[str, ...] = ()
 
 
 @dataclass
 class Steps(Sequence[Step]):
     """Grows by `append`. `numbers` and `times` are ascending; `columns` maps each component to its fingerprints, None
-    where a step lacks it, and so does `parts`; `losses` and `samples` hold those of a step as one text, divided by
-    blanks."""
+    where a step lacks it, and so does `parts`; `losses`, `samples` and `rows` hold those of a step as one text, divided
+    by blanks."""
 
     numbers: array[int] = field(default_factory=lambda: array("q"))
     times: array[float] = field(default_factory=lambda: array("d"))
@@ -52,12 +54,13 @@ class Steps(Sequence[Step]):
     columns: dict[str, list[str | None]] = field(default_factory=dict)
     nonfinite: dict[int, tuple[str, ...]] = field(default_factory=dict)
     parts: dict[str, list[str | None]] = field(default_factory=dict)
+    rows: list[str] = field(default_factory=list)
 
     def append(self, step: Step) -> None:
         """Add a step at the end."""
         if step.nonfinite:
             self.nonfinite[len(self.numbers)] = step.nonfinite
-        self.add(step.n, step.t, step.losses, step.samples, step.components, step.parts)
+        self.add(step.n, step.t, step.losses, step.samples, step.components, step.parts, " ".join(step.rows))
 
     def add(
         self,
@@ -67,6 +70,7 @@ class Steps(Sequence[Step]):
         samples: Iterable[str],
         components: Mapping[str, str],
         parts: Mapping[str, str] = MappingProxyType({}),
+        rows: str = "",
     ) -> None:
         """The same, field by field."""
         place = len(self.numbers)
@@ -74,6 +78,7 @@ class Steps(Sequence[Step]):
         self.times.append(t)
         self.losses.append(intern(" ".join(losses)))
         self.samples.append(intern(" ".join(samples)))
+        self.rows.append(intern(rows))
         _append(self.columns, place, components)
         if parts or self.parts:
             _append(self.parts, place, parts)
@@ -110,6 +115,7 @@ class Steps(Sequence[Step]):
             {name: column[start:end] for name, column in self.columns.items()},
             {place - start: names for place, names in self.nonfinite.items() if start <= place < end},
             {name: column[start:end] for name, column in self.parts.items()},
+            self.rows[start:end],
         )
 
     def runs(self) -> Iterator[tuple[int, int]]:
@@ -145,6 +151,7 @@ class Steps(Sequence[Step]):
             tuple(self.samples[place].split()),
             self.nonfinite.get(place, ()),
             {name: value for name, column in self.parts.items() if (value := column[place]) is not None},
+            tuple(self.rows[place].split()),
         )
 
 

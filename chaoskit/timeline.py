@@ -44,10 +44,12 @@ class Timeline:
         self.starts: dict[int, Start] = {}
         self.resized: dict[int, Whole] = {}
         self._wholes: dict[int, Whole] = {}
+        self._halted: dict[tuple[int, int], Steps] = {}
         self.index = Index.of(reference, components=self.comparable) if reference is not None else Index()
         for inc in history.incarnations:
             if inc.first_step is not None:
                 start = self._start(inc)
+                self._take_halted(start)
                 self.starts[inc.index] = start
                 self._learn(inc, start)
 
@@ -188,6 +190,23 @@ class Timeline:
         for rank, life in inc.ranks.items():
             names = set(life.steps.columns) - idle
             self.index.learn(rank, start.base, life.steps, components=names)
+            if life.halted is not None:
+                about = Steps()
+                about.append(life.halted)
+                self.index.learn(rank, start.base, about, components=names)
+
+    def _take_halted(self, following: Start) -> None:
+        """Ranks that were killed as they were about to take a step which others took and saved have taken it, as far as
+        the job goes: their gradients and their batch are in it."""
+        bases = list(self._bases())
+        if not bases or following.base is None:
+            return
+        last, base = bases[-1]
+        for rank, life in last.ranks.items():
+            if life.halted is not None and base + life.halted.n <= following.base:
+                steps = life.steps.part(0, len(life.steps))
+                steps.append(life.halted)
+                self._halted[last.index, rank] = steps
 
     def base(self, incarnation: int) -> int | None:
         """The position at which the incarnation started; None where it took no step or nothing tells."""
@@ -198,7 +217,8 @@ class Timeline:
         """What its ranks did; of one that is resized, in terms of the whole."""
         if incarnation in self.resized:
             return self.resized[incarnation].ranks
-        return {rank: life.steps for rank, life in self.history.incarnations[incarnation].ranks.items()}
+        ranks = self.history.incarnations[incarnation].ranks
+        return {rank: self._halted.get((incarnation, rank), life.steps) for rank, life in ranks.items()}
 
     def expected(self, incarnation: int) -> Mapping[int, Steps]:
         """What the reference has for its ranks, in the same terms; without a reference nothing."""

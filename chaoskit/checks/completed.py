@@ -93,9 +93,10 @@ class Completed:
         if launches and launches[-1].cause == "too-few-nodes":
             last = ", for fewer nodes are left than it needs"
         codes, why = _torn(case, "failed")
+        uncaught = _uncaught(case)
         return failed(
             self.name,
-            f"the job did not come back in {max(0, len(launches) - 1)} relaunches{last}{why}",
+            f"the job did not come back in {max(0, len(launches) - 1)} relaunches{last}{why}{uncaught}",
             *codes,
             "crash-loop",
             exit_codes=[launch.code for launch in launches],
@@ -168,6 +169,16 @@ def _unfinished(case: Case, rank: int) -> Execution | None:
     whole = last_life and all(launch.index <= inc.launch for launch in case.history.launches)
     ended = inc.ranks[rank].end is not None or whole
     return None if saved or ended else last
+
+
+def _uncaught(case: Case) -> str:
+    """A clause: what the first rank of the last launch that ended with an exception ended with."""
+    last = case.history.launches[-1].index if case.history.launches else None
+    ended = [life for inc, life in lives(case.history) if inc.launch == last and life.uncaught and life.left]
+    first = min(ended, key=lambda life: life.left or 0.0, default=None)
+    if first is None:
+        return ""
+    return f"; in the last one rank {first.rank} ended with {' '.join(first.uncaught.split())}"
 
 
 def _failed_loads(case: Case) -> list[Load]:

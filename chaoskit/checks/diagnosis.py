@@ -123,9 +123,11 @@ def _at_resume(
                 loose.append(name)
                 continue
             places = tuple(sorted(own.positions[name] or ()))
-            code = CODES.get(family) or _data_code(places, position)
-            finding = Finding(code, name, rank, resume.incarnation, position + 1, position, places)
-            look = not places and not (resized and (name == "batch" or name in sharded))
+            finding = Finding("", name, rank, resume.incarnation, position + 1, position, places)
+            redrawn = family == "batch" and not places and _redrawn(case, rank, resume.incarnation, position + 1)
+            code = CODES.get(family) or _data_code(places, position, redrawn)
+            finding = replace(finding, code=code, redrawn=redrawn)
+            look = not places and not redrawn and not (resized and (name == "batch" or name in sharded))
             found.append(_look_closer(case, finding, lives[rank]) if look else finding)
     return found
 
@@ -162,10 +164,27 @@ def _by_ledger(case: Case, finding: Finding) -> Finding:
     return replace(finding, code=codes[0], more=codes[1:]) if codes else finding
 
 
-def _data_code(places: Sequence[int], position: int) -> str:
+def _data_code(places: Sequence[int], position: int, redrawn: bool) -> str:
     if not places:
-        return "data-reordered"
+        return "rng-not-restored" if redrawn else "data-reordered"
     return "data-replayed" if min(places) < position else "data-skipped"
+
+
+def _redrawn(case: Case, rank: int, incarnation: int, step: int) -> bool:
+    """Whether a rank was handed the very rows of the data set that were due, and what was made of those that differ is
+    nowhere in the reference: as where a data set augments its rows at random."""
+    assert case.reference is not None
+    ran = next(one for one in case.timeline.segments if (one.rank, one.incarnation) == (rank, incarnation))
+    own, wanted = ran.steps[ran.start + step - ran.first], case.reference.step(rank, step)
+    if wanted is None or not own.rows or own.rows != wanted.rows:
+        return False
+    other = [one for one, due in zip(own.samples, wanted.samples, strict=True) if one != due]
+    return not any(
+        one in samples.split()
+        for one in other
+        for _, steps in case.reference.traces()
+        for samples in steps.samples
+    )
 
 
 def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -195,7 +214,9 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
                 continue
             if family == "batch":
                 places = _places(case, one_rank=rank, step=step, incarnation=incarnation)
-                yield Finding(_data_code(places, step - 1), name, rank, incarnation, step, step - 1, places)
+                redrawn = not places and _redrawn(case, rank, incarnation, step)
+                code = _data_code(places, step - 1, redrawn)
+                yield Finding(code, name, rank, incarnation, step, step - 1, places, redrawn=redrawn)
             else:
                 yield Finding(CODES[family], name, rank, incarnation, step, step - 1)
 

@@ -22,7 +22,8 @@ class Finding:
     if empty; None where that was not looked up).
 
     `more` are further codes. `tensors` names the tensors that differ, of `of` that were compared. `whose` is the rank
-    that has in the reference what this one has here.
+    that has in the reference what this one has here. `redrawn`: a batch is made of the right rows of the data set, in
+    their order, and what was made of them is found nowhere in the reference: random numbers went into it.
     """
 
     code: str
@@ -36,6 +37,7 @@ class Finding:
     tensors: tuple[str, ...] = ()
     of: int = 0
     whose: int | None = None
+    redrawn: bool = False
 
     @property
     def family(self) -> str:
@@ -48,6 +50,8 @@ class Finding:
         what = f"{STREAMS.get(stream, stream)} stream" if stream else word
         if self.family == "lr":
             verdict = "LR off"
+        elif self.redrawn and self.code == "rng-not-restored":
+            return f"data drawn with other random numbers (its rows are those of step {self.expected})"
         elif self.family == "batch":
             verdict = " and ".join(code.replace("-", " ") for code in (self.code, *self.more))
         else:

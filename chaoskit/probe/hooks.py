@@ -36,6 +36,7 @@ class _Hooks:
         self.torch = torch
         self.depth = 0
         self.backwards = 0
+        self.wrapped: Any = None
 
     def modules(self) -> None:
         """The outermost forward pass in training mode gives the batch.
@@ -52,8 +53,15 @@ class _Hooks:
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
             # Recomputation inside a backward pass (activation checkpointing) is no new batch.
             if self.depth or self.backwards or not module.training or not grad_enabled():
+                if module is self.wrapped:
+                    self._begins(module)
                 return original(module, *args, **kwargs)
             self.depth += 1
+            inner = module._modules.get("module")
+            if inner is None:
+                self._begins(module)
+            else:
+                self.wrapped = inner
             try:
                 self.session.guard("forward", self.observer.forward, module, args, kwargs)
                 injector = self.session.injector
@@ -65,8 +73,15 @@ class _Hooks:
                 return result if changed is None else changed
             finally:
                 self.depth -= 1
+                self.wrapped = None
 
         module_class.__call__ = call
+
+    def _begins(self, module: Any) -> None:
+        """The forward of the model proper: a wrapper (DistributedDataParallel) has brought the buffers of rank 0 to all
+        ranks by now, so that what they held before does not matter."""
+        self.wrapped = None
+        self.session.guard("buffers", self.observer.begins, module)
 
     def backward(self) -> None:
         """Every backward pass, by `Tensor.backward`, `torch.autograd.backward` or `torch.autograd.grad`."""
@@ -206,28 +221,30 @@ class _Hooks:
         average_class.__init__ = made
 
     def loaders(self) -> None:
-        """A data loader that begins to iterate begins an epoch, if training follows."""
-        loader_class = self.torch.utils.data.DataLoader
-        iterate = loader_class.__iter__
-
-        @functools.wraps(iterate)
-        def begin(loader: Any) -> Any:
-            iterator = iterate(loader)
-            self.observer.iterating(iterator)
-            return iterator
-
-        loader_class.__iter__ = begin
-
-        # A validation loader may begin in the middle of an epoch: what counts is whose batch is trained on.
+        """The iterators of data loaders: when one begins, which rows it asks for, what it hands out."""
         iterator_class = self.torch.utils.data.dataloader._BaseDataLoaderIter
-        following = iterator_class.__next__
+        reset, ask, following = iterator_class._reset, iterator_class._next_index, iterator_class.__next__
+        loading, guard = self.observer.loading, self.session.guard
+
+        @functools.wraps(reset)
+        def begin(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+            guard("loading", loading.begins, iterator)
+            return reset(iterator, *args, **kwargs)
+
+        @functools.wraps(ask)
+        def asked(iterator: Any) -> Any:
+            index = ask(iterator)
+            guard("loading", loading.asks, iterator, index)
+            return index
 
         @functools.wraps(following)
         def draw(iterator: Any) -> Any:
-            self.observer.drawn(iterator)
-            return following(iterator)
+            guard("loading", loading.draws, iterator)
+            batch = following(iterator)
+            guard("loading", loading.hands_out, iterator, batch)
+            return batch
 
-        iterator_class.__next__ = draw
+        iterator_class._reset, iterator_class._next_index, iterator_class.__next__ = begin, asked, draw
 
     def process_groups(self) -> None:
         """Stop before the first collective, and learn the rank of a process whose environment does not tell it."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -61,9 +62,34 @@ def watch_imports(session: Session) -> None:
         "numpy.random": guarded(_numpy_random),
     }
     # In a process that was forked they are there already.
-    for name in callbacks.keys() & sys.modules.keys():
+    there = callbacks.keys() & sys.modules.keys()
+    for name in there:
         callbacks[name](sys.modules[name])
+    if there:
+        session.guard("imports", _replace, [sys.modules[name] for name in there])
     sys.meta_path.insert(0, ImportWatch({name: callbacks[name] for name in callbacks.keys() - sys.modules.keys()}))
+
+
+def _replace(hooked: Sequence[ModuleType]) -> None:
+    """Have ours also where a package has taken the original by name (`from safetensors.torch import save_file`), as it
+    would have, had it been imported after the hooks were in place. Torch's own parts were there before them anyway."""
+    ours = {}
+    for module in (*hooked, *(sys.modules[name] for name in _ALSO if name in sys.modules)):
+        for value in list(vars(module).values()):
+            if isinstance(value, FunctionType) and value.__code__.co_filename.startswith(_OWN):
+                original = getattr(value, "__wrapped__", None)
+                ours[id(original)] = (original, value)
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ("torch", "chaoskit") or not isinstance(module, ModuleType):
+            continue
+        for attribute, value in list(vars(module).items()):
+            if id(value) in ours and ours[id(value)][0] is value:
+                module.__dict__[attribute] = ours[id(value)][1]
+
+
+#: Where else functions of ours have been put; and the directory that their code lies in.
+_ALSO = ("torch.autograd", "torch.distributed")
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def _torch(session: Session, module: ModuleType) -> None:

@@ -18,6 +18,7 @@ from chaoskit.probe.captures import captures
 from chaoskit.probe.contents import leaves
 from chaoskit.probe.elastic import Elastic
 from chaoskit.probe.late import Late, exact
+from chaoskit.probe.loading import Loading
 from chaoskit.probe.nonfinite import Nonfinite
 from chaoskit.probe.replicas import replicas
 from chaoskit.probe.samples import Samples
@@ -51,6 +52,7 @@ class Observer:
         self._losses: list[Any] = []
         self._batches: list[Fingerprint] = []
         self._samples = Samples()
+        self.loading = Loading()
         self._moved = False
         self._passes = 0
         self._wasteful = False
@@ -59,8 +61,7 @@ class Observer:
         self._averages: list[weakref.ref[Any]] = []
         self._roots: list[weakref.ref[Any]] = []
         self._unscaled: dict[int, Any] = {}
-        self._begun: set[int] = set()
-        self._drawn = 0
+        self._buffers: weakref.WeakKeyDictionary[Any, Fingerprint] = weakref.WeakKeyDictionary()
         self._new_epoch = False
         self._late: list[tuple[str, int, Late]] = []
         self._sources: list[dict[str, Any]] = []
@@ -75,41 +76,42 @@ class Observer:
             known[:] = [ref for ref in known if ref() is not None]
             known.append(weakref.ref(thing))
 
+    def begins(self, module: Any) -> None:
+        """The forward pass of a model begins, which moves its buffers: what they were before the step is wanted."""
+        if module not in self._buffers:
+            self._buffers[module] = components.buffers([module]) or Fingerprint()
+
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """The outermost forward pass of a module in training mode: its inputs are the batch."""
         self.knows("root", module)
         self._batches.append(self._data([args, kwargs]))
-        if self._drawn in self._begun:
-            self._begun.discard(self._drawn)
-            self._new_epoch = True
+        self._new_epoch |= self.loading.begins_epoch()
 
     def _data(self, value: Any) -> Fingerprint:
         """The fingerprint of a micro-batch, whose rows are samples."""
         found: list[Any] = []
 
-        # What carries a gradient was computed by the model (a loss module's input) and is no data.
-        def is_computed(tensor: Any) -> bool:
+        def collect(tensor: Any) -> bool:
             found.append(tensor)
-            return bool(tensor.requires_grad)
+            return True
 
         fingerprint = Fingerprint()
         try:
-            fingerprint.value(value, skip=is_computed)
+            fingerprint.value(value, skip=collect)
+            # What carries a gradient was computed by the model (a loss module's input) and is no data.
+            data = [tensor for tensor in found if not tensor.requires_grad]
+            if any(tensor.dim() for tensor in data):
+                # Of whatever else a model is told (the number of the batch, a flag) it says nothing.
+                fingerprint = Fingerprint()
+            for tensor in data:
+                fingerprint.tensor(tensor)
             # What else a module is given that goes on from a model's output belongs to samples which are known.
-            if not any(tensor.requires_grad for tensor in found):
-                self._samples.add(found)
+            if len(data) == len(found):
+                self._samples.add(found, self.loading.rows_of(found))
         except Exception:
             self._samples.fail()
             raise
         return fingerprint
-
-    def iterating(self, iterator: Any) -> None:
-        """A data loader starts an iteration; an epoch, once a training forward follows on what is drawn from it."""
-        self._begun.add(id(iterator))
-
-    def drawn(self, iterator: Any) -> None:
-        """A batch is drawn from a loader's iterator."""
-        self._drawn = id(iterator)
 
     def scaled(self, loss: Any, product: Any) -> None:
         """The gradient scaler made `product` of `loss`: it is the loss that is to be recorded."""
@@ -155,6 +157,7 @@ class Observer:
     def forget(self) -> None:
         """What was seen since the last step belongs to none."""
         self._losses, self._batches, self._samples, self._moved = [], [], Samples(), False
+        self._buffers.clear()
         self._passes = 0
 
     def told(self, *, loss: Any, batch: Any, model: Any, optimizer: Any) -> BaseException | None:
@@ -196,7 +199,7 @@ class Observer:
         guard = self.session.guard
         state: dict[str, Any] = {
             "model": guard("model", lambda: components.model(components.parameters(optimizers, roots))),
-            "buffers": guard("buffers", components.buffers, roots),
+            "buffers": guard("buffers", self._held_buffers, roots),
             "optimizer": guard("optimizer", components.optimizer, optimizers),
             "lr": guard("lr", components.learning_rates, optimizers),
             "options": guard("options", components.options, optimizers),
@@ -214,6 +217,18 @@ class Observer:
     def holders(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
         """The same, and the gradient scalers: whatever holds a part of the training state."""
         return (*self._owners(), _living(self._scalers))
+
+    def _held_buffers(self, roots: list[Any]) -> Fingerprint | None:
+        """The buffers of the modules as the step began; of one that had no forward pass, as they are."""
+        if not any(True for _ in components.held_buffers(roots)):
+            return None
+        whole = Fingerprint()
+        for root in roots:
+            part = self._buffers.get(root) or self._buffers.get(root._modules.get("module"))
+            part = part or components.buffers([root]) or Fingerprint()
+            whole.text(part.hexdigest())
+            whole.reductions.extend(part.reductions)
+        return whole
 
     def _batch(self) -> Fingerprint | None:
         if not self._batches:
@@ -237,6 +252,8 @@ class Observer:
             fields["parts"] = parts
         if self._samples.told:
             fields["samples"] = self._samples
+            if rows := self._samples.rows:
+                fields["rows"] = rows
         self._look_at([loss for loss in self._losses if isinstance(loss, str)])
         if self.not_a_number and (found := self.session.guard("nonfinite", self._nonfinite)) is not None:
             fields["nonfinite"] = found
@@ -260,7 +277,12 @@ class Observer:
     def _record(
         self, state: dict[str, Any], told: Mapping[str, Named], parts: dict[str, Shards], *, left_out: bool = False
     ) -> BaseException | None:
-        """Stop at the gate with this step, then write it down. A rank that is killed at the gate has not taken it."""
+        """Stop at the gate with this step, then write it down."""
+        if self.session.saves is not None:
+            try:
+                self.session.saves.memory.settle()
+            except BaseException as ordered:
+                return ordered
         self.settle()
         self.passes = self._passes
         if self.session.injector is not None:
@@ -274,6 +296,8 @@ class Observer:
         gate = self.session.gate
         if gate is not None and gate.stops(self.steps, at_once=self.loaded):
             data = late.settled()
+            # Killed here, it has not taken the step; but it may have given its part to others, which have.
+            self.session.write("halt", n=n, **data)
             order = gate.arrive("step", self.steps, record={"n": n, **data})
             if order is not None:
                 return order
@@ -322,6 +346,8 @@ class Observer:
 
     def finish(self) -> None:
         """The process ends by itself."""
+        if self.session.saves is not None:
+            self.session.guard("memory", self.session.saves.memory.settle)
         self.settle()
         self._say_sources()
         if os.environ.get("CHAOSKIT_LEARN"):

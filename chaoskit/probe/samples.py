@@ -23,18 +23,26 @@ class Samples:
         self._rows: list[str] = []
         #: Per micro-batch, how many rows it has and how many of its tensors are reduced on a device.
         self._parts: list[tuple[int, int]] = []
+        self._places: list[str] = []
         self._failed = False
 
     @property
     def told(self) -> bool:
         return bool(self._parts) and not self._failed
 
+    @property
+    def rows(self) -> str:
+        """The places that the samples have in the data set, divided by blanks, `-` for those of which that is not known
+        (noise that a model is given beside); empty where it is known of none."""
+        return " ".join(self._places) if set(self._places) > {"-"} or "-" not in self._places else ""
+
     def fail(self) -> None:
         """Rows cannot be told in this step."""
         self._failed = True
 
-    def add(self, tensors: Sequence[Any]) -> None:
-        """One more micro-batch, of these tensors; single numbers among them (a rate, a time) are of no row."""
+    def add(self, tensors: Sequence[Any], rows: Sequence[int] | None = None) -> None:
+        """One more micro-batch, of these tensors, which are those `rows` of the data set, where that is known; single
+        numbers among the tensors (a rate, a time) are of no row."""
         parts = [part.detach() for tensor in tensors if (part := local_part(tensor)).dim()]
         counts = {len(part) for part in parts}
         if len(counts) != 1 or not all(map(_has_rows, parts)):
@@ -45,6 +53,8 @@ class Samples:
         if not count:
             parts = []
         elsewhere = [part for part in parts if not part.is_cpu]
+        known = rows is not None and len(rows) == count
+        self._places += map(str, rows or ()) if known else ["-"] * count
         self._rows += _hash_rows([part for part in parts if part.is_cpu], count)
         self.reductions += map(reduce_rows_on_device, elsewhere)
         self._parts.append((count, len(elsewhere)))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe.contents import contents, nonfinite
+from chaoskit.probe.memory import MemorySaves
 
 if TYPE_CHECKING:
     from chaoskit.probe.session import Session
@@ -24,6 +25,7 @@ class Saves:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.running: list[str] = []
+        self.memory = MemorySaves(self)
         self._out = os.environ.get("CHAOSKIT_OUT")
         self._ids = 0
         self._calls: dict[int, int] = {}
@@ -62,6 +64,8 @@ class Saves:
         if self.session.observer is not None:
             self.session.observer.settle()
             self.session.observer.by_name = True
+        if self._out is not None and not path.startswith(os.path.abspath(self._out) + os.sep):
+            path = os.path.realpath(path)  # a link to what lies there
         self._ids += 1
         if kind == "save":
             self._calls[self.steps] = self._calls.get(self.steps, 0) + 1
@@ -98,6 +102,7 @@ class Saves:
 
     def save(self, path: str, api: str, state: Any, action: Callable[[], Any], *, full: bool) -> Any:
         """Run `action`, which is a whole save of `state`, with everything that belongs around it."""
+        self.memory.settle()
         n = self.steps
         ident = self.begin_save(path, api, state, full=full)
         self.running.append(path)
@@ -119,6 +124,7 @@ class Saves:
         order = self.session.guard("step", observer.leave_out) if observer is not None else None
         if isinstance(order, BaseException):
             raise order
+        self.memory.settle()
         n = self.steps
         ident = self.session.guard("load", self.begin, "load", path, api) or 0
         came: dict[str, Any] = {}
@@ -168,6 +174,7 @@ def hook_torch(session: Session, torch: Any) -> None:
     @functools.wraps(save)
     def watched_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
         path = _path(f)
+        saves.memory.settle()
         if saves.within(path):
             # One of the tensors that a distributed checkpoint writes: after the first, bytes have been written.
             result = save(obj, f, *args, **kwargs)
@@ -176,7 +183,10 @@ def hook_torch(session: Session, torch: Any) -> None:
                 saves.stop("save", saves.steps)
             return result
         if path is None or not saves.watched(path):
-            return save(obj, f, *args, **kwargs)
+            result = save(obj, f, *args, **kwargs)
+            if path is None and session.guard("save", _full, obj):
+                session.guard("memory", saves.memory.saved, obj)
+            return result
 
         def action() -> Any:
             if not saves.gated:
@@ -239,6 +249,7 @@ def saves_of(session: Session) -> Saves:
 
 
 def _path(f: Any) -> str | None:
+    """Where something is written to or read from, as far as it says so."""
     name = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
     try:
         if isinstance(name, int):  # what `os.fdopen` gave

@@ -185,7 +185,9 @@ class Session:
             return
         if self.observer is not None:
             self.guard("end", self.observer.finish)
-        self.write("process.end", clean=not hasattr(sys, "last_type"))
+        error = getattr(sys, "last_value", None)
+        why = {} if error is None else {"uncaught": f"{type(error).__name__}: {error}"[:300]}
+        self.write("process.end", clean=not hasattr(sys, "last_type"), **why)
         self.closed = True
 
     def forget(self) -> None:
