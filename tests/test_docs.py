@@ -7,6 +7,7 @@ import pytest
 
 from chaoskit import checks, faults
 from chaoskit.errors import CODES, ExitCode
+from chaoskit.remedies import REMEDIES
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCS = REPOSITORY / "docs"
@@ -22,6 +23,12 @@ MODULES = sorted(
 def test_the_codes_are_documented_word_for_word():
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| \w+ \| (.+) \|$", (DOCS / "codes.md").read_text(), re.M))
     assert rows == CODES
+
+
+def test_each_code_has_a_remedy_and_the_page_tells_it():
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|$", (DOCS / "codes.md").read_text(), re.M)
+    assert dict(rows) == REMEDIES and list(REMEDIES) == [code for code in CODES if code in REMEDIES]
+    assert REMEDIES.keys() == CODES.keys()
 
 
 def test_the_exit_codes_are_documented():

@@ -37,7 +37,8 @@ class Comparison:
 
     `differences` are the first steps that differ in each life of each rank, `first` where each component first does:
     the true step, by (incarnation, rank, component). `absent` maps a component that the reference has to the first
-    kept step that lacks it.
+    kept step that lacks it. `unused` are random streams, by the same key, that differ and that nobody draws from: they
+    never move, neither in the reference nor in that life, in which all else is equal. They are no difference.
     """
 
     differences: tuple[Difference, ...] = ()
@@ -45,6 +46,7 @@ class Comparison:
     names: frozenset[str] = frozenset()
     absent: Mapping[str, Execution] = field(default_factory=dict)
     first: Mapping[tuple[int, int, str], int] = field(default_factory=dict)
+    unused: frozenset[tuple[int, int, str]] = frozenset()
 
 
 def compare(timeline: Timeline, reference: Reference) -> Comparison:
@@ -60,12 +62,16 @@ def compare(timeline: Timeline, reference: Reference) -> Comparison:
             seen.compare(whole)
     for one, start, end in timeline.effective:
         seen.require(one, start, end)
+    unused = seen.unused()
+    lives = {(incarnation, rank) for incarnation, rank, _ in unused}
+    told = [one for one in seen.differences if (one.execution.incarnation, one.execution.rank) not in lives]
     return Comparison(
-        tuple(sorted(seen.differences, key=lambda one: one.order)),
+        tuple(sorted(told, key=lambda one: one.order)),
         sum(one.end - one.start for one in timeline.segments if one.incarnation not in timeline.resized),
         frozenset(seen.names),
         seen.absent,
-        seen.first,
+        {key: step for key, step in seen.first.items() if key not in unused},
+        unused,
     )
 
 
@@ -134,6 +140,28 @@ class _Seen:
         if stop < one.end:
             apart[stop] = {"steps": ("taken", "not taken")}
         self.differences += [Difference(one.execution(place), found) for place, found in apart.items()]
+
+    def unused(self) -> frozenset[tuple[int, int, str]]:
+        """The streams that make no difference; none of an incarnation in which anything else differs."""
+        found: set[tuple[int, int, str]] = set()
+        for incarnation in {key[0] for key in self.first}:
+            own = {key for key in self.first if key[0] == incarnation}
+            past = any("steps" in d.values for d in self.differences if d.execution.incarnation == incarnation)
+            if not past and all(self._rests(*key) for key in own):
+                found |= own
+        return frozenset(found)
+
+    def _rests(self, incarnation: int, rank: int, name: str) -> bool:
+        """Whether it is a random stream that never moves. (One that is put back after each use does not, either.)"""
+        if not name.startswith("rng."):
+            return False
+        columns = [
+            one.steps.column(name)
+            for one in self.timeline.segments
+            if (one.incarnation, one.rank) == (incarnation, rank)
+        ]
+        columns += [self.timeline.expected(incarnation).get(rank, Steps()).column(name)]
+        return all(column is not None and len(set(column)) == 1 for column in columns)
 
     def require(self, one: Segment, start: int, end: int) -> None:
         """What was kept has to be whole; the last record of a rank that was killed may be cut short."""

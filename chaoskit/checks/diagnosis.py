@@ -118,6 +118,8 @@ def _at_resume(
             if position not in own.known[name] and not case.timeline.bitwise and name not in own.loose:
                 undecided.append(f"{name} of rank {rank} at step {position}")
         for name in own.off(position):
+            if (resume.incarnation, rank, name) in case.comparison.unused:
+                continue
             family = name.partition(".")[0]
             if family in COMPUTED and name not in case.timeline.comparable:
                 loose.append(name)

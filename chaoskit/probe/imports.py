@@ -76,7 +76,7 @@ def _replace(hooked: Sequence[ModuleType]) -> None:
     ours = {}
     for module in (*hooked, *(sys.modules[name] for name in _ALSO if name in sys.modules)):
         for value in list(vars(module).values()):
-            if isinstance(value, FunctionType) and value.__code__.co_filename.startswith(_OWN):
+            if type(value) is FunctionType and value.__code__.co_filename.startswith(_OWN):
                 original = getattr(value, "__wrapped__", None)
                 ours[id(original)] = (original, value)
     for name, module in list(sys.modules.items()):

@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from chaoskit.probe.buffered import BufferedSaves
 from chaoskit.probe.contents import contents, nonfinite
-from chaoskit.probe.memory import MemorySaves
 
 if TYPE_CHECKING:
     from chaoskit.probe.session import Session
@@ -25,7 +25,7 @@ class Saves:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.running: list[str] = []
-        self.memory = MemorySaves(self)
+        self.buffered = BufferedSaves(self)
         self._out = os.environ.get("CHAOSKIT_OUT")
         self._ids = 0
         self._calls: dict[int, int] = {}
@@ -102,7 +102,7 @@ class Saves:
 
     def save(self, path: str, api: str, state: Any, action: Callable[[], Any], *, full: bool) -> Any:
         """Run `action`, which is a whole save of `state`, with everything that belongs around it."""
-        self.memory.settle()
+        self.buffered.settle()
         n = self.steps
         ident = self.begin_save(path, api, state, full=full)
         self.running.append(path)
@@ -124,7 +124,7 @@ class Saves:
         order = self.session.guard("step", observer.leave_out) if observer is not None else None
         if isinstance(order, BaseException):
             raise order
-        self.memory.settle()
+        self.buffered.settle()
         n = self.steps
         ident = self.session.guard("load", self.begin, "load", path, api) or 0
         came: dict[str, Any] = {}
@@ -174,7 +174,7 @@ def hook_torch(session: Session, torch: Any) -> None:
     @functools.wraps(save)
     def watched_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
         path = _path(f)
-        saves.memory.settle()
+        saves.buffered.settle()
         if saves.within(path):
             # One of the tensors that a distributed checkpoint writes: after the first, bytes have been written.
             result = save(obj, f, *args, **kwargs)
@@ -185,7 +185,7 @@ def hook_torch(session: Session, torch: Any) -> None:
         if path is None or not saves.watched(path):
             result = save(obj, f, *args, **kwargs)
             if path is None and session.guard("save", _full, obj):
-                session.guard("memory", saves.memory.saved, obj)
+                session.guard("buffered", saves.buffered.saved, obj)
             return result
 
         def action() -> Any:

@@ -27,6 +27,7 @@ from chaoskit.errors import CODES, StoreError
 from chaoskit.history import lives
 from chaoskit.life import common_settings
 from chaoskit.phases import PHASES, phases
+from chaoskit.remedies import REMEDIES
 from chaoskit.report import page
 from chaoskit.report.alignment_rows import table
 from chaoskit.report.clock import clock, room
@@ -71,6 +72,7 @@ def render(
         case=case,
         headline=headline(case, found),
         meanings=CODES,
+        remedies=REMEDIES,
         width=WIDTH,
         losses=loss_picture(case),
         lanes=lane_picture(case),

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoskit.life import COMPONENTS
+from chaoskit.remedies import remedies
 from chaoskit.results import SKIPPED, WORDS, Result
 from chaoskit.store import NAME
 
@@ -136,6 +137,8 @@ def _details(group: Sequence[Result], console: Console) -> None:
         console.print(Text(f"  rank {rank} was here:"), soft_wrap=True)
         for line in printable(stack).splitlines():
             console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
+    for _, remedy in remedies(first.codes):
+        console.print(Text(f"  change  {remedy}"), soft_wrap=True)
     for line in dict.fromkeys(line for result in group for line in commands(result)):
         console.print(Text(line), soft_wrap=True)
 

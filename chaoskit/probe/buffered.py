@@ -1,4 +1,4 @@
-"""`MemorySaves`: checkpoints that `torch.save` writes into memory, and the file that somebody then makes of them.
+"""`BufferedSaves`: checkpoints that `torch.save` writes into memory, and the file that somebody then makes of them.
 
 Libraries of remote file systems do so: what is saved goes into a buffer, the buffer into a file of some other place,
 and that is moved to where it belongs. The file is the first below the job's `{out}` that the same thread then opens to
@@ -29,7 +29,7 @@ _AFTER = (
 )
 
 
-class MemorySaves:
+class BufferedSaves:
     """Of one rank. Nothing is looked at before the first such save."""
 
     def __init__(self, saves: Saves) -> None:
@@ -63,7 +63,7 @@ class MemorySaves:
             return
         self._busy = True
         try:
-            path = self._saves.session.guard("memory", _written, event, arguments)
+            path = self._saves.session.guard("buffered", _written, event, arguments)
             if self._open is None:
                 self._begin(path)
             elif path != self._open[2]:
