@@ -142,6 +142,7 @@ def fill(life: Life, events: list[Event]) -> None:
             late.setdefault(int(event["n"]), {}).update(event.data)
     open_saves: dict[int, Event] = {}
     open_loads: dict[int, Event] = {}
+    found = {int(event["id"]): str(event["path"]) for event in events if event.kind == "save.found"}
     for event in events:
         match event.kind:
             case "step":
@@ -162,7 +163,10 @@ def fill(life: Life, events: list[Event]) -> None:
                 open_saves[int(event["id"])] = event
             case "save.end":
                 begin = open_saves.pop(int(event["id"]), event)
-                life.saves.append(_save(begin, event))
+                place = found.get(int(event["id"]))
+                # What was written to a temporary file, and copied nowhere, is no checkpoint.
+                if place is not None or not begin.get("passing"):
+                    life.saves.append(_save(begin, event, place))
             case "load.begin":
                 open_loads[int(event["id"])] = event
             case "load.end":
@@ -232,9 +236,10 @@ def _call(begin: Event, end: Event | None) -> dict[str, Any]:
     }
 
 
-def _save(begin: Event, end: Event | None) -> Save:
+def _save(begin: Event, end: Event | None, place: str | None = None) -> Save:
+    call = _call(begin, end)
     told = {"content": begin.get("content", {}), "nonfinite": tuple(begin.get("nonfinite", ()))}
-    return Save(**_call(begin, end), full=bool(begin.get("full", True)), **told)
+    return Save(**{**call, "path": place or call["path"]}, full=bool(begin.get("full", True)), **told)
 
 
 def _load(begin: Event, end: Event | None) -> Load:

@@ -28,6 +28,12 @@ class CheckpointsFaithful:
         assert case.reference is not None
         saves = [save for _, life in lives(case.history) for save in life.saves]
         loads = [load for _, life in lives(case.history) for load in life.loads if load.content]
+        resumed = [base for resume in case.resumes if (base := case.timeline.base(resume.incarnation))]
+        if not saves and resumed:
+            sentence = (
+                f"the job resumed from step {resumed[0]}, and no save was seen: it writes its checkpoints in a way"
+            )
+            return inconclusive(self.name, f"{sentence} that the probe does not know", "probe-blind")
         if not saves:
             return passed(self.name, "no save was seen, so there is none that could be wrong")
         if not any(save.content for save in saves):

@@ -280,7 +280,7 @@ class Observer:
         """Stop at the gate with this step, then write it down."""
         if self.session.saves is not None:
             try:
-                self.session.saves.buffered.settle()
+                self.session.saves.detours.settle()
             except BaseException as ordered:
                 return ordered
         self.settle()
@@ -347,7 +347,7 @@ class Observer:
     def finish(self) -> None:
         """The process ends by itself."""
         if self.session.saves is not None:
-            self.session.guard("buffered", self.session.saves.buffered.settle)
+            self.session.guard("detours", self.session.saves.detours.settle)
         self.settle()
         self._say_sources()
         if os.environ.get("CHAOSKIT_LEARN"):

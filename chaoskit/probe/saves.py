@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.probe.buffered import BufferedSaves
 from chaoskit.probe.contents import contents, nonfinite
+from chaoskit.probe.detours import Detours
 
 if TYPE_CHECKING:
     from chaoskit.probe.session import Session
@@ -25,7 +25,7 @@ class Saves:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.running: list[str] = []
-        self.buffered = BufferedSaves(self)
+        self.detours = Detours(self)
         self._out = os.environ.get("CHAOSKIT_OUT")
         self._ids = 0
         self._calls: dict[int, int] = {}
@@ -49,6 +49,14 @@ class Saves:
             return False
         return self.session.open()
 
+    def passing(self, path: str | None) -> bool:
+        """Whether a path is where files are kept for a moment, to be copied elsewhere."""
+        place = os.path.join(os.environ.get("TMPDIR", "/tmp"), "")
+        passes = (
+            path is not None and self._out is not None and not _under(path, self._out) and path.startswith(place)
+        )
+        return passes and not self.within(path) and self.session.open()
+
     def within(self, path: str | None) -> bool:
         """Whether what is written belongs to a save that is running, possibly in another thread.
 
@@ -64,19 +72,19 @@ class Saves:
         if self.session.observer is not None:
             self.session.observer.settle()
             self.session.observer.by_name = True
-        if self._out is not None and not path.startswith(os.path.abspath(self._out) + os.sep):
-            path = os.path.realpath(path)  # a link to what lies there
+        if self._out is not None and not path.startswith(os.path.join(os.path.abspath(self._out), "")):
+            path = os.path.realpath(path)  # it may be a link to what lies there
         self._ids += 1
         if kind == "save":
             self._calls[self.steps] = self._calls.get(self.steps, 0) + 1
         self.session.write(f"{kind}.begin", id=self._ids, n=self.steps, path=path, api=api, **more)
         return self._ids
 
-    def begin_save(self, path: str, api: str, state: Any, *, full: bool) -> int:
-        """Note the beginning of a save, and what it is given to write."""
+    def begin_save(self, path: str, api: str, state: Any, *, full: bool, passing: bool = False) -> int:
+        """Note the beginning of a save, and what it is given to write; `passing`: to a place that it is copied from."""
         if full and self.session.observer is not None:
             self.session.guard("held", self.session.observer.hold)
-        more: dict[str, Any] = {"full": full}
+        more: dict[str, Any] = {"full": full, **({"passing": True} if passing else {})}
         if (content := self.session.guard("content", contents, state)) is not None:
             more["content"] = content
         if bad := self.session.guard("nonfinite", nonfinite, state):
@@ -100,11 +108,13 @@ class Saves:
         if isinstance(order, BaseException):
             raise order
 
-    def save(self, path: str, api: str, state: Any, action: Callable[[], Any], *, full: bool) -> Any:
+    def save(
+        self, path: str, api: str, state: Any, action: Callable[[], Any], *, full: bool, passing: bool = False
+    ) -> Any:
         """Run `action`, which is a whole save of `state`, with everything that belongs around it."""
-        self.buffered.settle()
+        self.detours.settle()
         n = self.steps
-        ident = self.begin_save(path, api, state, full=full)
+        ident = self.begin_save(path, api, state, full=full, passing=passing)
         self.running.append(path)
         try:
             result = action()
@@ -115,6 +125,8 @@ class Saves:
         finally:
             self.running.remove(path)
         self.end("save", ident, n)
+        if passing:
+            self.session.guard("detours", self.detours.passed, ident, path)
         self.stop("saved", n)
         return result
 
@@ -124,7 +136,7 @@ class Saves:
         order = self.session.guard("step", observer.leave_out) if observer is not None else None
         if isinstance(order, BaseException):
             raise order
-        self.buffered.settle()
+        self.detours.settle()
         n = self.steps
         ident = self.session.guard("load", self.begin, "load", path, api) or 0
         came: dict[str, Any] = {}
@@ -174,7 +186,7 @@ def hook_torch(session: Session, torch: Any) -> None:
     @functools.wraps(save)
     def watched_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
         path = _path(f)
-        saves.buffered.settle()
+        saves.detours.settle()
         if saves.within(path):
             # One of the tensors that a distributed checkpoint writes: after the first, bytes have been written.
             result = save(obj, f, *args, **kwargs)
@@ -182,10 +194,12 @@ def hook_torch(session: Session, torch: Any) -> None:
                 f.flush()
                 saves.stop("save", saves.steps)
             return result
-        if path is None or not saves.watched(path):
+        full = bool(session.guard("save", _full, obj))
+        passing = full and saves.passing(path)
+        if path is None or not (passing or saves.watched(path)):
             result = save(obj, f, *args, **kwargs)
-            if path is None and session.guard("save", _full, obj):
-                session.guard("buffered", saves.buffered.saved, obj)
+            if path is None and full:
+                session.guard("detours", saves.detours.saved, obj)
             return result
 
         def action() -> Any:
@@ -198,8 +212,7 @@ def hook_torch(session: Session, torch: Any) -> None:
             with open(f, "wb") as file:
                 saves.in_halves(buffer.getbuffer(), file, saves.steps)
 
-        full = bool(session.guard("save", _full, obj))
-        return saves.save(path, "torch.save", obj, action, full=full)
+        return saves.save(path, "torch.save", obj, action, full=full, passing=passing)
 
     @functools.wraps(load)
     def watched_load(f: Any, *args: Any, **kwargs: Any) -> Any:

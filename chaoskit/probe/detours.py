@@ -1,8 +1,8 @@
-"""`BufferedSaves`: checkpoints that `torch.save` writes into memory, and the file that somebody then makes of them.
+"""`Detours`: checkpoints that come to their place by a detour, through memory or a directory for temporary files.
 
-Libraries of remote file systems do so: what is saved goes into a buffer, the buffer into a file of some other place,
-and that is moved to where it belongs. The file is the first below the job's `{out}` that the same thread then opens to
-write bytes to, or moves something to.
+Libraries of remote file systems take such: what is saved goes into a buffer, the buffer into a file of some other
+place, and that is moved to where it belongs. The file of a buffer is the first below the job's `{out}` that the same
+thread then opens to write bytes to, or moves something to. That of a temporary file is a new one of its name and size.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ _AFTER = (
 )
 
 
-class BufferedSaves:
+class Detours:
     """Of one rank. Nothing is looked at before the first such save."""
+
+    #: How many times a copy of a temporary file is looked for, at one step after another.
+    TRIES = 3
 
     def __init__(self, saves: Saves) -> None:
         self._saves = saves
@@ -39,6 +42,8 @@ class BufferedSaves:
         self._open: tuple[int, int, str] | None = None
         self._busy = False
         self._watches = False
+        self._passed: list[tuple[int, str, int, float, int]] = []
+        self._found: set[str] = set()
 
     def saved(self, state: Any) -> None:
         """A whole training state went into a buffer."""
@@ -51,10 +56,32 @@ class BufferedSaves:
         """What was moved or opened last is written by now; what has come to no file, never will. Raises what the rank
         is ordered to raise."""
         self._pending = None
+        if self._passed:
+            self._saves.session.guard("detours", self._find)
         if self._open is not None:
             (ident, n, _), self._open = self._open, None
             self._saves.end("save", ident, n)
             self._saves.stop("saved", n)
+
+    def passed(self, ident: int, path: str) -> None:
+        """A save went to a temporary file."""
+        about = os.stat(path)
+        self._passed.append((ident, os.path.basename(path), about.st_size, about.st_mtime, self.TRIES))
+
+    def _find(self) -> None:
+        """Look for the copies of temporary files, which may have come without a word of Python's."""
+        wanted, self._passed = self._passed, []
+        there = [os.path.join(at, name) for at, _, names in os.walk(os.environ["CHAOSKIT_OUT"]) for name in names]
+        for ident, name, size, written, tries in wanted:
+            # Clocks of file systems are coarse.
+            alike = [path for path in there if os.path.basename(path) == name and path not in self._found]
+            times = {path: about.st_mtime for path in alike if (about := os.stat(path)).st_size == size}
+            path = max(times, key=lambda each: times[each], default=None)
+            if path is not None and times[path] >= written - 1:
+                self._found.add(path)
+                self._saves.session.write("save.found", id=ident, path=os.path.abspath(path))
+            elif tries > 1:
+                self._passed.append((ident, name, size, written, tries - 1))
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if (self._pending is None and self._open is None) or event not in _AFTER:
@@ -63,7 +90,7 @@ class BufferedSaves:
             return
         self._busy = True
         try:
-            path = self._saves.session.guard("buffered", _written, event, arguments)
+            path = self._saves.session.guard("detours", _written, event, arguments)
             if self._open is None:
                 self._begin(path)
             elif path != self._open[2]:
