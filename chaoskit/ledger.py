@@ -116,9 +116,19 @@ def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
     unit: Unit = "sample" if all(all(steps.samples) for steps in seen) else "batch"
     known = all("batch" in steps.columns for _, steps in reference.traces())
     found = _counted(timeline, reference, unit) if unit == "sample" or (known and not timeline.resized) else None
-    if found is not None and found.replayed and found.strange == found.replayed and all(all(s.rows) for s in seen):
+    told = found is not None and found.replayed and all(all(steps.rows) for steps in seen)
+    if told and all(_drawn_anew(one.steps, reference) for one in timeline.segments):
         return _counted(timeline, reference, "row")
     return found
+
+
+def _drawn_anew(steps: Steps, reference: Reference) -> bool:
+    """Whether each sample may have been made of the row that was asked for, by whatever random numbers."""
+    return all(
+        reference.may_be(sample, row)
+        for samples, rows in zip(steps.samples, steps.rows, strict=True)
+        for sample, row in zip(samples.split(), rows.split(), strict=True)
+    )
 
 
 def _counted(timeline: Timeline, reference: Reference, unit: Unit) -> Ledger:

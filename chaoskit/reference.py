@@ -30,13 +30,15 @@ ENDS = {
 @dataclass(frozen=True)
 class Reference:
     """The controls and what they say. `path` and `digest` tell where they are kept and of which job they are;
-    `seconds` is how long the longest took, `mode` how the job is to be launched, in JSON. Make it by `Reference.of`."""
+    `seconds` is how long the longest took, `mode` how the job is to be launched, in JSON, `port` where its ranks met in
+    each of them, if that is the same. Make it by `Reference.of`."""
 
     controls: tuple[History, ...]
     path: str = ""
     digest: str = ""
     seconds: float = 0.0
     mode: Mapping[str, Any] = field(default_factory=dict)
+    port: int | None = None
 
     @classmethod
     def of(
@@ -47,6 +49,7 @@ class Reference:
         digest: str = "",
         seconds: float = 0.0,
         mode: Mapping[str, Any] | None = None,
+        port: int | None = None,
     ) -> Reference:
         """The reference that two or more uninterrupted runs give.
 
@@ -57,7 +60,7 @@ class Reference:
             raise UsageError(f"Reference: controls must be at least two runs, not {len(controls)}")
         for number, control in enumerate(controls, start=1):
             _require_whole(control, f"control {number} of {len(controls)}")
-        return cls(tuple(controls), path, digest, seconds, mode or {})
+        return cls(tuple(controls), path, digest, seconds, mode or {}, port)
 
     @property
     def _lives(self) -> Mapping[int, Life]:
@@ -177,6 +180,21 @@ class Reference:
         inside = [step for step in range(low + 1, high + 1) if 2 <= step <= self.steps]
         free = [step for step in inside if not {step - 1, step} & {*self.saves}] or inside
         return min(free or [min(max(middle, 2), self.steps)], key=lambda step: (abs(step - middle), step))
+
+    @cached_property
+    def rows(self) -> Mapping[str, frozenset[str]]:
+        """Of which rows of the data set each sample was made, as far as that is known."""
+        found: dict[str, set[str]] = {}
+        for _, steps in self.traces():
+            for samples, rows in zip(steps.samples, steps.rows, strict=True):
+                if rows:
+                    for sample, row in zip(samples.split(), rows.split(), strict=True):
+                        found.setdefault(sample, set()).add(row)
+        return {sample: frozenset(own) for sample, own in found.items()}
+
+    def may_be(self, sample: str, row: str) -> bool:
+        """Whether a sample may have been made of that row by random numbers: it was, or was never seen."""
+        return row in self.rows.get(sample, (row,))
 
     @cached_property
     def parting(self) -> Parting | None:

@@ -13,7 +13,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -59,13 +59,22 @@ def digest(job: Job, *, launch: str = "auto", environment: str = "local") -> str
 def lock(store: Store, name: str, *, waiting: Any) -> FileLock:
     """The lock under which a reference is made and read; calls `waiting` once if somebody else holds it."""
     store.prepare()
-    held = FileLock(store.references / f"{name}.lock")
+    return _acquired(FileLock(store.references / f"{name}.lock"), waiting)
+
+
+def _acquired(held: FileLock, waiting: Any) -> FileLock:
     try:
         held.acquire(timeout=0)
     except Timeout:
         waiting()
         held.acquire()
     return held
+
+
+def turn_at(store: Store, port: int, *, waiting: Any) -> FileLock:
+    """The lock under which a job runs that meets at the same port in every launch: two at once would be in each other's
+    way. Calls `waiting` once if somebody else holds it."""
+    return _acquired(FileLock(store.references / f"port-{port}.lock"), waiting)
 
 
 def load(store: Store, name: str) -> Reference | None:
@@ -78,7 +87,8 @@ def load(store: Store, name: str) -> Reference | None:
     if kept.get("format") != FORMAT or any(_changed(f) for f in kept.get("files", ())):
         return None
     count = int(kept.get("controls", CONTROLS))
-    return _read(directory, name, seconds=float(kept["seconds"]), count=count, mode=kept.get("mode", {}))
+    mode, port = kept.get("mode", {}), kept.get("port")
+    return _read(directory, name, seconds=float(kept["seconds"]), count=count, mode=mode, port=port)
 
 
 def _changed(file: Mapping[str, Any]) -> bool:
@@ -92,11 +102,12 @@ def _read(
     seconds: float = 0.0,
     count: int = CONTROLS,
     mode: Mapping[str, Any] | None = None,
+    port: int | None = None,
 ) -> Reference | None:
     """The reference whose controls lie in a directory, or None where they are not (or no longer) whole."""
     controls = [History.read(directory / f"control-{number}") for number in range(count)]
     try:
-        return Reference.of(controls, path=str(directory), digest=name, seconds=seconds, mode=mode)
+        return Reference.of(controls, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
     except ReferenceFailed:
         return None
 
@@ -117,10 +128,11 @@ def keep(
     directory = store.references / name
     runs = [directory / f"control-{number}" for number in range(controls)]
     histories = [History.read(run) for run in runs]
-    reference = Reference.of(histories, path=str(directory), digest=name, seconds=seconds, mode=mode)
+    port = _port(runs)
+    reference = Reference.of(histories, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
     content = {
         "format": FORMAT, "digest": name, "seconds": seconds, "controls": controls, "made": time.time(),
-        "files": _files(runs), "mode": dict(mode or {}), "program": _program(job),
+        "files": _files(runs), "mode": dict(mode or {}), "program": _program(job), "port": port,
     }  # fmt: skip
     draft = directory / f".reference.json.{os.getpid()}"
     with store.writing():
@@ -129,6 +141,12 @@ def keep(
     for run in runs:
         shutil.rmtree(run / "out", ignore_errors=True)
     return reference
+
+
+def _port(runs: Sequence[Path]) -> int | None:
+    """The port at which the ranks met in all of these runs; None where each took another one, or none was seen."""
+    ports = [{int(event.get("port", 0)) for event in rank_events(run, "meeting")} for run in runs]
+    return min(set.intersection(*ports) - {0}, default=None)
 
 
 def learned_before(store: Store, job: Job) -> Mapping[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 _LOADER = (
     "save the position in the epoch and go on from it, by a stateful loader (torchdata's StatefulDataLoader) or by the "
-    "sampler's set_epoch and skipping the micro-batches that were consumed"
+    "sampler's set_epoch and skipping the micro-batches that were trained on (not those that were fetched ahead)"
 )
 _CHECKSUM = (
     "keep a checksum of every file of a checkpoint, compare before loading, fall back to the newest that holds"
@@ -15,7 +15,10 @@ _CHECKSUM = (
 #: For each code of diagnosis, what to change. A plain sentence, without its full stop.
 REMEDIES: Mapping[str, str] = {
     "model-not-restored": "save model.state_dict() and load it with strict=True, before anything copies the parameters",
-    "buffers-not-restored": "save and load the whole state_dict(): parameters() alone leaves the buffers out",
+    "buffers-not-restored": (
+        "save and load the whole state_dict(), as parameters() alone leaves the buffers out; where one rank's are "
+        "saved for all, let it be the one whose buffers the wrapper hands on, or make them equal before"
+    ),
     "optimizer-not-restored": (
         "save optimizer.state_dict() and load it after the optimizer was made of the restored model's parameters"
     ),
@@ -34,7 +37,7 @@ REMEDIES: Mapping[str, str] = {
     ),
     "extra-state-not-restored": "put the counter or table that is named back from the checkpoint, too",
     "data-replayed": _LOADER,
-    "data-skipped": _LOADER + "; count what was trained on, not what the loader had fetched ahead",
+    "data-skipped": _LOADER,
     "data-reordered": (
         "let the order hang on seed and epoch alone (a sampler with set_epoch, called on the resume as well, or a "
         "generator of its own that is saved), not on a stream that others draw from"

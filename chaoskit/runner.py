@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -188,20 +189,28 @@ class Runner:
         references.attach(reference, run_dir)
         deadline = job.timeout or _deadline(job, resolved, reference)
         again = (relaunch_mode or COLD) if job.relaunch_command else None
-        self._execute(
-            run_dir,
-            job,
-            faults=resolved,
-            reference=reference,
-            deadline=deadline,
-            mode=Mode.from_json(reference.mode),
-            relaunch_mode=again,
-            storage=storage,
-        )
+        with self._turn(reference):
+            self._execute(
+                run_dir,
+                job,
+                faults=resolved,
+                reference=reference,
+                deadline=deadline,
+                mode=Mode.from_json(reference.mode),
+                relaunch_mode=again,
+                storage=storage,
+            )
         run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment)
         self.runs.append(run)
         self.progress.phase("judging")
         return run
+
+    def _turn(self, reference: Reference) -> AbstractContextManager[object]:
+        """Where the job always takes the same port of this machine, one run of it after the other."""
+        if reference.port is None or self.environment != "local":
+            return nullcontext()
+        waiting = f"waiting for port {reference.port}, at which the job meets in every launch"
+        return references.turn_at(self.store, reference.port, waiting=lambda: self.progress.phase(waiting))
 
     def _with_options(self, job: Job) -> Job:
         return replace(job, **self._options) if self._options else job

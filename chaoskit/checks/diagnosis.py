@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from chaoskit.alignment import PROOF, Alignment
 from chaoskit.checkpoints import Resume
@@ -173,20 +174,14 @@ def _data_code(places: Sequence[int], position: int, redrawn: bool) -> str:
 
 
 def _redrawn(case: Case, rank: int, incarnation: int, step: int) -> bool:
-    """Whether a rank was handed the very rows of the data set that were due, and what was made of those that differ is
-    nowhere in the reference: as where a data set augments its rows at random."""
+    """Whether a rank was handed the very rows of the data set that were due, and the reference makes nothing else of
+    them where it makes what was made of them here: as where a data set augments its rows at random."""
     assert case.reference is not None
     ran = next(one for one in case.timeline.segments if (one.rank, one.incarnation) == (rank, incarnation))
     own, wanted = ran.steps[ran.start + step - ran.first], case.reference.step(rank, step)
     if wanted is None or not own.rows or own.rows != wanted.rows:
         return False
-    other = [one for one, due in zip(own.samples, wanted.samples, strict=True) if one != due]
-    return not any(
-        one in samples.split()
-        for one in other
-        for _, steps in case.reference.traces()
-        for samples in steps.samples
-    )
+    return all(case.reference.may_be(sample, row) for sample, row in zip(own.samples, own.rows, strict=True))
 
 
 def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -210,7 +205,9 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
                 continue
             if any(one.component == name and one.rank == rank and one.incarnation == incarnation for one in known):
                 continue
-            if family not in ("batch", "rng") and loss is not None and loss < step:
+            # A schedule may go by the loss; not one that moves in every step.
+            own = family in ("batch", "rng") or (family == "lr" and (step <= begun + 1 or _moves(case, rank)))
+            if not own and loss is not None and loss < step:
                 continue
             if _explained(family, step, steps):
                 continue
@@ -221,6 +218,13 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
                 yield Finding(code, name, rank, incarnation, step, step - 1, places, redrawn=redrawn)
             else:
                 yield Finding(CODES[family], name, rank, incarnation, step, step - 1)
+
+
+def _moves(case: Case, rank: int) -> bool:
+    """Whether the reference's learning rate is another one in most of its steps."""
+    assert case.reference is not None
+    rates = dict(case.reference.traces())[rank].columns.get("lr", [])
+    return sum(one != other for one, other in pairwise(rates)) > len(rates) / 2
 
 
 def _explained(family: str, step: int, departed: dict[str, int]) -> bool:

@@ -20,10 +20,11 @@ IDLE = (
     "LS_COLORS", "MAIL", "MAKE", "MFLAGS", "OLDPWD", "PAGER", "PROMPT", "PS1", "PWD", "PYTEST_", "RUNNER_", "SHLVL",
     "SSH_", "SUDO_", "TERM", "TMUX", "VSCODE_", "WINDOW", "XDG_", "_",
 )  # fmt: skip
-#: What torchrun adds for a rank, and whatever else is read when it is used, not when something is imported.
+#: What torchrun and accelerate add for a rank, and whatever else is read when it is used, not when something is
+#: imported.
 LATE = (
-    "CUDA_VISIBLE_DEVICES", "GLOO_", "GROUP_RANK", "GROUP_WORLD_SIZE", "HOSTNAME", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR", "MASTER_PORT", "NCCL_", "PET_", "RANK", "ROLE_", "TMPDIR", "TORCHELASTIC_",
+    "ACCELERATE_", "CUDA_VISIBLE_DEVICES", "GLOO_", "GROUP_RANK", "GROUP_WORLD_SIZE", "HOSTNAME", "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NCCL_", "PET_", "RANK", "ROLE_", "TMPDIR", "TORCHELASTIC_",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "TORCH_NCCL_", "WORLD_SIZE",
 )  # fmt: skip
 #: Belong to IDLE for a reference, but decide how text is read and written, and where packages keep their files.

@@ -278,8 +278,10 @@ class _Hooks:
     def _tell_meeting(self, backend: Any = None, init_method: Any = None, *_: Any, **__: Any) -> None:
         """Where the ranks are told to meet."""
         method = str(init_method or "env://")
-        at = os.environ.get("MASTER_ADDR", "") if method.startswith("env://") else urlsplit(method).hostname
-        self.session.write("meeting", at=at or "")
+        at, port = urlsplit(method).hostname, urlsplit(method).port
+        if method.startswith("env://"):
+            at, port = os.environ.get("MASTER_ADDR"), int(os.environ.get("MASTER_PORT", "0"))
+        self.session.write("meeting", at=at or "", port=port or 0)
 
     def _learn_rank(self, distributed: Any) -> None:
         if self.session.open(rank=distributed.get_rank(), world_size=distributed.get_world_size()):

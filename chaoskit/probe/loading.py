@@ -1,7 +1,7 @@
 """`Loading`: what torch's data loaders hand out: where an epoch begins, and which rows of the data set a batch is of.
 
-A batch is known again by the memory that its tensors lie in, whatever dict or slice of it the model is given. One that
-was copied on its way (to an accelerator) is not, and then nothing is said of its rows.
+A batch is known again by the memory that its tensors lie in, whatever dict or slice of it the model is given; one that
+was copied on its way, by its contents. One that was copied to an accelerator is not: nothing is said of its rows.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaoskit.fingerprint import is_tensor
+from chaoskit.fingerprint import is_tensor, memory, of_bytes
 from chaoskit.probe.contents import leaves
 
-#: So many tensors of batches are known at a time; loaders run ahead of the training by less.
-MOST = 256
+#: So many batches are known at a time; loaders run ahead of the training by less.
+MOST = 64
+#: So many bytes at either end of a tensor tell it from others.
+EDGE = 1 << 16
 
 
 @dataclass
@@ -31,11 +33,11 @@ class _Drawing:
 
 @dataclass(frozen=True)
 class _Given:
-    """A tensor of a batch: its memory, how far apart its rows lie there, and which they are."""
+    """A tensor of a batch: its memory, and how far apart its rows lie there."""
 
     memory: Any
     stride: int
-    rows: tuple[int, ...]
+    batch: int
 
 
 class Loading:
@@ -44,7 +46,11 @@ class Loading:
     def __init__(self) -> None:
         self._drawings: weakref.WeakKeyDictionary[Any, _Drawing] = weakref.WeakKeyDictionary()
         self._last: _Drawing | None = None
-        self._given: OrderedDict[int, _Given] = OrderedDict()
+        self._batches: OrderedDict[int, tuple[int, ...]] = OrderedDict()
+        self._count = 0
+        #: By address, and by contents: the batches.
+        self._given: dict[int, _Given] = {}
+        self._alike: dict[Any, set[int]] = {}
 
     def begins(self, iterator: Any) -> None:
         """An iterator that outlives its epoch begins anew."""
@@ -70,14 +76,24 @@ class Loading:
             ahead.clear()  # what was skipped
         if rows is None:
             return
+        self._count += 1
+        self._batches[self._count] = rows
         weak = sys.modules["torch"].multiprocessing.reductions.StorageWeakRef
         for _, leaf in leaves(batch):
-            if is_tensor(leaf) and leaf.dim() and len(leaf) == len(rows) and leaf.is_cpu:
+            if _has_rows(leaf) and len(leaf) == len(rows):
                 storage = leaf.untyped_storage()
-                self._given.pop(storage.data_ptr(), None)
-                self._given[storage.data_ptr()] = _Given(weak(storage), leaf.stride(0), rows)
-        while len(self._given) > MOST:
-            self._given.popitem(last=False)
+                self._given[storage.data_ptr()] = _Given(weak(storage), leaf.stride(0), self._count)
+                self._alike.setdefault(_contents(leaf), set()).add(self._count)
+        while len(self._batches) > MOST:
+            self._forget(next(iter(self._batches)))
+
+    def _forget(self, batch: int) -> None:
+        del self._batches[batch]
+        self._given = {at: one for at, one in self._given.items() if one.batch != batch}
+        for key in [key for key, own in self._alike.items() if batch in own]:
+            self._alike[key].discard(batch)
+            if not self._alike[key]:
+                del self._alike[key]
 
     def begins_epoch(self) -> bool:
         """Asked at each training forward: whether it is the first one on what the last iterator hands out."""
@@ -89,25 +105,39 @@ class Loading:
     def rows_of(self, tensors: Iterable[Any]) -> tuple[int, ...] | None:
         """The rows of the data set that these tensors, or one of them, were handed out as; None where that is not
         known."""
-        for tensor in tensors:
-            if is_tensor(tensor) and tensor.dim() and tensor.is_cpu and not tensor.is_sparse:
-                storage = tensor.untyped_storage()
-                given = self._given.get(storage.data_ptr())
-                if given is not None and not given.memory.expired():
-                    return _part(given, tensor)
-        return None
+        known = [tensor for tensor in tensors if _has_rows(tensor)]
+        for tensor in known:
+            given = self._given.get(tensor.untyped_storage().data_ptr())
+            if given is not None and not given.memory.expired():
+                return _part(given, tensor, self._batches[given.batch])
+        found = [own for tensor in known if (own := self._alike.get(_contents(tensor)))]
+        # A mask may be the same in every batch; what is given together is of one.
+        common = set.intersection(*found) if found else set()
+        return self._batches[min(common)] if common else None
 
     def _of(self, iterator: Any) -> _Drawing:
         return self._drawings.setdefault(iterator, _Drawing())
 
 
-def _part(given: _Given, tensor: Any) -> tuple[int, ...] | None:
+def _has_rows(value: Any) -> bool:
+    """Whether it is a tensor in memory with a first dimension."""
+    return bool(is_tensor(value) and value.layout is sys.modules["torch"].strided and value.is_cpu and value.dim())
+
+
+def _contents(tensor: Any) -> tuple[Any, ...]:
+    """What tells a tensor from others, by its shape and the numbers at its ends."""
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    view = memory(flat.data_ptr(), flat.nbytes) if flat.nbytes else b""
+    return tuple(tensor.shape), str(tensor.dtype), of_bytes(view[:EDGE]), of_bytes(view[-EDGE:])
+
+
+def _part(given: _Given, tensor: Any, rows: tuple[int, ...]) -> tuple[int, ...] | None:
     """The rows of a slice of what was handed out."""
     if tensor.stride(0) != given.stride or not given.stride:
-        return given.rows if len(tensor) == len(given.rows) else None
+        return rows if len(tensor) == len(rows) else None
     first = tensor.storage_offset() // given.stride
-    rows = given.rows[first : first + len(tensor)]
-    return rows if len(rows) == len(tensor) else None
+    part = rows[first : first + len(tensor)]
+    return part if len(part) == len(tensor) else None
 
 
 def _rows(iterator: Any, index: Any) -> tuple[int, ...] | None:
