@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 SOAK   ?= 2
 WORKERS ?= 2
 
-.PHONY: demo test lint bench gallery screenshots upgrade soak clean
+.PHONY: demo test lint bench gallery frameworks screenshots upgrade older soak clean
 .DEFAULT_GOAL := demo
 
 # One rank of the tiny GPT is killed in the middle of its second epoch; then every claim about its return is checked.
@@ -35,6 +35,13 @@ bench: $(READY)
 gallery: $(READY)
 	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS)
 
+# Programs that we did not write: what each of examples/ resumes exactly. Makes their environments in build/ where they are
+# missing, and writes docs/frameworks.md and build/frameworks.json. Some hours; again with FRAMEWORKS=--missing, what is
+# not measured yet.
+FRAMEWORKS ?=
+frameworks: $(READY)
+	$(BIN)/python benchmarks/frameworks.py --full -n $(WORKERS) $(FRAMEWORKS)
+
 # What the page of a run says about six trainers, and how it looks; needs chromium. Writes docs/report-examples.md and
 # docs/images/.
 screenshots: $(READY)
@@ -50,6 +57,11 @@ $(NEWER)/.ready:
 	[ -x $(NEWER)/bin/python ] || $(PYTHON) -m venv $(NEWER)
 	$(NEWER)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.14.1 numpy safetensors
 	@touch $@
+
+# Older versions of trainers with resume bugs that users reported, and those that mended them: chaoskit has to find each
+# bug, and nothing else. Each version is installed once: 1 GB and a minute or two. Writes docs/older-bugs.md.
+older: $(READY)
+	$(BIN)/python benchmarks/older.py $(OLDER)
 
 # 200 warm launches and 50 kills, which must leave nothing behind; then the whole battery again and again, DDP and FSDP2,
 # fp32 and AMP: the good trainer must never fail.

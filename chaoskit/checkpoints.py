@@ -61,12 +61,20 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
             continue
         made = [save for life in inc.ranks.values() for save in life.saves if base + save.n > 0]
         made = [save for save in made if kind_of(save.path) not in dumped] if dumped else made
-        # Weights alone are an export, unless the job saves nothing else, or beside what a checkpoint is made of.
-        for n in {save.n for save in made if save.full or not any_full or _directory(save.path) in whole}:
+        # Weights alone are an export, unless the job saves nothing else; or the rest of a checkpoint did not come.
+        torn = {save.n for save in made if _directory(save.path) in whole and _is_due(timeline, base + save.n)}
+        for n in {save.n for save in made if save.full or not any_full} | torn:
             one = _checkpoint(inc, base, n, timeline.reference)
             hindered = any(each.meets(one.begun, one.settled_at) for each in failing)
             found.append(replace(one, settled_at=None, hindered=True) if hindered else one)
     return tuple(sorted(found, key=lambda one: one.begun))
+
+
+def _is_due(timeline: Timeline, position: int) -> bool:
+    """Whether the reference makes a whole checkpoint there."""
+    controls = timeline.reference.controls[:1] if timeline.reference is not None else ()
+    found = (life for control in controls for life in control.incarnations[0].ranks.values())
+    return any(save.full and save.n == position for life in found for save in life.saves)
 
 
 def _directory(path: str) -> str:

@@ -188,7 +188,7 @@ class Reference:
         for _, steps in self.traces():
             for samples, rows in zip(steps.samples, steps.rows, strict=True):
                 if rows:
-                    for sample, row in zip(samples.split(), rows.split(), strict=True):
+                    for sample, row in zip(samples.split(), rows.split(), strict=False):
                         found.setdefault(sample, set()).add(row)
         return {sample: frozenset(own) for sample, own in found.items()}
 

@@ -63,6 +63,7 @@ class Writer:
         names: Iterable[str] = NAMES,
         tell: Any = truth,
         samples: Callable[[int, int], Sequence[str]] | None = None,
+        rows: Callable[[int, int], Sequence[str]] | None = None,
         content: Callable[[int, int], Mapping[str, str]] | None = None,
         epochs: Iterable[int] = (),
         tell_loss: Callable[[int, int], str] = loss,
@@ -71,7 +72,8 @@ class Writer:
     ) -> None:
         self.steps, self.ranks, self.every = steps, ranks, every
         self.names, self.truth, self.tell_loss = tuple(names), tell, tell_loss
-        self.samples, self.content, self.epochs = samples, content, tuple(epochs)
+        self.samples, self.rows = samples, rows
+        self.content, self.epochs = content, tuple(epochs)
         self.sharded, self.hold = tuple(sharded), hold
         self.events: list[Event] = []
         self.t = 0.0
@@ -124,6 +126,7 @@ class Writer:
         back: bool = False,
         strike: Mapping[int, Mapping[str, Any]] | None = None,
         leaves: Iterable[int] = (),
+        halted: Iterable[int] = (),
     ) -> Writer:
         """The ranks come up at `base` and take their steps up to true step `until`, saving every so often.
 
@@ -139,7 +142,8 @@ class Writer:
 
         `back`: no ranks come up, those of the life before go `back` in their processes, after a load. `strike` maps
         true steps to options of `corrupted`: what a fault does in the middle of them. `leaves` are true steps of which
-        the record says that their update was left out.
+        the record says that their update was left out. `halted` are ranks that are killed as they are about to take the
+        last step, which the others take.
         """
         size = self.ranks if world is None else world
         since = base if since is None and size != self.ranks else since
@@ -186,13 +190,18 @@ class Writer:
                     own = (sum(each) / self.ranks * (1 + wobble)).hex()
                 own = (losses or {}).get((rank, step), own)
                 more = {} if self.samples is None else {"samples": self._dealt(rank, at["batch"], consume)}
+                if self.rows is not None:
+                    more["rows"] = " ".join(self.rows(rank, at["batch"]))
                 if back and n == 1:
                     more = {**more, "loaded": True}
                 if step in leaves:
                     more = {**more, "left_out": True}
                 told = {"n": self.taken + n, "losses": [own], "state": state}
-                self.say("step", self._source(rank), **told, **more, **parts)
+                kind = "halt" if step == until and rank in halted else "step"
+                self.say(kind, self._source(rank), **told, **more, **parts)
             self.t += 1.0
+            if step == until:
+                self.alive = [rank for rank in alive if rank not in halted]
             if saves and step % self.every == 0:
                 self.save(n, unfinished=torn and step == until)
             if extra and step in extra:
@@ -276,10 +285,11 @@ class Writer:
             self.say("load.end", self._source(rank), **call, ok=not error, error=error, **more)
         return self
 
-    def ended(self) -> Writer:
-        """The processes end by themselves."""
+    def ended(self, uncaught: str = "") -> Writer:
+        """The processes end by themselves, with an exception if one is given."""
+        why = {"uncaught": uncaught} if uncaught else {}
         for rank in self.alive:
-            self.say("process.end", self._source(rank), clean=True)
+            self.say("process.end", self._source(rank), clean=not uncaught, **why)
         return self
 
     def tensors(self, n: int, component: str, tell: Callable[[int], Mapping[str, str]]) -> Writer:
@@ -357,7 +367,7 @@ class Writer:
         """A whole uninterrupted run, with the savings of this writer."""
         other = Writer(
             steps=self.steps, ranks=self.ranks, every=self.every, names=self.names, tell=self.truth,
-            samples=self.samples, content=self.content, tell_loss=self.tell_loss, sharded=self.sharded,
+            samples=self.samples, rows=self.rows, content=self.content, tell_loss=self.tell_loss, sharded=self.sharded,
         )  # fmt: skip
         return other.launch().live(ends=True, epochs=self.epochs).exit(0).end()
 

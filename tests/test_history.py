@@ -80,6 +80,9 @@ def test_streams_that_nobody_touched_are_alike():
 
     steps = [life.steps for value in ("a", "b") for _, life in lives(run(value))]
     assert steps[0][0].components == steps[1][0].components == {"rng.python": "untouched"}
+    halted = Writer(names=["rng.python"], tell=lambda *_: "a").launch().live(only=[0], halted=[0])
+    (life,) = halted.say("rng0", "rank-0-1", stream="python", value="a").history().incarnations[0].ranks.values()
+    assert life.halted.components == {"rng.python": "untouched"}
 
 
 def test_gaps_are_kept():
@@ -185,6 +188,31 @@ def right_after_a_save(*, leaves=(21,), read=20):
 def test_a_rollback_over_a_first_step_that_was_left_out_leaves_the_state_as_it_is():
     assert right_after_a_save() == [(0, 21), (21, 10)]
     assert right_after_a_save(leaves=()) == right_after_a_save(read=10) == [(0, 31)]
+
+
+def test_the_step_that_a_rank_was_killed_at_is_kept_and_is_not_taken():
+    rows, samples = (lambda *_: ["3", "-"]), (lambda *_: ["a", "b"])
+    run = Writer(rows=rows, samples=samples).launch().live(until=25, halted=[1]).died()
+    zero, one = run.history().incarnations[0].ranks.values()
+    assert (len(zero.steps), zero.halted, len(one.steps)) == (25, None, 24)
+    assert (one.halted.n, one.halted.components["model"], one.halted.rows) == (25, "model@24", ("3", "-"))
+    assert (one.steps[23].rows, one.steps.rows[23], one.steps.part(3, 5).rows) == (("3", "-"), "3 -", ["3 -"] * 2)
+
+
+def test_a_step_that_was_taken_after_the_halt_is_a_step_alone():
+    """So it is at each gate; and of two that a rank halted at, the second follows on an order to raise."""
+    run = Writer().launch().live(until=25)
+    steps = [event for event in run.events if event.kind == "step"]
+    run.events = [
+        one for e in run.events for one in ([Event("halt", e.t, e.source, e.data), e] if e in steps else [e])
+    ]
+    assert [life.halted for _, life in lives(run.history())] == [None, None]
+
+
+def test_after_a_rollback_the_halt_is_counted_anew():
+    run = Writer().launch().live(until=25).live(base=20, until=30, back=True, halted=[1])
+    first, second = (inc.ranks[1] for inc in run.history().incarnations)
+    assert (first.halted, second.halted.n, len(second.steps)) == (None, 10, 9)
 
 
 def test_two_rollbacks_are_two_incarnations():

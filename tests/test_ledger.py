@@ -10,7 +10,7 @@ from chaoskit import checks
 from chaoskit.checks import Case
 from chaoskit.reference import Reference
 from chaoskit.verdict import Outcome
-from tests.history_writer import Writer
+from tests.history_writer import Writer, killed
 
 EPOCH, SIZE = 20, 4
 same_data = checks.same_data()
@@ -61,8 +61,9 @@ def test_the_epoch_begun_again_and_run_to_its_end():
     found = case.ledger
     assert found.codes == ("data-replayed",)
     assert (found.replayed, found.skipped, found.first_replayed.step) == (40, 0, 31)
-    assert found.first_replayed.again is not None
-    assert "40 samples consumed too often (first at step 31, rank 0: that of step" in found.sentence
+    # Each epoch has these samples: that of the epoch under way, and not of the first, is named.
+    assert found.first_replayed.again == 21
+    assert "40 samples consumed too often (first at step 31, rank 0: that of step 21)" in found.sentence
 
 
 def test_the_epoch_begun_again_in_a_fixed_number_of_steps():
@@ -203,3 +204,62 @@ def test_what_a_later_life_makes_good_is_clean(again):
     run.samples = sample
     run.launch().live(base=20, ends=True).exit(0).end()
     assert Case(run.history(), reference(every=10)).ledger.codes == ()
+
+
+def test_what_comes_too_early_is_that_of_a_step_to_come():
+    def unique(rank, position):
+        return [f"{position}.{rank}"]
+
+    found = resumed(lambda rank, position: unique(rank, 45 if position == 30 else position), samples=unique).ledger
+    assert (found.first_replayed.step, found.first_replayed.again, found.first_skipped.step) == (31, 46, 31)
+
+
+def test_batches_are_counted_in_batches():
+    found = killed(off={"batch": 10}).case().ledger
+    assert (found.unit, found.replayed) == ("batch", 20) and "20 batches consumed too often" in found.sentence
+
+
+def drawn_anew(second, *, augmented=True, known=True, asked=None):
+    """As `resumed`, by a data set that augments its rows at random and draws other numbers than the reference had;
+    beside each batch there is noise, which is of no row."""
+
+    def told(seed, order):
+        def samples(rank, at):
+            return [f"{one}.{at}.{seed}" if augmented else one for one in order(rank, at)] + [f"noise.{at}.{seed}"]
+
+        return samples
+
+    def rows(order):
+        return (lambda rank, at: [one.partition(".")[0] for one in order(rank, at)] + ["-"]) if known else None
+
+    run = Writer(samples=told("a", sample), rows=rows(sample), epochs=(0, 20, 40), every=10)
+    control = run.control().history()
+    run.launch().live(until=35).fault().died()
+    run.samples, run.rows = told("b", second), rows(asked or second)
+    patch = {(r, at, "batch"): "+".join(run.samples(r, at - 1)) for r in (0, 1) for at in range(31, 61)}
+    run.launch().live(base=30, ends=True, patch=patch).exit(0).end()
+    return Case(run.history(), Reference.of([control, control]))
+
+
+def test_the_right_rows_augmented_otherwise_are_the_right_data():
+    case = drawn_anew(sample)
+    assert (case.ledger.unit, case.ledger.codes, case.ledger.sentence) == ("row", (), "")
+    assert same_data(case).outcome is Outcome.PASS
+    assert drawn_anew(sample, known=False).ledger.codes == ("data-reordered",)
+
+
+def test_wrong_rows_augmented_at_random_are_counted_in_rows():
+    replayed = drawn_anew(lambda rank, position: sample(rank, position - 10)).ledger
+    skipped = drawn_anew(lambda rank, position: sample(rank, position + 5)).ledger
+    assert (replayed.unit, replayed.codes) == ("row", ("data-replayed", "data-skipped"))
+    assert replayed.replayed == replayed.skipped and "rows consumed too often" in replayed.sentence
+    assert (skipped.unit, bool(skipped.codes)) == ("row", True)
+    assert "-" not in {*replayed.repeated, *replayed.lost, *skipped.repeated, *skipped.lost}
+    swapped = drawn_anew(lambda rank, position: sample(rank, {40: 41, 41: 40}.get(position, position))).ledger
+    assert (swapped.unit, swapped.codes, swapped.reordered) == ("row", ("data-reordered",), 2)
+
+
+def test_samples_that_the_reference_makes_of_other_rows_are_counted_themselves():
+    """Whatever rows are said to have been asked for."""
+    found = drawn_anew(lambda rank, position: sample(rank, position - 10), augmented=False, asked=sample).ledger
+    assert found.unit == "sample" and 0 < found.strange < found.replayed  # the noise is strange, the rest is not

@@ -37,7 +37,9 @@ class StateRestored:
         evidence = {"table": case.table(), "expected": due, "findings": [one.to_json() for one in findings]}
         if findings or told.scratch:
             # The codes in the order of the table, whatever was left out above.
-            kept = {one.code for one in findings} | ({"restarted-from-scratch"} if told.scratch else set())
+            kept = {code for one in findings for code in (one.code, *one.more)} | (
+                {"restarted-from-scratch"} if told.scratch else set()
+            )
             codes = [code for code in told.codes if code in kept]
             return failed(self.name, tell(case, findings, told.scratch), *codes, **evidence)
         if told.unseen:

@@ -1,11 +1,13 @@
-"""The scratch directory of a run: its private TMPDIR, `/tmp/chaoskit-<uid>-<run_id>`.
+"""The scratch directory of a run: its private TMPDIR, `/tmp/chaoskit-<uid>-<digest>`, which the run's id gives.
 
-It is there and not in the run's directory because sockets are made in it, and the address of a Unix socket holds
-no more than 107 bytes. `owner.json` in it names the harness, so that what a dead one left can be told apart.
+It is there, under a short name, and not in the run's directory because sockets are made in it, and the address of a
+Unix socket holds no more than 107 bytes. `owner.json` in it names the harness, so that what a dead one left can be told
+apart.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -21,7 +23,8 @@ _ROOT = Path("/tmp")
 
 def path(run_id: str) -> Path:
     """Where the scratch directory of that run is."""
-    return _ROOT / f"chaoskit-{os.getuid()}-{run_id}"
+    digest = hashlib.blake2b(run_id.encode(), digest_size=5).hexdigest()
+    return _ROOT / f"chaoskit-{os.getuid()}-{digest}"
 
 
 def make(run_id: str) -> Path:

@@ -34,6 +34,14 @@ def model(tensors: Sequence[Any], into: Fingerprint | None = None) -> Fingerprin
     return fingerprint if tensors else None
 
 
+def unwrapped(module: Any) -> Any:
+    """The model proper in a wrapper, such as DistributedDataParallel or a library's engine; None where it is compiled,
+    so that the calls within it are not seen."""
+    while (inner := module._modules.get("module")) is not None:
+        module = inner
+    return None if "_orig_mod" in module._modules else module
+
+
 def held_buffers(roots: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """The buffers of the modules and their names in them, in the modules' own order."""
     for root in roots:

@@ -37,7 +37,7 @@ class Detours:
 
     def __init__(self, saves: Saves) -> None:
         self._saves = saves
-        self._pending: Any = None
+        self._pending: tuple[Any, int] | None = None
         self._thread = 0
         self._open: tuple[int, int, str] | None = None
         self._busy = False
@@ -45,9 +45,9 @@ class Detours:
         self._passed: list[tuple[int, str, int, float, int]] = []
         self._found: set[str] = set()
 
-    def saved(self, state: Any) -> None:
-        """A whole training state went into a buffer."""
-        self._pending, self._thread = state, threading.get_ident()
+    def saved(self, state: Any, size: int) -> None:
+        """A whole training state went into a buffer, which holds so many bytes."""
+        self._pending, self._thread = (state, size), threading.get_ident()
         if not self._watches:
             self._watches = True
             sys.addaudithook(self._audit)
@@ -55,12 +55,22 @@ class Detours:
     def settle(self) -> None:
         """What was moved or opened last is written by now; what has come to no file, never will. Raises what the rank
         is ordered to raise."""
-        self._pending = None
         if self._passed:
             self._saves.session.guard("detours", self._find)
         if self._open is not None:
-            (ident, n, _), self._open = self._open, None
-            self._saves.end("save", ident, n)
+            self._close()
+        self._pending = None
+
+    def _close(self) -> None:
+        """Whether the file has become what was in memory, its size tells; if it has not, another one may."""
+        assert self._open is not None and self._pending is not None
+        (ident, n, path), self._open = self._open, None
+        here = self._saves.session.guard("detours", _holds, path, self._pending[1])
+        if here:
+            self._pending = None
+            self._saves.session.write("save.found", id=ident, path=path)
+        self._saves.end("save", ident, n)
+        if here:
             self._saves.stop("saved", n)
 
     def passed(self, ident: int, path: str) -> None:
@@ -91,21 +101,26 @@ class Detours:
         self._busy = True
         try:
             path = self._saves.session.guard("detours", _written, event, arguments)
-            if self._open is None:
+            # A file that is moved is there at once; one that was opened is, when something else is done.
+            if self._open is not None and path != self._open[2]:
+                self._close()
+            if self._open is None and self._pending is not None:
                 self._begin(path)
-            elif path != self._open[2]:
-                # A file that is moved is there at once; one that was opened is, when something else is done.
-                self.settle()
         finally:
             self._busy = False
 
     def _begin(self, path: str | None) -> None:
         if path is None or not self._saves.watched(path):
             return
-        state, self._pending = self._pending, None
+        assert self._pending is not None
         n = self._saves.steps
-        self._open = self._saves.begin_save(path, "torch.save in memory", state, full=True), n, path
+        ident = self._saves.begin_save(path, "torch.save in memory", self._pending[0], full=True, passing=True)
+        self._open = ident, n, path
         self._saves.stop("save", n)
+
+
+def _holds(path: str, size: int) -> bool:
+    return os.path.isfile(path) and os.path.getsize(path) >= size
 
 
 def _written(event: str, arguments: tuple[Any, ...]) -> str | None:
@@ -113,9 +128,8 @@ def _written(event: str, arguments: tuple[Any, ...]) -> str | None:
     if event == "os.rename":
         target = arguments[1]
     elif event == "open":
-        target, mode, flags = arguments
-        writes = flags & (os.O_WRONLY | os.O_RDWR) if isinstance(flags, int) else 0
-        if not writes or (isinstance(mode, str) and "b" not in mode):
+        target, _, flags = arguments
+        if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR) or flags & os.O_APPEND:
             return None
     else:
         return None

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from chaoskit.fingerprint import is_tensor
 from chaoskit.probe.captures import capture
+from chaoskit.probe.components import unwrapped
 
 if TYPE_CHECKING:
     from chaoskit.probe.observer import Observer
@@ -57,8 +58,8 @@ class _Hooks:
                     self._begins(module)
                 return original(module, *args, **kwargs)
             self.depth += 1
-            inner = module._modules.get("module")
-            if inner is None:
+            inner = unwrapped(module)
+            if inner is module:
                 self._begins(module)
             else:
                 self.wrapped = inner

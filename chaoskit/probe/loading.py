@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,11 +33,31 @@ class _Drawing:
 
 @dataclass(frozen=True)
 class _Given:
-    """A tensor of a batch: its memory, and how far apart its rows lie there."""
+    """A tensor of a batch: its memory, where in it it begins, and how far apart its rows lie there."""
 
     memory: Any
+    start: int
     stride: int
     batch: int
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Which iterator handed it out, and the rows that it is of, where those are known."""
+
+    drawing: _Drawing
+    rows: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The batch that a model is given; where the model is given its very memory, in which tensor, and as what that was
+    handed out."""
+
+    drawing: _Drawing
+    rows: tuple[int, ...] | None
+    given: _Given | None = None
+    tensor: Any = None
 
 
 class Loading:
@@ -46,7 +66,7 @@ class Loading:
     def __init__(self) -> None:
         self._drawings: weakref.WeakKeyDictionary[Any, _Drawing] = weakref.WeakKeyDictionary()
         self._last: _Drawing | None = None
-        self._batches: OrderedDict[int, tuple[int, ...]] = OrderedDict()
+        self._batches: OrderedDict[int, _Batch] = OrderedDict()
         self._count = 0
         #: By address, and by contents: the batches.
         self._given: dict[int, _Given] = {}
@@ -67,22 +87,21 @@ class Loading:
 
     def hands_out(self, iterator: Any, batch: Any) -> None:
         """The batch that was drawn."""
-        ahead = self._of(iterator).ahead
+        drawing = self._of(iterator)
         rows = None
         if getattr(iterator, "_num_workers", 0):
-            rows = ahead.popleft() if ahead and getattr(iterator, "_in_order", False) else None
-        elif ahead:
-            rows = ahead.pop()
-            ahead.clear()  # what was skipped
-        if rows is None:
-            return
+            rows = drawing.ahead.popleft() if drawing.ahead and getattr(iterator, "_in_order", False) else None
+        elif drawing.ahead:
+            rows = drawing.ahead.pop()
+            drawing.ahead.clear()  # what was skipped
         self._count += 1
-        self._batches[self._count] = rows
+        self._batches[self._count] = _Batch(drawing, rows)
         weak = sys.modules["torch"].multiprocessing.reductions.StorageWeakRef
         for _, leaf in leaves(batch):
-            if _has_rows(leaf) and len(leaf) == len(rows):
+            if _has_rows(leaf) and (rows is None or len(leaf) == len(rows)):
                 storage = leaf.untyped_storage()
-                self._given[storage.data_ptr()] = _Given(weak(storage), leaf.stride(0), self._count)
+                own = _Given(weak(storage), leaf.storage_offset(), leaf.stride(0), self._count)
+                self._given[storage.data_ptr()] = own
                 self._alike.setdefault(_contents(leaf), set()).add(self._count)
         while len(self._batches) > MOST:
             self._forget(next(iter(self._batches)))
@@ -95,25 +114,43 @@ class Loading:
             if not self._alike[key]:
                 del self._alike[key]
 
-    def begins_epoch(self) -> bool:
-        """Asked at each training forward: whether it is the first one on what the last iterator hands out."""
-        if self._last is None or self._last.trained:
+    def begins_epoch(self, tensors: Sequence[Any]) -> bool:
+        """Asked at each training forward: whether it is the first one on what an iterator hands out. Which one is told
+        by what the model is given; where that is not known, it is the last that was drawn from."""
+        found = self._batch_of(tensors)
+        drawing = found.drawing if found is not None else self._last
+        if drawing is None or drawing.trained:
             return False
-        self._last.trained = True
+        drawing.trained = True
         return True
 
-    def rows_of(self, tensors: Iterable[Any]) -> tuple[int, ...] | None:
+    def knows(self, tensors: Sequence[Any]) -> bool:
+        """Whether a loader has handed out some of these."""
+        return self._batch_of(tensors) is not None
+
+    def rows_of(self, tensors: Sequence[Any]) -> tuple[int, ...] | None:
         """The rows of the data set that these tensors, or one of them, were handed out as; None where that is not
         known."""
+        found = self._batch_of(tensors)
+        if found is None or found.rows is None or found.given is None:
+            return found.rows if found is not None else None
+        return _part(found.given, found.tensor, found.rows)
+
+    def _batch_of(self, tensors: Sequence[Any]) -> _Found | None:
+        """The batch that some of these tensors are of."""
         known = [tensor for tensor in tensors if _has_rows(tensor)]
         for tensor in known:
             given = self._given.get(tensor.untyped_storage().data_ptr())
             if given is not None and not given.memory.expired():
-                return _part(given, tensor, self._batches[given.batch])
+                batch = self._batches[given.batch]
+                return _Found(batch.drawing, batch.rows, given, tensor)
         found = [own for tensor in known if (own := self._alike.get(_contents(tensor)))]
         # A mask may be the same in every batch; what is given together is of one.
         common = set.intersection(*found) if found else set()
-        return self._batches[min(common)] if common else None
+        if not common:
+            return None
+        rows = {self._batches[each].rows for each in common}
+        return _Found(self._batches[max(common)].drawing, rows.pop() if len(rows) == 1 else None)
 
     def _of(self, iterator: Any) -> _Drawing:
         return self._drawings.setdefault(iterator, _Drawing())
@@ -135,8 +172,8 @@ def _part(given: _Given, tensor: Any, rows: tuple[int, ...]) -> tuple[int, ...] 
     """The rows of a slice of what was handed out."""
     if tensor.stride(0) != given.stride or not given.stride:
         return rows if len(tensor) == len(rows) else None
-    first = tensor.storage_offset() // given.stride
-    part = rows[first : first + len(tensor)]
+    first = (tensor.storage_offset() - given.start) // given.stride
+    part = rows[first : first + len(tensor)] if first >= 0 else ()
     return part if len(part) == len(tensor) else None
 
 

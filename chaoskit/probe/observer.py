@@ -10,11 +10,13 @@ import os
 import sys
 import weakref
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.fingerprint import Fingerprint, is_tensor
 from chaoskit.probe import components
 from chaoskit.probe.captures import captures
+from chaoskit.probe.consumed import Consumed
 from chaoskit.probe.contents import leaves
 from chaoskit.probe.elastic import Elastic
 from chaoskit.probe.late import Late, exact
@@ -50,9 +52,9 @@ class Observer:
         self.passes = 0
         self.elastic = Elastic(session.guard)
         self._losses: list[Any] = []
-        self._batches: list[Fingerprint] = []
-        self._samples = Samples()
         self.loading = Loading()
+        self._consumed = Consumed(self.loading)
+        self._told_samples: Samples | None = None
         self._moved = False
         self._passes = 0
         self._wasteful = False
@@ -61,6 +63,7 @@ class Observer:
         self._averages: list[weakref.ref[Any]] = []
         self._roots: list[weakref.ref[Any]] = []
         self._unscaled: dict[int, Any] = {}
+        self._groups: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         self._buffers: weakref.WeakKeyDictionary[Any, Fingerprint] = weakref.WeakKeyDictionary()
         self._new_epoch = False
         self._late: list[tuple[str, int, Late]] = []
@@ -84,34 +87,11 @@ class Observer:
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """The outermost forward pass of a module in training mode: its inputs are the batch."""
         self.knows("root", module)
-        self._batches.append(self._data([args, kwargs]))
-        self._new_epoch |= self.loading.begins_epoch()
-
-    def _data(self, value: Any) -> Fingerprint:
-        """The fingerprint of a micro-batch, whose rows are samples."""
-        found: list[Any] = []
-
-        def collect(tensor: Any) -> bool:
-            found.append(tensor)
-            return True
-
-        fingerprint = Fingerprint()
-        try:
-            fingerprint.value(value, skip=collect)
-            # What carries a gradient was computed by the model (a loss module's input) and is no data.
-            data = [tensor for tensor in found if not tensor.requires_grad]
-            if any(tensor.dim() for tensor in data):
-                # Of whatever else a model is told (the number of the batch, a flag) it says nothing.
-                fingerprint = Fingerprint()
-            for tensor in data:
-                fingerprint.tensor(tensor)
-            # What else a module is given that goes on from a model's output belongs to samples which are known.
-            if len(data) == len(found):
-                self._samples.add(found, self.loading.rows_of(found))
-        except Exception:
-            self._samples.fail()
-            raise
-        return fingerprint
+        if self.session.saves is not None:
+            self.session.saves.detours.settle()
+        for optimizer in _living(self._optimizers):
+            self._groups[optimizer] = list(optimizer.param_groups)
+        self._new_epoch |= self._consumed.add([args, kwargs])
 
     def scaled(self, loss: Any, product: Any) -> None:
         """The gradient scaler made `product` of `loss`: it is the loss that is to be recorded."""
@@ -156,7 +136,7 @@ class Observer:
 
     def forget(self) -> None:
         """What was seen since the last step belongs to none."""
-        self._losses, self._batches, self._samples, self._moved = [], [], Samples(), False
+        self._losses, self._consumed, self._told_samples, self._moved = [], Consumed(self.loading), None, False
         self._buffers.clear()
         self._passes = 0
 
@@ -174,8 +154,8 @@ class Observer:
                 state[name] = fingerprint = Fingerprint()
                 fingerprint.value(value)
                 if name == "batch":
-                    self._samples = Samples()
-                    self._samples.add([leaf for _, leaf in leaves(value) if is_tensor(leaf)])
+                    self._told_samples = Samples()
+                    self._told_samples.add([leaf for _, leaf in leaves(value) if is_tensor(leaf)])
                 elif self.by_name:
                     by_name[name] = told_tensors(leaves(value))
                 if name != "batch":
@@ -194,7 +174,7 @@ class Observer:
     def _state(self) -> dict[str, Any]:
         """Every component: a string, or a Fingerprint that may still have parts on a device."""
         torch = sys.modules["torch"]
-        optimizers, roots = _living(self._optimizers), _living(self._roots)
+        optimizers, roots = self._whole_optimizers(), _living(self._roots)
         # One by one: what cannot be read of one component must not cost the others.
         guard = self.session.guard
         state: dict[str, Any] = {
@@ -212,7 +192,17 @@ class Observer:
 
     def _owners(self) -> tuple[list[Any], list[Any], list[Any]]:
         """The optimizers, the outermost modules, the averaged copies."""
-        return _living(self._optimizers), _living(self._roots), _living(self._averages)
+        return self._whole_optimizers(), _living(self._roots), _living(self._averages)
+
+    def _whole_optimizers(self) -> list[Any]:
+        """The optimizers with all of their groups: some libraries step one group after the other, and take the others
+        away meanwhile."""
+        found = []
+        for optimizer in _living(self._optimizers):
+            groups, now = self._groups.get(optimizer, []), optimizer.param_groups
+            narrowed = len(now) < len(groups) and all(any(own is one for one in groups) for own in now)
+            found.append(SimpleNamespace(param_groups=groups, state=optimizer.state) if narrowed else optimizer)
+        return found
 
     def holders(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
         """The same, and the gradient scalers: whatever holds a part of the training state."""
@@ -224,21 +214,17 @@ class Observer:
             return None
         whole = Fingerprint()
         for root in roots:
-            part = self._buffers.get(root) or self._buffers.get(root._modules.get("module"))
+            inner = components.unwrapped(root)
+            part = self._buffers.get(inner) if inner is not None else None
             part = part or components.buffers([root]) or Fingerprint()
             whole.text(part.hexdigest())
             whole.reductions.extend(part.reductions)
         return whole
 
     def _batch(self) -> Fingerprint | None:
-        if not self._batches:
-            if self.steps == 0:
-                self.session.write("blind", component="batch", reason="no forward pass in training mode was seen")
-            return None
-        whole = Fingerprint()
-        for part in self._batches:
-            whole.text(part.hexdigest())
-            whole.reductions.extend(part.reductions)
+        whole = self._consumed.batch()
+        if whole is None and self.steps == 0:
+            self.session.write("blind", component="batch", reason="no forward pass in training mode was seen")
         return whole
 
     def _fields(self, state: dict[str, Any], parts: dict[str, Shards], left_out: bool) -> dict[str, Any]:
@@ -250,9 +236,10 @@ class Observer:
             fields["loaded"] = True
         if parts:
             fields["parts"] = parts
-        if self._samples.told:
-            fields["samples"] = self._samples
-            if rows := self._samples.rows:
+        samples = self._told_samples or self._consumed.samples
+        if samples.told:
+            fields["samples"] = samples
+            if rows := samples.rows:
                 fields["rows"] = rows
         self._look_at([loss for loss in self._losses if isinstance(loss, str)])
         if self.not_a_number and (found := self.session.guard("nonfinite", self._nonfinite)) is not None:

@@ -199,7 +199,7 @@ def hook_torch(session: Session, torch: Any) -> None:
         if path is None or not (passing or saves.watched(path)):
             result = save(obj, f, *args, **kwargs)
             if path is None and full:
-                session.guard("detours", saves.detours.saved, obj)
+                session.guard("detours", saves.detours.saved, obj, f.tell())
             return result
 
         def action() -> Any:

@@ -81,6 +81,25 @@ def test_numbers_in_the_name_of_the_run_say_nothing():
     assert check(run.exit(0).end().case(REFERENCE)).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize("path", ["/tmp/tmp20zvh/rank", "/tmp/run-20"])
+def test_numbers_in_the_name_of_a_copy_elsewhere_say_nothing(path):
+    """Step 20 was saved, too; what is read is what was saved at step 40."""
+
+    def read(place):
+        run = Writer(content=content).launch().live(until=45, path="/x/out/step-{}").fault().died()
+        run.launch().live(base=40, ends=True).load(place, content=lambda rank: content(rank, 40))
+        return check(run.exit(0).end().case(REFERENCE)).codes
+
+    assert read(path) == ()
+    assert read("/x/out/step-20") == ("corrupt-accepted",)  # there the name tells what should have come
+
+
+def test_saves_that_nobody_saw_are_no_pass_where_the_job_resumed():
+    run = Writer(content=content).launch().live(until=25, saves=False).fault().died()
+    verdict = check(run.launch().live(base=20, saves=False, ends=True).exit(0).end().case(REFERENCE))
+    assert (verdict.outcome, verdict.codes) == (Outcome.INCONCLUSIVE, ("probe-blind",))
+
+
 def test_a_file_that_was_refused_and_replaced_does_no_harm():
     case = resumed(came_back=lambda rank: content(rank, 20, **{"model.b": "flipped"}))
     good = Writer(content=content).launch().live(until=25).fault().died()

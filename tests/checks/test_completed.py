@@ -5,6 +5,7 @@ import pytest
 from chaoskit.checks import completed
 from chaoskit.events import Gap
 from chaoskit.history import History
+from chaoskit.reference import Reference
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer, killed
 
@@ -74,6 +75,40 @@ def test_a_job_that_never_comes_back_is_a_crash_loop():
     verdict = completed()(struck().launch().died().launch().died().end("gave-up").case())
     assert verdict.codes == ("crash-loop",)
     assert "2 relaunches" in verdict.sentence
+
+
+def test_what_the_last_launch_died_of_is_told():
+    def crashed(*, first="", last=""):
+        run = struck().launch().live(base=20, until=20).ended(first).died()
+        return completed()(run.launch().live(base=20, until=20).ended(last).died().end("gave-up").case()).sentence
+
+    assert crashed(last="FileNotFoundError: no\n  such file").endswith(
+        "the last with exit code 1; in the last one rank 0 ended with FileNotFoundError: no such file"
+    )
+    assert crashed(first="FileNotFoundError: none") == crashed()
+    assert crashed().endswith("exit code 1")
+
+
+def killed_beside(path, *, unfinished=True):
+    """Killed in the checkpoint of step 40, of which only weights were begun; and then no life takes a step."""
+    run = Writer().launch().live(until=40, saves=False, extra={20: "/out/step-{}"})
+    run.save(full=False, path=path, unfinished=unfinished).fault()
+    run.died().launch().live(base=40, until=40).ended("FileNotFoundError: no optimizer").died()
+    # In the reference two calls make it.
+    control = Writer().launch().live(extra={40: "/out/step-{}"}, ends=True).exit(0).end().history()
+    return completed()(run.end("gave-up").case(Reference.of([control, control])))
+
+
+@pytest.mark.parametrize("unfinished", [True, False])
+def test_weights_beside_which_the_rest_was_to_come_are_a_torn_checkpoint(unfinished):
+    verdict = killed_beside("/out/step-{}", unfinished=unfinished)
+    assert verdict.codes == ("torn-checkpoint", "crash-loop")
+    assert "the fault left the save of step 40 unfinished" in verdict.sentence
+
+
+@pytest.mark.parametrize("path", ["/out/export-{}", "/out", "/out/step-{}/weights"])
+def test_an_export_of_weights_elsewhere_is_not(path):
+    assert killed_beside(path).codes == ("crash-loop",)
 
 
 def inside_save(path):

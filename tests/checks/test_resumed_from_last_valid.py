@@ -92,6 +92,15 @@ def test_weights_alone_are_no_checkpoint():
     assert check(resumed(run, 20)).outcome is Outcome.PASS
 
 
+def test_weights_alone_are_none_in_a_directory_like_a_checkpoints_own():
+    """Whole, and with steps after it: the job exports after step 30 what nobody resumes from."""
+    run = struck(at=35, extra={30: "step-{}.pt"})
+    for event in run.events:
+        if event.kind == "save.begin" and event["n"] == 30:
+            event.data["full"] = False
+    assert check(resumed(run, 20)).outcome is Outcome.PASS
+
+
 def test_a_newer_save_of_another_kind_is_undecided():
     verdict = check(resumed(struck(at=33, extra={30: "best.pt"}), 20))
     assert verdict.codes == ("probe-blind",)

@@ -79,6 +79,29 @@ for value in (1.0, 2.0, 1.0):
     assert batches[0] == batches[2] != batches[1]
 
 
+def test_of_what_a_model_is_told_beside_tensors_its_data_says_nothing(probed):
+    run = probed(
+        """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__(); self.l = torch.nn.Linear(4, 1)
+    def forward(self, x, *_, **__):
+        return self.l(x if torch.is_tensor(x) else torch.full((1, 4), float(x)))
+net = Net(); opt = torch.optim.SGD(net.parameters(), lr=0.1)
+def step(*args, **kwargs):
+    net(*args, **kwargs).sum().backward(); opt.step(); opt.zero_grad()
+x = torch.ones(3, 4)
+step(x, 0); step(x, 7, flag=True, name="epoch 3"); step(x + 1, 0)
+step(3); step(4); step(3); step(3, torch.tensor(0.5)); step(4, torch.tensor(0.5))
+"""
+    )
+    assert run.code == 0 and not run.life.errors, run.output
+    same, other, new, three, four, again, *scalar = (step.components["batch"] for step in run.life.steps)
+    assert same == other != new
+    assert three == again != four and scalar[0] != scalar[1]
+
+
 def test_what_a_loss_module_is_given_by_the_model_is_no_data(probed):
     run = probed(
         """

@@ -1,0 +1,367 @@
+"""`docs/frameworks.md`: what programs that we did not write resume exactly, for people. Made by `frameworks.py`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from frameworks_examples import COLUMNS, EXACT, VARIANTS, Example, expression
+
+#: What a resume must bring back, by its name in the alignment; the last only where a program has it.
+PARTS = {
+    "model": "model",
+    "buffers": "buffers",
+    "optimizer": "optimizer",
+    "lr": "LR",
+    "scaler": "scaler",
+    "rng": "RNG",
+    "batch": "data",
+    "ema": "average",
+}
+MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
+#: So many runs that are killed twice each fixed program must pass.
+RUNS = 20
+
+HEAD = """\
+<!-- Made by `make frameworks`, of examples/ and of what was measured; never by hand. -->
+
+# What resumes exactly today
+
+Trainers that we did not write, each used as its own documentation would have one use it ([examples/](../examples/)),
+and judged as it comes. **{exact} of {total} programs resume exactly as they are in every variant; {fixed} more do with
+a change of a few lines, which is printed here; {rest} do not.** What is called *exact* is proven: an uninterrupted run,
+and one that was killed in the middle of its second epoch, at a boundary of epochs, and twice, are equal to the bit:
+each loss, parameter, moment of the optimizer, random stream and batch, at every step and on every rank.
+
+Each program trains on two ranks for three epochs and saves in the middle of each and at its end. Variants: *plain*,
+with dropout, shuffling and accumulation; *augment*, with random augmentation in the data set besides; *workers*, with
+two loader workers. A word such as `rng-not-restored` is what chaoskit says was lost ([codes](codes.md))."""
+
+RESTORED = """\
+After the kill in the middle of the second epoch, the step of the uninterrupted run at which each part is found as the
+program takes its first step again. **Bold** is not the one that is due: another step, or *none* that the run has.
+`any`: it never changes, so nothing can be lost. `–`: the program has none. To the right, whether what followed each
+kill, and each damage, was exact: ✓, ✗, `?` where it cannot be decided, `–` where there is nothing to do so to; the
+codes are in the section of each program."""
+
+
+def page(found: Mapping[str, Any], every: Mapping[str, Example], left: Iterable[Mapping[str, str]]) -> str:
+    """`docs/frameworks.md`."""
+    rows = {(row["example"], row["script"], row["variant"]): row for row in found["rows"]}
+    as_is = [one for one in every.values() if _exact_everywhere(rows, one, "train.py")]
+    fixed = [one for one in every.values() if one not in as_is and _exact_everywhere(rows, one, one.fixed)]
+    counts = {"exact": len(as_is), "fixed": len(fixed), "total": len(every)}
+    lines = [
+        HEAD.format(**counts, rest=len(every) - len(as_is) - len(fixed)),
+        "",
+        "| program | " + " | ".join(VARIANTS) + " | the shortest change | with it |",
+        "|---|" + "---|" * (len(VARIANTS) + 2),
+        *(_summary(rows, found["repeats"], one) for one in every.values()),
+        "",
+        "## What comes back and when",
+        "",
+        RESTORED,
+        "",
+        *_restored(rows, every.values()),
+    ]
+    for one in every.values():
+        lines += ["", *_section(rows, found["repeats"], one)]
+    if told := [f"- {one['title']}: {one['why']}" for one in left]:
+        lines += ["", "## Left out", "", *told]
+    if amiss := troubles(found, every):
+        lines += ["", "## Not explained", "", *(f"- {trouble}" for trouble in amiss)]
+    return "\n".join([*lines, ""])
+
+
+def troubles(found: Mapping[str, Any], every: Mapping[str, Example]) -> list[str]:
+    """What keeps the page from being true: not measured, not explained, explained and not seen, not exact."""
+    rows = {(row["example"], row["script"], row["variant"]): row for row in found["rows"]}
+    repeats = {(row["example"], row["script"], row["variant"]): row for row in found["repeats"]}
+    return [trouble for one in every.values() for trouble in _troubles(rows, repeats, one)]
+
+
+def _troubles(rows: Mapping[Any, Any], repeats: Mapping[Any, Any], one: Example) -> Iterator[str]:
+    for script in one.scripts:
+        for variant in VARIANTS:
+            what, row = f"{one.name}/{script} {variant}", rows.get((one.name, script, variant))
+            if row is None:
+                yield f"{what}: not measured"
+                continue
+            if row["text"] != one.digest(script):
+                yield f"{what}: the script has changed since it was measured"
+            for column in one.columns:
+                yield from (f"{what}: {text}" for text in _unexplained(one, row, column))
+    for fault in one.fault:
+        seen = {variant: _seen(rows, one, fault.experiments, variant) for variant in fault.variants}
+        where = ", ".join(fault.experiments)
+        for variant, codes in seen.items():
+            if codes is not None and not codes & set(fault.codes):
+                told = " ".join(fault.codes)
+                yield f"{one.name}/train.py {variant}: {told} was not seen in {where}, as example.toml has it"
+        if None not in seen.values():
+            # Which of them shows hangs on what was struck, and differs from variant to variant.
+            unseen = set(fault.codes).difference(*filter(None, seen.values()))
+            if len(unseen) < len(set(fault.codes)):
+                yield from (
+                    f"{one.name}: {code} was not seen in {where} in any variant" for code in sorted(unseen)
+                )
+    if "exact.py" in one.scripts and not one.change:
+        yield f"{one.name}: there is an exact.py, and example.toml has no 'change' that says what it changes"
+    if "exact.py" in one.scripts and not diff(one):
+        yield f"{one.name}: exact.py is train.py"
+    runs = [repeats[key] for v in VARIANTS if (key := (one.name, one.fixed, v)) in repeats]
+    runs = [row for row in runs if row["text"] == one.digest(one.fixed)]
+    if not one.unfixable:
+        bad = [
+            f"{row['variant']} {row['verdicts']} {row['codes']}"
+            for row in runs
+            if set(row["verdicts"]) != {"pass"}
+        ]
+        yield from (f"{one.name}/{one.fixed}: of the further runs not all passed: {text}" for text in bad)
+        if (count := sum(row["runs"] for row in runs)) < RUNS:
+            yield f"{one.name}/{one.fixed}: {count} further runs, {RUNS} are wanted (--repeat {RUNS})"
+
+
+def _seen(rows: Mapping[Any, Any], one: Example, columns: Iterable[str], variant: str) -> set[str] | None:
+    """The codes of `train.py` in these columns; None where it was not measured."""
+    row = rows.get((one.name, "train.py", variant))
+    return None if row is None else {code for column in columns for code in _codes(row, column)}
+
+
+def _unexplained(one: Example, row: Mapping[str, Any], column: str) -> Iterator[str]:
+    script, variant = row["script"], row["variant"]
+    answers = _answers(row, column)
+    if not answers:
+        yield f"{column} was not measured"
+    named = variant if script == "train.py" else None
+    for name, answer in answers.items():
+        for code in answer["codes"]:
+            if not any(fault.covers(column, code, named) for fault in one.fault):
+                yield f"{code} in {column} ({name}) has no [[fault]]"
+        if answer["verdict"] == "fail" and not answer["codes"]:
+            yield f"{column} ({name}) failed with no code: {' '.join(answer['sentences'])}"
+        if answer["verdict"] == "inconclusive":
+            yield f"{column} ({name}) is inconclusive: {' '.join(answer['sentences'])}"
+    if column in EXACT and answers and _verdict(answers) != "pass" and script == one.fixed and not one.unfixable:
+        yield f"{column} does not pass: it is to be exact, or example.toml has an 'unfixable' that says why not"
+
+
+def exact(row: Mapping[str, Any] | None) -> bool:
+    """Whether everything passed that has to."""
+    return row is not None and all(_verdict(_answers(row, column)) == "pass" for column in EXACT)
+
+
+def diff(one: Example) -> str:
+    """From `train.py` to `exact.py`."""
+    texts = (one.texts[name].splitlines() for name in ("train.py", "exact.py"))
+    return "\n".join(difflib.unified_diff(*texts, "train.py", "exact.py", n=2, lineterm=""))
+
+
+def _exact_everywhere(rows: Mapping[Any, Any], one: Example, script: str) -> bool:
+    return all(exact(rows.get((one.name, script, variant))) for variant in VARIANTS)
+
+
+def _answers(row: Mapping[str, Any], column: str) -> dict[str, Any]:
+    """Those of the experiments behind a column."""
+    names = tuple(f"test_{name}" for name in COLUMNS[column])
+    return {name: a for name, a in row["answers"].items() if name.partition("[")[0] in names}
+
+
+def _codes(row: Mapping[str, Any], column: str) -> list[str]:
+    return list(dict.fromkeys(code for answer in _answers(row, column).values() for code in answer["codes"]))
+
+
+def _verdict(answers: Mapping[str, Any]) -> str:
+    """The worst of them; none where there are none."""
+    verdicts = [answer["verdict"] for answer in answers.values()]
+    return next((word for word in ("fail", "inconclusive", "pass", "skipped") if word in verdicts), "none")
+
+
+def _said(answer: Mapping[str, Any]) -> str:
+    codes = " ".join(f"`{code}`" for code in answer["codes"])
+    return (codes or "fail") if answer["verdict"] == "fail" else f"{answer['verdict']} {codes}".strip()
+
+
+def _cell(one: Example, row: Mapping[str, Any], column: str) -> str:
+    """What came of a column."""
+    if column in one.experiments_skipped:
+        return "not run"
+    answers = _answers(row, column)
+    said = {name.removeprefix("test_"): _said(answer) for name, answer in answers.items()}
+    if not said:
+        return "not measured"
+    if len(set(said.values())) == 1:
+        return next(iter(said.values()))
+    return "<br>".join(f"{name}: {text}" for name, text in said.items())
+
+
+def _outcome(rows: Mapping[Any, Any], one: Example, script: str, variant: str) -> str:
+    row = rows.get((one.name, script, variant))
+    if row is None:
+        return "not measured"
+    codes = dict.fromkeys(code for column in EXACT for code in _codes(row, column))
+    if exact(row):
+        return "exact"
+    return " ".join(f"`{code}`" for code in codes) or _verdict(
+        {name: answer for column in EXACT for name, answer in _answers(row, column).items()}
+    )
+
+
+def _version(rows: Mapping[Any, Any], one: Example) -> str:
+    """Of its package, as measured."""
+    told = {row["versions"].get(one.package, "") for key, row in rows.items() if key[0] == one.name}
+    return " and ".join(sorted(filter(None, told)))
+
+
+def _summary(rows: Mapping[Any, Any], repeats: Sequence[Mapping[str, Any]], one: Example) -> str:
+    version = f"{one.package} {_version(rows, one)}".strip()
+    cells = [f"[{one.title}](#{_anchor(one.title)}), {version}"]
+    cells += [_outcome(rows, one, "train.py", variant) for variant in VARIANTS]
+    if one.fixed == "train.py":
+        cells += [
+            f"there is none: {one.unfixable}" if one.unfixable else "none is needed",
+            _repeated(repeats, one),
+        ]
+    else:
+        outcomes = {variant: _outcome(rows, one, one.fixed, variant) for variant in VARIANTS}
+        alike = next(iter(outcomes.values())) if len(set(outcomes.values())) == 1 else None
+        told = alike or "; ".join(f"{variant}: {text}" for variant, text in outcomes.items())
+        cells += [one.change, f"{told}{'; ' if _repeated(repeats, one) else ''}{_repeated(repeats, one)}"]
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def _repeated(repeats: Sequence[Mapping[str, Any]], one: Example) -> str:
+    """How many of the further runs passed."""
+    own = [row for row in repeats if (row["example"], row["script"]) == (one.name, one.fixed)]
+    runs, passed = sum(row["runs"] for row in own), sum(row["verdicts"].get("pass", 0) for row in own)
+    return f"{passed} of {runs} further runs passed" if runs else ""
+
+
+def _restored(rows: Mapping[Any, Any], every: Iterable[Example]) -> Iterator[str]:
+    """The table of what each part is found at, and of what followed."""
+    told = {key: _resume(row) for key, row in rows.items()}
+    parts = [name for name in PARTS if name != "ema" or any(name in cells for _, cells in told.values())]
+    heads = ["program", "variant", "from step", *(PARTS[name] for name in parts), *list(COLUMNS)[1:]]
+    yield f"| {' | '.join(heads)} |"
+    yield "|---|---|" + ":-:|" * (len(heads) - 2)
+    for one in every:
+        for script in one.scripts:
+            for variant in VARIANTS:
+                if (row := rows.get((one.name, script, variant))) is None:
+                    continue
+                due, cells = told[one.name, script, variant]
+                shown = [cells.get(part, "–") if due else "" for part in parts]
+                marks = [MARKS.get(_verdict(_answers(row, column)), "–") for column in list(COLUMNS)[1:]]
+                name = f"[{one.title}](#{_anchor(one.title)}){'' if script == 'train.py' else ', changed'}"
+                yield f"| {' | '.join([name, variant, due or 'it did not come back', *shown, *marks])} |"
+
+
+def _resume(row: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The step that was due after the kill, and by part where it is, over all ranks."""
+    later = [told for told in row["table"] if told["incarnation"] > 0]
+    first = [told for told in later if told["incarnation"] == later[0]["incarnation"]]
+    if not first:
+        return "", {}
+    cells: dict[str, str] = {}
+    for part in PARTS:
+        words = [_place(told["cells"].get(part), told["expected"]) for told in first]
+        if set(words) != {None}:
+            shown = [word or "–" for word in words]
+            cells[part] = shown[0] if len(set(shown)) == 1 else " / ".join(shown)
+    return str(first[0]["expected"]), cells
+
+
+def _place(text: str | None, due: int) -> str | None:
+    if text is None:
+        return None
+    if str(due) not in re.findall(r"\d+", text):
+        return f"**{text}**"
+    return "any" if "(any)" in text else str(due)
+
+
+def _section(rows: Mapping[Any, Any], repeats: Sequence[Mapping[str, Any]], one: Example) -> Iterator[str]:
+    own = {key[1:]: row for key, row in rows.items() if key[0] == one.name}
+    yield from (f"## {one.title}", "")
+    yield _provenance(own, one)
+    if one.note:
+        yield from ("", one.note)
+    yield from ("", "| script | variant | " + " | ".join(COLUMNS) + " |", "|---|---|" + "---|" * len(COLUMNS))
+    for (script, variant), row in own.items():
+        cells = [_cell(one, row, column) for column in COLUMNS]
+        yield f"| `{script}` | {variant} | {' | '.join(cells)} |"
+    yield from ("", "Each row again, from the root of the repository:", "", "```sh")
+    yield from (one.shown(script, variant, one.columns) for script in one.scripts for variant in VARIANTS)
+    names = ", ".join(f"`{expression([column])}` ({column})" for column in one.columns)
+    yield from ("```", "", f"One cell alone: with `-k` {names}.")
+    for column, why in one.experiments_skipped.items():
+        yield from ("", f"Not run: {column}: {why}")
+    for row in own.values():
+        for name, answer in row["answers"].items():
+            if answer["verdict"] in ("inconclusive", "skipped"):
+                text = f"{row['script']} {row['variant']}, `{name}` is {answer['verdict']}"
+                yield from ("", f"{text}: {' '.join(answer['sentences'])}")
+    if one.fault:
+        yield from ("", "What it loses, and where that is in its source:", "")
+    for fault in one.fault:
+        codes = " ".join(f"`{code}`" for code in fault.codes)
+        yield f"- {codes} ({', '.join(fault.variants)}; {', '.join(fault.experiments)}): `{fault.where}`. {fault.why}"
+        if said := _sentence(own, fault.variants, fault.experiments, fault.codes):
+            yield f"  chaoskit: “{said}”"
+        yield from ("", "  ```sh", f"  {one.shown('train.py', fault.variants[0], fault.experiments)}", "  ```", "")
+    if one.fixed != "train.py":
+        yield from (
+            "",
+            f"The shortest change that makes it exact: {one.change}",
+            "",
+            "```diff",
+            diff(one),
+            "```",
+            "",
+        )
+        passed = [variant for variant in VARIANTS if exact(own.get((one.fixed, variant)))]
+        yield (
+            f"Measured: `exact.py` is exact in {', '.join(passed) or 'no variant'}"
+            f"{'; ' if _repeated(repeats, one) else ''}{_repeated(repeats, one)} (killed twice)."
+        )
+    elif repeated := _repeated(repeats, one):
+        yield from ("", f"{repeated} (killed twice).")
+    if one.unfixable:
+        yield from ("", f"What no short change mends: {one.unfixable}")
+    unseen = {name: why for row in own.values() for name, why in row["blind"].items()}
+    known = {blind.component for blind in one.blind}
+    if unseen or one.blind:
+        yield from ("", "What chaoskit does not see in it:", "")
+    yield from (f"- {blind.component}: {blind.why} {blind.remedy}" for blind in one.blind)
+    yield from (f"- {name}: {why}" for name, why in unseen.items() if name not in known)
+
+
+def _provenance(own: Mapping[Any, Mapping[str, Any]], one: Example) -> str:
+    scripts = " and ".join(f"[{name}](../examples/{one.name}/{name})" for name in one.scripts)
+    if not own:
+        return f"{scripts}; not measured."
+    told = [
+        f"{', '.join(f'{name} {version}' for name, version in row['versions'].items())}, Python {row['python']}; "
+        f"{row['when'][:10]}, chaoskit {row['chaoskit']}"
+        for row in own.values()
+    ]
+    return f"{scripts}; measured with {' and '.join(dict.fromkeys(told))}."
+
+
+def _sentence(
+    own: Mapping[Any, Mapping[str, Any]], variants: Sequence[str], columns: Sequence[str], codes: Sequence[str]
+) -> str:
+    """What chaoskit said of a fault, where it was seen first."""
+    for variant in variants:
+        row = own.get(("train.py", variant))
+        for column in columns if row else ():
+            for answer in _answers(row, column).values():
+                if set(codes) & set(answer["codes"]) and answer["sentences"]:
+                    return re.sub(r"([<*])", r"\\\1", str(answer["sentences"][0]))
+    return ""
+
+
+def _anchor(title: str) -> str:
+    """As GitHub makes it of a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
