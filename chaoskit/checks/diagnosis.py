@@ -17,6 +17,7 @@ from chaoskit.checks.comparison import Comparison
 from chaoskit.checks.finding import WORDS, Finding
 from chaoskit.life import COMPONENTS, Life
 from chaoskit.start import Start
+from chaoskit.steps import Step
 
 CODES = {
     "model": "model-not-restored",
@@ -129,7 +130,7 @@ def _at_resume(
                 continue
             places = tuple(sorted(own.positions[name] or ()))
             finding = Finding("", name, rank, resume.incarnation, position + 1, position, places)
-            redrawn = family == "batch" and not places and _redrawn(case, rank, resume.incarnation, position + 1)
+            redrawn = family == "batch" and not places and _redrawn(case, rank, lives[rank].steps[0], position + 1)
             code = CODES.get(family) or _data_code(places, position, redrawn)
             finding = replace(finding, code=code, redrawn=redrawn)
             look = not places and not redrawn and not (resized and (name == "batch" or name in sharded))
@@ -182,12 +183,11 @@ def _data_code(places: Sequence[int], position: int, redrawn: bool) -> str:
     return "data-replayed" if min(places) < position else "data-skipped"
 
 
-def _redrawn(case: Case, rank: int, incarnation: int, step: int) -> bool:
-    """Whether a rank was handed the very rows of the data set that were due, and the reference makes nothing else of
-    them where it makes what was made of them here: as where a data set augments its rows at random."""
+def _redrawn(case: Case, rank: int, own: Step, step: int) -> bool:
+    """Whether a rank was handed the very rows of the data set that are due in that step, and what was made of them is
+    made of no others in the reference: as where a data set augments its rows at random."""
     assert case.reference is not None
-    ran = next(one for one in case.timeline.segments if (one.rank, one.incarnation) == (rank, incarnation))
-    own, wanted = ran.steps[ran.start + step - ran.first], case.reference.step(rank, step)
+    wanted = case.reference.step(rank, step)
     if wanted is None or not own.rows or own.rows != wanted.rows:
         return False
     return all(case.reference.may_be(sample, row) for sample, row in zip(own.samples, own.rows, strict=False))
@@ -215,14 +215,15 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
             if any(one.component == name and one.rank == rank and one.incarnation == incarnation for one in known):
                 continue
             # A schedule may go by the loss; not one that moves in every step.
-            own = family in ("batch", "rng") or (family == "lr" and (step <= begun + 1 or _moves(case, rank)))
-            if not own and loss is not None and loss < step:
+            alone = family in ("batch", "rng") or (family == "lr" and (step <= begun + 1 or _moves(case, rank)))
+            if not alone and loss is not None and loss < step:
                 continue
             if _explained(family, step, steps):
                 continue
             if family == "batch":
-                places = _places(case, one_rank=rank, step=step, incarnation=incarnation)
-                redrawn = not places and _redrawn(case, rank, incarnation, step)
+                taken = _executed(case, rank, incarnation, step)
+                places = case.timeline.expected(incarnation)[rank].places("batch", taken.components["batch"])
+                redrawn = not places and _redrawn(case, rank, taken, step)
                 code = _data_code(places, step - 1, redrawn)
                 yield Finding(code, name, rank, incarnation, step, step - 1, places, redrawn=redrawn)
             else:
@@ -232,7 +233,8 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
 def _moves(case: Case, rank: int) -> bool:
     """Whether the reference's learning rate is another one in most of its steps."""
     assert case.reference is not None
-    rates = dict(case.reference.traces())[rank].columns.get("lr", [])
+    steps = dict(case.reference.traces()).get(rank)
+    rates = steps.columns.get("lr", []) if steps is not None else []
     return sum(one != other for one, other in pairwise(rates)) > len(rates) / 2
 
 
@@ -243,11 +245,14 @@ def _explained(family: str, step: int, departed: dict[str, int]) -> bool:
     return False
 
 
-def _places(case: Case, *, one_rank: int, step: int, incarnation: int) -> tuple[int, ...]:
-    """Where the reference has the batch that this incarnation consumed in that step."""
-    ran = next(one for one in case.timeline.segments if (one.rank, one.incarnation) == (one_rank, incarnation))
-    batch = ran.steps[ran.start + step - ran.first].components["batch"]
-    return case.timeline.expected(incarnation)[one_rank].places("batch", batch)
+def _executed(case: Case, rank: int, incarnation: int, step: int) -> Step:
+    """What a rank did in a true step of that incarnation."""
+    ran = next(
+        one
+        for one in case.timeline.segments
+        if (one.rank, one.incarnation) == (rank, incarnation) and one.first <= step <= one.last
+    )
+    return ran.steps[ran.start + step - ran.first]
 
 
 def tell(case: Case, findings: Sequence[Finding], scratch: Sequence[Resume] = ()) -> str:

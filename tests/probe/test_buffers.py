@@ -76,7 +76,7 @@ dist.destroy_process_group()
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_all_ranks_of_a_ddp_job_have_those_of_rank_0(tmp_path, compiled):
-    """Within a compiled module the beginning of the forward is not seen: they are as its end leaves them on each rank."""
+    """Within a compiled module no beginning of a forward is seen: they are as its end leaves them on each rank."""
     job = Struck(tmp_path, HEAD + DDP.replace("COMPILED", str(compiled)), {}, world=2)
     assert job.codes == [0, 0], job.output
     ranks = [life for _, life in lives(History.read(tmp_path))]
