@@ -72,10 +72,12 @@ class CanCorruptNumbers(Protocol):
 @dataclass(frozen=True)
 class StoredCheckpoint:
     """The `files` that one save has left, by their names below the job's `{out}`, and which `save` it was: its
-    `launch` and `restart`, and `n`, the steps of that incarnation."""
+    `launch` and `restart`, and `n`, the steps of that incarnation. `written` are those of them that went there by a
+    call that saves, and not by some other way (a copied script); none where their names do not tell."""
 
     files: tuple[str, ...]
     save: Mapping[str, int]
+    written: tuple[str, ...] = ()
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -133,6 +134,15 @@ def test_the_largest_file_of_the_newest(disk, fault, left):
     assert changed == {LARGEST: left}
     assert told["saves"] == [{"launch": 0, "restart": 0, "n": 30}]
     assert [save["n"] for save in told["spared"]] == [20, 10]
+
+
+def test_a_larger_file_that_no_save_wrote_is_not_what_is_damaged(disk, monkeypatch):
+    disk.put("step-30/recover.py", b"copied beside it " * 10_000)
+    told = disk.stored_checkpoints
+    small = next(name for name in told()[0].files if name != LARGEST and not name.endswith(".py"))
+    monkeypatch.setattr(disk, "stored_checkpoints", lambda: (replace(told()[0], written=(small,)), *told()[1:]))
+    _, changed = strike(disk, faults.empty())
+    assert changed == {small: b""}
 
 
 def test_a_whole_checkpoint_is_gone_and_nothing_beside(disk):

@@ -98,7 +98,13 @@ def checkpoints(run_dir: Path, out: Path) -> tuple[StoredCheckpoint, ...]:
         files.setdefault(id(owner), []).append(name)
     if id(whole[0]) not in files:
         raise LookupError(f"nothing is left of the newest checkpoint, which was saved to {min(whole[0].paths)}")
-    return tuple(StoredCheckpoint(tuple(sorted(files[id(one)])), one.save) for one in whole if id(one) in files)
+    root = os.path.realpath(out)
+    found = []
+    for one in (made for made in whole if id(made) in files):
+        own = tuple(sorted(files[id(one)]))
+        written = tuple(name for name in own if one.wrote_to(os.path.join(root, name)))
+        found.append(StoredCheckpoint(own, one.save, written))
+    return tuple(found)
 
 
 def entries(run_dir: Path, out: Path) -> tuple[str, ...]:

@@ -31,8 +31,8 @@ class Site:
     kept: Mapping[str, Path]
 
     def largest(self) -> str:
-        """The largest file of the checkpoint; the first by name, where several are."""
-        return min(self.checkpoint.files, key=lambda name: (-self.size(name), name))
+        """The largest file of the checkpoint, of those that a save wrote; the first by name, where several are."""
+        return min(self.checkpoint.written or self.checkpoint.files, key=lambda name: (-self.size(name), name))
 
     def size(self, name: str) -> int:
         return (self.out / name).stat().st_size

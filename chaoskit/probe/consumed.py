@@ -38,12 +38,13 @@ class Consumed:
             self._handed_out.samples.fail()
             self._others.samples.fail()
             raise
-        part = self._handed_out if self._loading.knows(data) else self._others
+        origin = self._loading.origin(data)
+        part = self._handed_out if origin.handed else self._others
         part.batches.append(fingerprint)
         # What else a module is given that goes on from a model's output belongs to samples which are known.
         if len(data) == len(found):
-            part.samples.add(found, self._loading.rows_of(found))
-        return self._loading.begins_epoch(data)
+            part.samples.add(found, origin.rows)
+        return origin.first
 
     def batch(self) -> Fingerprint | None:
         """All micro-batches together; None where there was none."""

@@ -50,14 +50,13 @@ class _Batch:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """The batch that a model is given; where the model is given its very memory, in which tensor, and as what that was
-    handed out."""
+class Origin:
+    """Where what a model is given comes from: whether a loader has `handed` it out, as which `rows` of the data set
+    (None where that is not known), and whether it is the first of an epoch."""
 
-    drawing: _Drawing
-    rows: tuple[int, ...] | None
-    given: _Given | None = None
-    tensor: Any = None
+    handed: bool = False
+    rows: tuple[int, ...] | None = None
+    first: bool = False
 
 
 class Loading:
@@ -102,7 +101,8 @@ class Loading:
                 storage = leaf.untyped_storage()
                 own = _Given(weak(storage), leaf.storage_offset(), leaf.stride(0), self._count)
                 self._given[storage.data_ptr()] = own
-                self._alike.setdefault(_contents(leaf), set()).add(self._count)
+                if (key := _contents(leaf)) is not None:
+                    self._alike.setdefault(key, set()).add(self._count)
         while len(self._batches) > MOST:
             self._forget(next(iter(self._batches)))
 
@@ -114,46 +114,35 @@ class Loading:
             if not self._alike[key]:
                 del self._alike[key]
 
-    def begins_epoch(self, tensors: Sequence[Any]) -> bool:
-        """Asked at each training forward: whether it is the first one on what an iterator hands out. Which one is told
-        by what the model is given; where that is not known, it is the last that was drawn from."""
-        found = self._batch_of(tensors)
-        drawing = found.drawing if found is not None else self._last
-        if drawing is None or drawing.trained:
-            return False
-        drawing.trained = True
-        return True
-
-    def knows(self, tensors: Sequence[Any]) -> bool:
-        """Whether a loader has handed out some of these."""
-        return self._batch_of(tensors) is not None
-
-    def rows_of(self, tensors: Sequence[Any]) -> tuple[int, ...] | None:
-        """The rows of the data set that these tensors, or one of them, were handed out as; None where that is not
-        known."""
-        found = self._batch_of(tensors)
-        if found is None or found.rows is None or found.given is None:
-            return found.rows if found is not None else None
-        return _part(found.given, found.tensor, found.rows)
-
-    def _batch_of(self, tensors: Sequence[Any]) -> _Found | None:
-        """The batch that some of these tensors are of."""
+    def origin(self, tensors: Sequence[Any]) -> Origin:
+        """Asked once at each training forward, of what the model is given."""
         known = [tensor for tensor in tensors if _has_rows(tensor)]
         for tensor in known:
             given = self._given.get(tensor.untyped_storage().data_ptr())
             if given is not None and not given.memory.expired():
                 batch = self._batches[given.batch]
-                return _Found(batch.drawing, batch.rows, given, tensor)
+                rows = _part(given, tensor, batch.rows) if batch.rows is not None else None
+                return Origin(True, rows, _begins(batch.drawing))
         found = [own for tensor in known if (own := self._alike.get(_contents(tensor)))]
         # A mask may be the same in every batch; what is given together is of one.
         common = set.intersection(*found) if found else set()
         if not common:
-            return None
-        rows = {self._batches[each].rows for each in common}
-        return _Found(self._batches[max(common)].drawing, rows.pop() if len(rows) == 1 else None)
+            return Origin(first=_begins(self._last))
+        rows_of = {self._batches[each].rows for each in common}
+        return Origin(
+            True, rows_of.pop() if len(rows_of) == 1 else None, _begins(self._batches[max(common)].drawing)
+        )
 
     def _of(self, iterator: Any) -> _Drawing:
         return self._drawings.setdefault(iterator, _Drawing())
+
+
+def _begins(drawing: _Drawing | None) -> bool:
+    """Whether nothing that was drawn there has been trained on before."""
+    if drawing is None or drawing.trained:
+        return False
+    drawing.trained = True
+    return True
 
 
 def _has_rows(value: Any) -> bool:
@@ -161,10 +150,11 @@ def _has_rows(value: Any) -> bool:
     return bool(is_tensor(value) and value.layout is sys.modules["torch"].strided and value.is_cpu and value.dim())
 
 
-def _contents(tensor: Any) -> tuple[Any, ...]:
-    """What tells a tensor from others, by its shape and the numbers at its ends."""
-    flat = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    view = memory(flat.data_ptr(), flat.nbytes) if flat.nbytes else b""
+def _contents(tensor: Any) -> tuple[Any, ...] | None:
+    """What tells a tensor from others, by its shape and the numbers at its ends; None for one that lies scattered."""
+    if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+        return None
+    view = memory(tensor.data_ptr(), tensor.nbytes) if tensor.nbytes else b""
     return tuple(tensor.shape), str(tensor.dtype), of_bytes(view[:EDGE]), of_bytes(view[-EDGE:])
 
 

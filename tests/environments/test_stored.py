@@ -233,3 +233,21 @@ def test_a_record_that_was_cut_short(job):
     with (job.run_dir / "events" / "rank-0-0-0.jsonl").open("a") as file:
         file.write('{"i": 99, "t": 5, "e": "save.beg')
     assert job.newest().save["n"] == 4
+
+
+def test_what_a_save_wrote_itself_is_told_from_what_was_copied_beside_it(job):
+    for n in (1, 2):
+        job.step(n, at=n)
+    for rank in (0, 1):
+        job.save(rank, 2, f"step-2/{rank}.pt", at=2.1)
+        job.file(f"step-2/{rank}.pt", at=2.2)
+    job.file("step-2/recover.py", at=2.3)
+    job.step(3, at=3)
+    newest = job.newest()
+    assert newest.files == ("step-2/0.pt", "step-2/1.pt", "step-2/recover.py")
+    assert newest.written == ("step-2/0.pt", "step-2/1.pt")
+
+
+def test_of_what_was_renamed_nothing_is_known_to_have_been_written_by_a_save(job):
+    two_saves(job)
+    assert job.newest().written == ()

@@ -156,15 +156,15 @@ def test_memory_of_a_batch_that_died_holds_no_rows():
 
     loading, iterator = Loading(), Iterator()
     first, second = hand_out([5, 2]), hand_out([1, 7])
-    assert (loading.rows_of([first]), loading.rows_of([second[1:]])) == ((5, 2), (7,))
-    assert loading.rows_of([torch.zeros(2, 3)]) is None
+    assert (loading.origin([first]).rows, loading.origin([second[1:]]).rows) == ((5, 2), (7,))
+    assert loading.origin([torch.zeros(2, 3)]).rows is None
     # Another tensor comes to lie where the first did.
     loading._given[second.data_ptr()] = loading._given.pop(first.data_ptr())
-    assert loading.rows_of([second]) == (5, 2)
+    assert loading.origin([second]).rows == (5, 2)
     del first
-    assert loading.rows_of([second]) == (1, 7)  # by what it holds
+    assert loading.origin([second]).rows == (1, 7)  # by what it holds
     kept = [hand_out([n]) for n in range(2 * MOST)]
-    assert [loading.rows_of([each]) for each in (second, *kept)] == [None] * (MOST + 1) + [
+    assert [loading.origin([each]).rows for each in (second, *kept)] == [None] * (MOST + 1) + [
         (n,) for n in range(MOST, 2 * MOST)
     ]
 
