@@ -52,6 +52,7 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
     found = []
     any_full = any(save.full for _, life in lives(history) for save in life.saves)
     whole = {_directory(save.path) for _, life in lives(history) for save in life.saves if save.full} - {""}
+    due = _due(timeline) if whole else frozenset()
     failing = list(hindrances(history))
     dumped = dumps(history)
     for inc in history.incarnations:
@@ -62,7 +63,7 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
         made = [save for life in inc.ranks.values() for save in life.saves if base + save.n > 0]
         made = [save for save in made if kind_of(save.path) not in dumped] if dumped else made
         # Weights alone are an export, unless the job saves nothing else; or the rest of a checkpoint did not come.
-        torn = {save.n for save in made if _directory(save.path) in whole and _is_due(timeline, base + save.n)}
+        torn = {save.n for save in made if base + save.n in due and _directory(save.path) in whole}
         for n in {save.n for save in made if save.full or not any_full} | torn:
             one = _checkpoint(inc, base, n, timeline.reference)
             hindered = any(each.meets(one.begun, one.settled_at) for each in failing)
@@ -70,11 +71,11 @@ def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
     return tuple(sorted(found, key=lambda one: one.begun))
 
 
-def _is_due(timeline: Timeline, position: int) -> bool:
-    """Whether the reference makes a whole checkpoint there."""
+def _due(timeline: Timeline) -> frozenset[int]:
+    """The positions at which the reference makes a whole checkpoint."""
     controls = timeline.reference.controls[:1] if timeline.reference is not None else ()
     found = (life for control in controls for life in control.incarnations[0].ranks.values())
-    return any(save.full and save.n == position for life in found for save in life.saves)
+    return frozenset(save.n for life in found for save in life.saves if save.full)
 
 
 def _directory(path: str) -> str:
