@@ -43,10 +43,13 @@ class _Given:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Which iterator handed it out, and the rows that it is of, where those are known."""
+    """Which iterator handed it out, and the rows that it is of, where those are known; by which addresses and contents
+    it is known again."""
 
     drawing: _Drawing
     rows: tuple[int, ...] | None
+    addresses: list[int] = field(default_factory=list)
+    contents: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -94,22 +97,26 @@ class Loading:
             rows = drawing.ahead.pop()
             drawing.ahead.clear()  # what was skipped
         self._count += 1
-        self._batches[self._count] = _Batch(drawing, rows)
+        own = self._batches[self._count] = _Batch(drawing, rows)
         weak = sys.modules["torch"].multiprocessing.reductions.StorageWeakRef
         for _, leaf in leaves(batch):
             if _has_rows(leaf) and (rows is None or len(leaf) == len(rows)):
                 storage = leaf.untyped_storage()
-                own = _Given(weak(storage), leaf.storage_offset(), leaf.stride(0), self._count)
-                self._given[storage.data_ptr()] = own
+                given = _Given(weak(storage), leaf.storage_offset(), leaf.stride(0), self._count)
+                self._given[storage.data_ptr()] = given
+                own.addresses.append(storage.data_ptr())
                 if (key := _contents(leaf)) is not None:
                     self._alike.setdefault(key, set()).add(self._count)
+                    own.contents.append(key)
         while len(self._batches) > MOST:
             self._forget(next(iter(self._batches)))
 
     def _forget(self, batch: int) -> None:
-        del self._batches[batch]
-        self._given = {at: one for at, one in self._given.items() if one.batch != batch}
-        for key in [key for key, own in self._alike.items() if batch in own]:
+        gone = self._batches.pop(batch)
+        for at in gone.addresses:
+            if at in self._given and self._given[at].batch == batch:  # another one may lie there now
+                del self._given[at]
+        for key in set(gone.contents):
             self._alike[key].discard(batch)
             if not self._alike[key]:
                 del self._alike[key]
