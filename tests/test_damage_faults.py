@@ -3,12 +3,15 @@
 import hashlib
 import json
 import os
+import time
+import types
 from dataclasses import replace
 
 import pytest
 
 from chaoskit import faults
 from chaoskit.capabilities import CanTouchFiles, StoredCheckpoint
+from chaoskit.faults import times
 from tinymodels import manifest
 
 #: Nobody can tell by it that a file was changed.
@@ -141,7 +144,9 @@ def test_a_larger_file_that_no_save_wrote_is_not_what_is_damaged(disk, monkeypat
     told = disk.stored_checkpoints
     small = next(name for name in told()[0].files if name != LARGEST and not name.endswith(".py"))
     monkeypatch.setattr(disk, "stored_checkpoints", lambda: (replace(told()[0], written=(small,)), *told()[1:]))
-    _, changed = strike(disk, faults.empty())
+    for fault in (*(faults.overwrite(bytes=1, seed=seed) for seed in range(9)), faults.empty()):
+        _, changed = strike(disk, fault)
+        assert set(changed) == {small}
     assert changed == {small: b""}
 
 
@@ -358,3 +363,71 @@ def test_random_damage_is_never_accepted(tmp_path):
         fault.action.heal(disk, told)
         assert disk.read() == before
     manifest.verify(folder)
+
+
+def _by_time(disk):
+    """What lies side by side, as by the time of its last change, and when each directory had its own."""
+    places = [disk.out(), *sorted(path for path in disk.out().rglob("*") if path.is_dir())]
+    orders = [
+        [path.name for path in sorted(place.iterdir(), key=lambda p: p.stat().st_ctime_ns)] for place in places
+    ]
+    return orders, [place.stat().st_mtime_ns for place in places]
+
+
+WAYS = [faults.flip, faults.truncate, faults.delete, faults.swap_older, faults.swap_rank, faults.strip_checksums]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("checkpoints", [{}, {"older": True}, {"checkpoints": "all"}], ids=str)
+def test_neither_to_damage_nor_to_put_back_makes_anything_newer(disk, way, checkpoints):
+    """A job may ask for the newest directory by its time (ctime, that nobody can set, or mtime)."""
+    times._renew(sorted(disk.out().rglob("*"), key=str))
+    before, stamps = _by_time(disk)
+    action = way(launches=1, **checkpoints).action
+    told = action.apply(disk, 2)
+    assert _by_time(disk) == (before, stamps) or way is faults.delete
+    assert [name for name in _by_time(disk)[0][0] if name.startswith("step")] == ["step-10", "step-20", "step-30"]
+    action.heal(disk, told)
+    assert _by_time(disk) == (before, stamps)
+
+
+@pytest.mark.parametrize("way", [faults.truncate, faults.delete])
+def test_a_file_that_is_put_back_beside_newer_ones_is_not_the_newest(tmp_path, way):
+    disk = Flat(tmp_path)
+    for step in (10, 20, 30):
+        os.utime(disk.put(f"step-{step}.pt", b"%d " % step * 9), ns=(1, time.time_ns()))
+        time.sleep(0.02)
+    action = way(older=True, launches=1).action
+    told = action.apply(disk, 1)
+    assert told["files"][0]["file"] == "step-20.pt"
+    action.heal(disk, told)
+    for clock in ("st_ctime_ns", "st_mtime_ns"):
+        found = sorted(disk.out().iterdir(), key=lambda path, clock=clock: getattr(path.stat(), clock))
+        assert [path.name for path in found] == ["step-10.pt", "step-20.pt", "step-30.pt"]
+
+
+class Flat(Disk):
+    """Checkpoints are files side by side, some saved twice."""
+
+    copies = types.MappingProxyType({})
+
+    def stored_checkpoints(self):
+        names = sorted((path.name for path in self.out().glob("step-*")), reverse=True)
+        return tuple(
+            StoredCheckpoint((name,), {"launch": 0, "restart": 0, "n": int(name[5:7])}, copies=self.copies)
+            for name in names
+        )
+
+
+@pytest.mark.parametrize("way", [faults.flip, faults.overwrite, faults.truncate, faults.empty, faults.delete])
+def test_of_what_was_saved_twice_both_are_damaged_and_put_back(tmp_path, way):
+    disk = Flat(tmp_path)
+    disk.copies = {"step-30.pt": ("best.pt",)}
+    disk.put("step-20.pt", b"20 " * 30)
+    for name in ("step-30.pt", "best.pt"):
+        disk.put(name, b"30 " * 30 + name.encode()[:4])
+    before = disk.read()
+    told, changed = strike(disk, way(launches=1))
+    assert set(changed) == {"best.pt", "step-30.pt"} and told["spared"] == [{"launch": 0, "restart": 0, "n": 20}]
+    way(launches=1).action.heal(disk, told)
+    assert disk.read() == before

@@ -3,15 +3,16 @@ one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from chaoskit.checkpoints import Resume, checkpoints, resume_after
 from chaoskit.checks.check import Case, Check, unmeasured
 from chaoskit.checks.completed import completed
 from chaoskit.checks.resumed_from_last_valid import judge_resume
-from chaoskit.history import FaultRecord, Incarnation
+from chaoskit.history import FaultRecord, Incarnation, lives
 from chaoskit.remains import saves_of
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, merge, passed
 
@@ -72,6 +73,14 @@ class FallsBackToLastValid:
                 "and what was left of its checkpoints may be buried"
             )
             return failed(self.name, sentence, "restarted-from-scratch", **facts)
+        tried = [one for one in later if one.index <= resume.incarnation]
+        if base in resume.damaged and not _read(case, fault, tried):
+            altered = ", ".join(told["file"] for told in fault.evidence["files"])
+            sentence = (
+                f"after '{fault.name}' it resumed from {base}, and was not seen to read what had been altered "
+                f"({altered}): nothing was put to the test"
+            )
+            return inconclusive(self.name, sentence, "fault-not-observed", **facts)
         sentence = f"after '{fault.name}' it {_what(resume, base)}"
         return passed(self.name, sentence, **facts)
 
@@ -108,6 +117,23 @@ def _is_damage(fault: FaultRecord) -> bool:
     return bool(saves_of(fault)) or "files" in fault.evidence
 
 
+def _read(case: Case, fault: FaultRecord, tried: Iterable[Incarnation]) -> bool:
+    """Whether a rank loaded one of the files that were altered, or a directory that it is in; or anything, where no
+    save is known to have written those."""
+    altered = [PurePosixPath(told["file"]) for told in fault.evidence.get("files", ())]
+    loaded = {load.path for inc in tried for life in inc.ranks.values() for load in life.loads}
+    saved = {save.path for _, life in lives(case.history) for save in life.saves}
+    if not any(_holds(path, file) for path in saved for file in altered):
+        return bool(loaded)
+    return any(_holds(path, file) for path in loaded for file in altered)
+
+
+def _holds(path: str, file: PurePosixPath) -> bool:
+    """Whether a path ends in that of a file below `{out}`, or of a directory that it is in."""
+    parts = PurePosixPath(path).parts
+    return any(parts[-len(own.parts) :] == own.parts for own in (file, *file.parents[:-1]))
+
+
 def _within(inc: Incarnation, since: float | None, until: float | None) -> bool:
     return since is not None and since < inc.start and (until is None or inc.start < until)
 
@@ -132,6 +158,6 @@ def falls_back_to_last_valid() -> Check:
     Fails with `corrupt-accepted`; `torn-checkpoint` where no launch came as far as a step, or not before the files were
     put back; `restarted-from-scratch`, also where all checkpoints were damaged: that is for a person to decide;
     `stale-checkpoint`, and the other codes of `resumed_from_last_valid` and `completed`. Inconclusive where nothing
-    was damaged.
+    was damaged, and where what was damaged was not seen to be read: the job has another copy, and was not tested.
     """
     return FallsBackToLastValid()

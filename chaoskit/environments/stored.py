@@ -11,7 +11,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -81,7 +81,32 @@ class _Made:
         return max(self.begun - t, t - self.until, 0.0)
 
     def wrote_to(self, path: str) -> bool:
-        return any(path == own or path.startswith(own + os.sep) for own in self.paths)
+        return any(_below(own, path) for own in self.paths)
+
+    @cached_property
+    def copied(self) -> Mapping[str, str]:
+        """The paths whose tensors the same rank saved a second time, and where to in the end: `last.ckpt`."""
+        found = {}
+        for life, call in self.calls:
+            same = [one for saver, one in self.calls if saver is life and _tensors(one) == _tensors(call)]
+            last = max(same, key=lambda one: one.begun)
+            if _tensors(call) and last.path != call.path:
+                found[os.path.realpath(call.path)] = os.path.realpath(last.path)
+        return found
+
+    def last_of(self, path: str) -> str:
+        """The path itself or, where what is saved there was saved again, that of the last copy."""
+        own = next((own for own in self.copied if _below(own, path)), None)
+        return self.copied[own] + path.removeprefix(own) if own is not None else path
+
+
+def _below(own: str, path: str) -> bool:
+    return path == own or path.startswith(own + os.sep)
+
+
+def _tensors(call: Save) -> dict[str, str]:
+    """What was saved of it, but for numbers and names: a counter of saves may have moved between two copies."""
+    return {key: value for key, value in call.content.items() if not value.startswith("=")}
 
 
 def checkpoints(run_dir: Path, out: Path) -> tuple[StoredCheckpoint, ...]:
@@ -102,8 +127,14 @@ def checkpoints(run_dir: Path, out: Path) -> tuple[StoredCheckpoint, ...]:
     found = []
     for one in (made for made in whole if id(made) in files):
         own = tuple(sorted(files[id(one)]))
-        written = tuple(name for name in own if one.wrote_to(os.path.join(root, name)))
-        found.append(StoredCheckpoint(own, one.save, written))
+        written = [name for name in own if one.wrote_to(os.path.join(root, name))]
+        lasts = {name: os.path.relpath(one.last_of(os.path.join(root, name)), root) for name in written}
+        # A last copy that is gone leaves the others to be what there is.
+        lasts = {name: to if to in own else name for name, to in lasts.items()}
+        last = tuple(name for name in written if lasts[name] == name)
+        copies = {name: tuple(copy for copy in written if lasts[copy] == name != copy) for name in last}
+        copies = {name: others for name, others in copies.items() if others}
+        found.append(StoredCheckpoint(own, one.save, last, copies))
     return tuple(found)
 
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol
 from chaoskit.capabilities import CanTouchFiles, StoredCheckpoint
 from chaoskit.errors import UsageError
 from chaoskit.faults.fault import Fault
+from chaoskit.faults.times import unnoticed
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,19 @@ class Site:
     every: tuple[StoredCheckpoint, ...]
     kept: Mapping[str, Path]
 
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The files of the checkpoint that a save wrote; all, where none is known to."""
+        return self.checkpoint.written or self.checkpoint.files
+
     def largest(self) -> str:
-        """The largest file of the checkpoint, of those that a save wrote; the first by name, where several are."""
-        return min(self.checkpoint.written or self.checkpoint.files, key=lambda name: (-self.size(name), name))
+        """The largest of its own files; the first by name, where several are."""
+        return min(self.own, key=lambda name: (-self.size(name), name))
+
+    def with_copies(self, names: Iterable[str]) -> tuple[str, ...]:
+        """These files, and those that hold the same: a job that finds one of them broken is to find no other."""
+        every = [one for name in names for one in (name, *self.checkpoint.copies.get(name, ()))]
+        return tuple(dict.fromkeys(every))
 
     def size(self, name: str) -> int:
         return (self.out / name).stat().st_size
@@ -91,14 +102,15 @@ class Damage:
         files: list[dict[str, Any]] = []
         try:
             sites = [Site(out, one, every, kept) for one in every[first:last]]
-            plan = [(site, name) for site in sites for name in self.way.files(site)]
-            for number, (_, name) in enumerate(plan):
-                kept[name] = aside / str(number)
-                _keep(out / name, kept[name])
-            for number, (site, name) in enumerate(plan):
-                files.append({**_before(out / name), "file": name, "kept": str(number)})
-                files[-1].update(self.way.change(name, site))
-                _settle(out / name, files[-1])
+            plan = [(site, name) for site in sites for name in site.with_copies(self.way.files(site))]
+            with unnoticed(out, [name for _, name in plan]):
+                for number, (_, name) in enumerate(plan):
+                    kept[name] = aside / str(number)
+                    _keep(out / name, kept[name])
+                for number, (site, name) in enumerate(plan):
+                    files.append({**_before(out / name), "file": name, "kept": str(number)})
+                    files[-1].update(self.way.change(name, site))
+                    _settle(out / name, files[-1])
             same = [told["file"] for told in files if told["after"] == told["before"]]
             if same:
                 raise LookupError(f"{same[0]} was so already")
@@ -129,7 +141,8 @@ class Damage:
     def heal(self, env: CanTouchFiles, applied: Mapping[str, Any]) -> Mapping[str, Any]:
         """What is still as the damage left it is put back; what the job has since removed or written anew is not."""
         aside = Path(applied["aside"])
-        restored = _put_back(env.out(), applied["files"], aside)
+        with unnoticed(env.out(), [told["file"] for told in applied["files"]]):
+            restored = _put_back(env.out(), applied["files"], aside)
         shutil.rmtree(aside, ignore_errors=True)
         whole = len(restored) == len(applied["files"])
         return {"restored": restored, "mended": applied.get("saves", []) if whole else []}

@@ -25,7 +25,8 @@ class Overwrite:
         return (self._place(site)[0],)
 
     def change(self, name: str, site: Site) -> Mapping[str, Any]:
-        _, offset = self._place(site)
+        # A copy may be a little shorter.
+        offset = min(self._place(site)[1], max(site.size(name) - 1, 0))
         count, drawn = min(self.bytes, site.size(name) - offset), self._random(site)
         with (site.out / name).open("r+b") as file:
             file.seek(offset)
@@ -40,7 +41,7 @@ class Overwrite:
 
     def _place(self, site: Site) -> tuple[str, int]:
         """The file and the offset: all bytes of the checkpoint are alike."""
-        sizes = {name: site.size(name) for name in site.checkpoint.files}
+        sizes = {name: site.size(name) for name in site.own}
         if not any(sizes.values()):
             raise LookupError("the checkpoint has no bytes to overwrite")
         at = self._random(site).randrange(sum(sizes.values()))

@@ -19,7 +19,8 @@ def damaged(*steps, text="truncate a file", heal=None):
     """Killed at 45; then the checkpoints of these steps are damaged, of the three that there are."""
     run = Writer(every=10).launch().live(until=45).fault().died()
     spared = [step for step in KEPT if step not in steps]
-    return run.fault(text, evidence={"files": [], "saves": saves(*steps), "spared": saves(*spared)})
+    files = [{"file": f"step-{step}.pt/1"} for step in steps]
+    return run.fault(text, evidence={"files": files, "saves": saves(*steps), "spared": saves(*spared)})
 
 
 def put_back(run, *steps):
@@ -46,7 +47,31 @@ def test_a_launch_that_fails_on_the_way_is_no_person():
 def test_what_was_damaged_must_not_be_taken():
     verdict = check(resumes(damaged(40), 40, off={"model": "odd"}))
     assert verdict.codes[0] == "corrupt-accepted"
-    assert check(resumes(damaged(40), 40)).outcome is Outcome.PASS, "to the bit: there was another copy"
+
+
+def reads(*paths):
+    """It goes on from step 40 to the bit, once it has read these."""
+    run = damaged(40).launch().live(base=40, until=40)
+    for path in paths:
+        run.load(path)
+    run.lives -= 1
+    return check(run.live(base=40, ends=True).exit(0).end().case())
+
+
+@pytest.mark.parametrize(
+    "paths", [["{out}/step-40.pt"], ["step-30.pt", "step-40.pt"], ["copy-40.pt", "step-40.pt"]]
+)
+def test_what_was_read_and_did_not_matter(paths):
+    verdict = reads(*paths)
+    assert verdict.outcome is Outcome.PASS and "did not matter" in verdict.sentence
+
+
+@pytest.mark.parametrize("paths", [[], ["copy-40.pt"], ["step-4.pt"]])
+def test_what_nobody_read_proves_nothing(paths):
+    """There is another copy, or nothing shows what was read."""
+    verdict = reads(*paths)
+    assert verdict.outcome is Outcome.INCONCLUSIVE and verdict.codes == ("fault-not-observed",)
+    assert "was not seen to read what had been altered (step-40.pt/1)" in verdict.sentence
 
 
 def test_a_mixture_of_two_is_damage_that_was_taken():

@@ -35,9 +35,9 @@ class Job:
         for rank in ranks:
             self.say(rank, at, "step", n=n, losses=[], state={})
 
-    def save(self, rank, n, path, *, at, took=0.2, ends=True, ok=True, full=True):
+    def save(self, rank, n, path, *, at, took=0.2, ends=True, ok=True, full=True, content=None):
         ident = int(at * 1000)
-        where = {"path": str(self.out / path), "api": "torch.save", "full": full}
+        where = {"path": str(self.out / path), "api": "torch.save", "full": full, "content": content or {}}
         self.say(rank, at, "save.begin", id=ident, n=n, **where)
         if ends:
             self.say(rank, at + took, "save.end", id=ident, n=n, ok=ok)
@@ -251,3 +251,40 @@ def test_what_a_save_wrote_itself_is_told_from_what_was_copied_beside_it(job):
 def test_of_what_was_renamed_nothing_is_known_to_have_been_written_by_a_save(job):
     two_saves(job)
     assert job.newest().written == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "copied"),
+    [
+        ({"net.w": "1f", "step": "=2", "saves": "=1"}, True),
+        ({"net.w": "1e", "step": "=2"}, False),
+        ({"step": "=2"}, False),
+    ],
+)
+def test_of_two_copies_the_last_is_what_a_resume_takes(job, first, copied):
+    """The same tensors; not other ones, and not none at all."""
+    for n in (1, 2):
+        job.step(n, at=n)
+    for at, path, content in ((2.1, "best.pt", first), (2.4, "last.pt", {"net.w": "1f", "step": "=2"})):
+        job.save(0, 2, path, at=at, content=content)
+        job.file(path, at=at + 0.1)
+    job.step(3, at=3)
+    newest = job.newest()
+    assert newest.files == ("best.pt", "last.pt")
+    assert newest.written == (("last.pt",) if copied else ("best.pt", "last.pt"))
+    assert newest.copies == ({"last.pt": ("best.pt",)} if copied else {})
+    (job.out / "last.pt").unlink()
+    assert job.newest().written == ("best.pt",)
+
+
+def test_a_directory_that_was_saved_twice_has_copies_file_by_file(job):
+    for n in (1, 2):
+        job.step(n, at=n)
+    for at, path in ((2.1, "step-2"), (2.4, "last")):
+        job.save(0, 2, path, at=at, content={"net.w": "1f"})
+        for name in ("model.pt", "deep/rest.pt"):
+            job.file(f"{path}/{name}", at=at + 0.1)
+    job.step(3, at=3)
+    assert job.newest().written == ("last/deep/rest.pt", "last/model.pt")
+    copies = {"last/model.pt": ("step-2/model.pt",), "last/deep/rest.pt": ("step-2/deep/rest.pt",)}
+    assert job.newest().copies == copies
