@@ -207,6 +207,7 @@ def test_a_storekeeper_that_is_killed_is_missed_and_leaves_the_truth(made, until
     made.storage._servant.process.kill()
     _, said = guest.communicate(timeout=20)
     assert guest.returncode == 1 and "Error" in said
+    made.storage._servant.process.wait(20)  # its files are closed one by one, and the guest's was among the first
     with pytest.raises(ChaoskitError, match=r"the storekeeper is gone.*exit code -9"):
         made.storage.must_stand()
     with pytest.raises(ChaoskitError, match="the storekeeper is gone"):
