@@ -24,10 +24,19 @@ def test_epoch_boundary(chaos, job, claims):
 
 def test_between_writes(chaos, job, claims):
     """All ranks are killed between two writes of one save: a part of the checkpoint is there, another is not."""
+    n = second_save(chaos.reference(job))
+    run = chaos.run(job, faults.kill(rank="all").between_writes(n))
+    run.verify(*claims)
+
+
+def test_last_writer(chaos, job, claims):
+    """All ranks are killed while the last of them is still writing its part of a save, and the others have done."""
     reference = chaos.reference(job)
-    if not reference.saves:
-        pytest.skip(NO_SAVES)
-    run = chaos.run(job, faults.kill(rank="all").between_writes(min(2, len(reference.saves))))
+    n = second_save(reference)
+    savers = reference.savers(reference.saves[n - 1])
+    if len(savers) < 2:
+        pytest.skip("one rank alone writes a checkpoint")
+    run = chaos.run(job, faults.pause(rank=savers[-1], seconds=5).during_save(n), faults.kill(rank="all").after(1))
     run.verify(*claims)
 
 
@@ -55,9 +64,7 @@ def test_flipped_bit(chaos, job, claims):
 def test_write_error(chaos, job, claims):
     """The disk gives an error in the middle of a save; all ranks are killed after the next save."""
     reference = chaos.reference(job)
-    if not reference.saves:
-        pytest.skip(NO_SAVES)
-    n = min(2, len(reference.saves))
+    n = second_save(reference)
     rank = reference.savers(reference.saves[n - 1])[0]
     later = [position + 2 for position in reference.saves[n:] if position + 2 <= reference.steps]
     run = chaos.run(
@@ -66,6 +73,13 @@ def test_write_error(chaos, job, claims):
         faults.kill(rank="all").at_step(later[0] if later else reference.steps),
     )
     run.verify(*claims)
+
+
+def second_save(reference):
+    """The number of the second save, or of the only one."""
+    if not reference.saves:
+        pytest.skip(NO_SAVES)
+    return min(2, len(reference.saves))
 
 
 # A save counts as made, with whatever the job does to publish it, once the next step is done: hence two steps after it.

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-def battery(store, root, expression, *flags):
-    """`chaoskit run` on tinymodels: its exit code, the JSON, and everything that it printed."""
+def battery(store, root, expression, *flags, trainer=("-m", "tinymodels.train", "--out")):
+    """`chaoskit run` on tinymodels, or another trainer: its exit code, the JSON, and everything that it printed."""
     result = subprocess.run(
         [
             sys.executable, "-m", "chaoskit", "run", "--dir", str(store.root), "--json", str(root / "out.json"),
             "--junitxml", str(root / "junit.xml"), "-k", expression, "--",
             sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
-            "-m", "tinymodels.train", "--out", "{out}", *flags,
+            *trainer, "{out}", *flags,
         ],
         cwd=REPOSITORY, capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -61,6 +61,21 @@ def test_sharded_training_passes(shared_store, tmp_path):
     code, report, said = battery(shared_store, tmp_path, "middle_of_save", "--parallel", "fsdp")
     assert code == 0 and report["verdict"] == "pass", said
     assert len(report["experiments"]) == 1
+
+
+def test_a_pointer_that_does_not_wait_for_the_last_writer(shared_store, tmp_path):
+    """Whichever writer is struck first, rank 0 has not written its own part yet: only the last one tells."""
+    trainer = (str(REPOSITORY / "tests" / "trainers" / "pointing.py"),)
+    torn = "last_writer or middle_of_save or between_writes"
+    code, report, said = battery(shared_store, tmp_path, torn, trainer=trainer)
+    codes = {each["name"]: each["codes"] for each in report["experiments"]}
+    assert code == 1 and codes == {
+        "test_last_writer": ["torn-checkpoint", "crash-loop"], "test_middle_of_save": [], "test_between_writes": []
+    }, said  # fmt: skip
+    code, report, said = battery(shared_store, tmp_path, "last_writer", "--barrier", trainer=trainer)
+    assert code == 0 and report["experiments"][0]["resumed_from"] == 4, said
+    code, report, said = battery(shared_store, tmp_path, "last_writer")
+    assert code == 0 and report["experiments"][0]["verdict"] == "pass", said
 
 
 def test_numbers_that_lie(shared_store, tmp_path):
