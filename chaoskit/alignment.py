@@ -99,11 +99,12 @@ class Alignment:
         )
 
     def silent(self, position: int | None) -> frozenset[str]:
-        """The loose components that say nothing of `position`."""
+        """The components that say nothing of `position`: loose ones, and those of which nobody knows what is due."""
         if position is None:
             return self.loose
         there = (name for name, found in self.positions.items() if found and position in found)
-        return self.loose.difference(self.off(position), there)
+        unknown = (name for name in self.positions if position not in self.known[name])
+        return self.loose.union(unknown).difference(self.off(position), there)
 
     def at(self, position: int) -> frozenset[str]:
         """The columns that are at `position`."""
@@ -215,6 +216,7 @@ class Index:
         self._sets: dict[frozenset[int], frozenset[int]] = {}
         self._ranges: dict[tuple[int, int], frozenset[int]] = {}
         self._known: dict[int, dict[str, frozenset[int]]] = {}
+        self._unknown: dict[tuple[int, str], set[int]] = {}
 
     @classmethod
     def of(cls, reference: Uninterrupted, *, components: Collection[str] | None = None) -> Index:
@@ -243,6 +245,12 @@ class Index:
                     whole = start == 0 and cut == len(column)
                     self._put(rank, name, _Piece(first, column if whole else column[start:cut]))
                     self._put(rank, name, _Piece(first + cut - start, column[cut:end], sure=False))
+
+    def forget(self, rank: int, name: str, position: int) -> None:
+        """What the component was at `position` is not known any more, until it is learned again: a life came there that
+        nobody saw there. What matches there still does."""
+        self._unknown.setdefault((rank, name), set()).add(position)
+        self._known.pop(rank, None)
 
     def align(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> Alignment:
         """Where `step` of `rank` is; `likely` are positions at which a checkpoint is known to have been written.
@@ -278,12 +286,18 @@ class Index:
         if piece.column:
             self._pieces.setdefault(rank, {}).setdefault(name, []).append(piece)
             self._known.pop(rank, None)
+            if piece.sure and (rank, name) in self._unknown:
+                self._unknown[rank, name] -= self._range(piece)
 
     def _known_of(self, rank: int) -> dict[str, frozenset[int]]:
         """The positions at which each component of the rank is known."""
         if rank not in self._known:
             self._known[rank] = {
-                name: self._shared(NOWHERE.union(*(self._range(piece) for piece in pieces if piece.sure)))
+                name: self._shared(
+                    NOWHERE.union(*(self._range(piece) for piece in pieces if piece.sure)).difference(
+                        self._unknown.get((rank, name), ())
+                    )
+                )
                 for name, pieces in self._pieces.get(rank, {}).items()
             }
         return self._known[rank]

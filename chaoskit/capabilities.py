@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -73,11 +73,13 @@ class CanCorruptNumbers(Protocol):
 class StoredCheckpoint:
     """The `files` that one save has left, by their names below the job's `{out}`, and which `save` it was: its
     `launch` and `restart`, and `n`, the steps of that incarnation. `written` are those of them that went there by a
-    call that saves, and not by some other way (a copied script); none where their names do not tell."""
+    call that saves, and not by some other way (a copied script); none where their names do not tell. Of what was saved
+    more than once only the last is among them (`last.ckpt`), the others are its `copies`, by its name."""
 
     files: tuple[str, ...]
     save: Mapping[str, int]
     written: tuple[str, ...] = ()
+    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @runtime_checkable

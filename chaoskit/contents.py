@@ -163,18 +163,19 @@ def _altered(
 
 
 def _named(load: Load, saved: Mapping[int, _Held]) -> int | None:
-    """The position of the checkpoint that a load read, where the number in the paths tells it. The numbers in the name
-    of a copy that lies elsewhere tell nothing."""
+    """The position of the checkpoint that a load read, where its path tells it: that of the saves of one position
+    alone, or by the number in their paths. The numbers in the name of a copy that lies elsewhere tell nothing."""
     paths = [path for held in saved.values() for path in held.paths]
     home, place = above(paths), above([load.path, *paths])
     if not load.path.startswith(home):
         return None
-    numbers = numbers_in(load.path, below=place)
-    named = [
-        at
-        for at, held in saved.items()
-        if at in numbers and all(at in numbers_in(path, below=place) for path in held.paths)
-    ]
+    named = [at for at, held in saved.items() if load.path in held.paths]
+    if len(named) != 1:
+        numbers = numbers_in(load.path, below=place)
+        told = {at: [numbers_in(path, below=place) for path in held.paths] for at, held in saved.items()}
+        named = [at for at in numbers.intersection(saved) if all(at in own for own in told[at])]
+        # What others have in their paths too, such as the number of a day or a second, is no step's.
+        named = [at for at in named if not any(at in own for one in told if one != at for own in told[one])]
     if len(named) != 1:
         return None
     shared = sum(key in saved[named[0]].values for key in load.content)

@@ -80,9 +80,13 @@ class Ledger:
         """What is wrong, with counts and first places; empty where nothing is."""
         parts = []
         if self.replayed and (place := self.first_replayed) is not None:
-            whose = f"that of step {place.again}" if place.again is not None else "none that the reference has"
-            where = f"first at step {place.step}, rank {place.rank}: {whose}"
-            parts.append(f"{self._many(self.replayed)} consumed too often ({where}){self._why('replayed')}")
+            where = f"first at step {place.step}, rank {place.rank}"
+            many = self._many(self.replayed)
+            if self.strange == self.replayed:
+                parts.append(f"{many} that the reference has nowhere ({where})")
+            else:
+                whose = f"that of step {place.again}" if place.again is not None else "none that the reference has"
+                parts.append(f"{many} consumed too often ({where}: {whose}){self._why('replayed')}")
         if self.skipped and (place := self.first_skipped) is not None:
             where = f"first: due at step {place.step}, rank {place.rank}"
             parts.append(f"{self._many(self.skipped)} missed ({where}){self._why('skipped')}")
@@ -116,10 +120,27 @@ def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
     unit: Unit = "sample" if all(all(steps.samples) for steps in seen) else "batch"
     known = all("batch" in steps.columns for _, steps in reference.traces())
     found = _counted(timeline, reference, unit) if unit == "sample" or (known and not timeline.resized) else None
-    told = found is not None and found.codes and all(all(steps.rows) for steps in seen)
+    told = found is not None and found.codes and _rows_are_known(seen, reference)
     if told and all(_drawn_anew(one.steps, reference) for one in timeline.segments):
         return _counted(timeline, reference, "row")
     return found
+
+
+def _rows_are_known(seen: Sequence[Steps], reference: Reference) -> bool:
+    """Of all that was consumed. A step that has no samples, and the batch of others that have none, consumed no data,
+    as that of a generator, which is given noise."""
+    ran = [steps for _, steps in reference.traces()]
+    none = {
+        batch
+        for steps in ran
+        for told, batch in zip(steps.samples, _column(steps, "batch"), strict=True)
+        if not told
+    }
+    return any(any(steps.rows) for steps in ran) and all(
+        row or (not told and batch in none)
+        for steps in seen
+        for row, told, batch in zip(steps.rows, steps.samples, _column(steps, "batch"), strict=True)
+    )
 
 
 def _drawn_anew(steps: Steps, reference: Reference) -> bool:

@@ -110,6 +110,11 @@ class Life:
             left=t,
         )
 
+    @property
+    def reached(self) -> int:
+        """The number of the last step that it took or was about to take; 0 for none."""
+        return self.halted.n if self.halted is not None else self.steps.numbers[-1] if self.steps else 0
+
     def since(self, n: int, t: float) -> Life:
         """What follows on its first `n` steps, as a life that began at time `t` and counts from 1 again."""
         return replace(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoskit.history import History
+from chaoskit.life import Life
 from chaoskit.steps import LOSS, Step, Steps, first_apart
+
+#: What each step makes of all that goes into it.
+COMPUTED = frozenset({"model", "buffers", "optimizer", "scaler", "ema"})
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,11 @@ def differing(one: Step, other: Step | None) -> dict[str, tuple[str, str]]:
     return {name: values for name, values in found.items() if values[0] != values[1]}
 
 
-def departures(steps: Steps, expected: Steps, count: int) -> Iterator[tuple[int, str, tuple[str, str]]]:
-    """Where each component, and the loss, of the first `count` steps first is not what was expected: step, name, both.
+def departures(
+    steps: Steps, expected: Steps, count: int, *, base: int = 0
+) -> Iterator[tuple[int, str, tuple[str, str]]]:
+    """Where each component, and the loss, of the first `count` steps first is not what was expected of a life that
+    began at `base`: the true step, the name, both values.
 
     What one of the two lacks is no departure: the checks that need it will say so.
     """
@@ -106,10 +113,37 @@ def departures(steps: Steps, expected: Steps, count: int) -> Iterator[tuple[int,
         if own is None or other is None:
             continue
         for start, end in steps.runs():
-            at = steps.numbers[start] - 1
+            at = base + steps.numbers[start] - 1
             stop = min(end, count, start + len(other) - at)
             for place in first_apart(own[start:stop], other[at : at + max(0, stop - start)], limit=len(own)):
                 pair = own[start + place], other[at + place]
                 if pair[0] and pair[1]:
                     yield at + place + 1, name, (pair[0], pair[1])
                     break
+
+
+def astray(
+    lives: Mapping[int, Life], expected: Mapping[int, Steps], *, base: int, comparable: Collection[str]
+) -> Mapping[int, frozenset[str]]:
+    """By rank, the components of which the reference does not tell how the last step of these lives left them: those
+    that had parted from it by then, and all that a step makes of what went into it, on any rank."""
+    parted: dict[int, set[str]] = {}
+    for rank, life in lives.items():
+        steps = life.steps.part(0, len(life.steps))
+        if life.halted is not None:
+            steps.append(life.halted)
+        if not steps:
+            continue
+        found = departures(steps, expected.get(rank, Steps()), len(steps), base=base)
+        parted[rank] = {
+            name for _, name, _ in found if name == LOSS or (name in comparable and not _rests(steps, name))
+        }
+    if not any(parted.values()):
+        return {}
+    return {rank: frozenset(own | COMPUTED) & frozenset(comparable) for rank, own in parted.items()}
+
+
+def _rests(steps: Steps, name: str) -> bool:
+    """Whether it is a random stream that nobody drew from, as far as was seen."""
+    column = steps.column(name) or []
+    return name.startswith("rng.") and len(column) > 1 and len(set(column)) == 1

@@ -12,6 +12,7 @@ import os
 import platform
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,7 +133,8 @@ def keep(
     reference = Reference.of(histories, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
     content = {
         "format": FORMAT, "digest": name, "seconds": seconds, "controls": controls, "made": time.time(),
-        "files": _files(runs), "mode": dict(mode or {}), "program": _program(job), "port": port,
+        "files": _files(runs, begun=min(one.incarnations[0].start for one in histories)),
+        "mode": dict(mode or {}), "program": _program(job), "port": port,
     }  # fmt: skip
     draft = directory / f".reference.json.{os.getpid()}"
     with store.writing():
@@ -279,11 +281,22 @@ def _telling(said: str) -> str:
     return "\n".join(lines[-20:])
 
 
-def _files(runs: list[Path]) -> list[dict[str, Any]]:
-    """Every file that any rank of the controls said it rests on."""
+def _files(runs: list[Path], *, begun: float) -> list[dict[str, Any]]:
+    """Every file that any rank of the controls said it rests on, but for those that were made for these runs alone, as
+    torch makes modules: they are gone, or lie in the directory for temporary files and are younger than the runs
+    (`begun`)."""
     said = (event for run in runs for event in rank_events(run, "sources"))
     found = {entry["path"]: entry for event in said for entry in event.get("files", ())}
-    return [found[path] for path in sorted(found)]
+    since = time.time() - time.monotonic() + begun
+    return [found[path] for path in sorted(found) if not _made_since(since, path)]
+
+
+def _made_since(since: float, path: str) -> bool:
+    try:
+        written = os.stat(path).st_mtime
+    except OSError:
+        return True
+    return written >= since and path.startswith(os.path.join(tempfile.gettempdir(), ""))
 
 
 def _processor() -> str:

@@ -93,7 +93,8 @@ def is_left(position: int, seen: Sequence[Checkpoint], files: Files) -> bool | N
         position in numbers_in(path, below=place) for one in seen if one.position == position for path in one.paths
     ]
     left = {number for path, _ in files for number in numbers_in(path)}
-    if not position or not any(told):
+    others = (path for one in seen if one.position != position for path in one.paths)
+    if not position or not any(told) or any(position in numbers_in(path, below=place) for path in others):
         return None
     if position in left:
         return True

@@ -81,7 +81,7 @@ REMEDIES: Mapping[str, str] = {
     "corruption-saved": "check before saving what is checked before stepping",
     "corruption-spread": "check before the collective, not after it",
     "log-wrong": "cut the log back to the step that is resumed from, or write the step with each line",
-    "fault-not-observed": "see the sentence: choose a step or a save that the job comes to",
+    "fault-not-observed": "see the sentence: choose a step or a save that the job comes to, a file that it reads",
     "not-deterministic": (
         "seed python, numpy and torch before the model is built and before the data is shuffled, and set "
         "torch.use_deterministic_algorithms(True); or give more controls (--controls)"

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
-from chaoskit.alignment import Index
+from chaoskit.alignment import PROOF, Index
 from chaoskit.history import FaultRecord, History, Incarnation
+from chaoskit.life import Save
 from chaoskit.measure import Past, measure
-from chaoskit.parting import Parting, departures
+from chaoskit.parting import Parting, astray, departures
 from chaoskit.reference import Reference
 from chaoskit.segment import Execution, Segment, without
 from chaoskit.start import Start
@@ -131,7 +132,23 @@ class Timeline:
             rank: {position - offsets[rank] for position in own.candidates if position >= offsets[rank]}
             for rank, own in ranks.items()
         }
-        return Start(inc.index, self._agree(index, lived, list(bases.values())), ranks)
+        base = self._agree(index, lived, list(bases.values()))
+        if not any(own.columns.get(name) for own in ranks.values() for name in PROOF):
+            # A state that nobody saw before: what was read tells more than what recurs, such as a stream from its seed.
+            base = self._read(inc, base)
+        return Start(inc.index, base, ranks)
+
+    def _read(self, inc: Incarnation, base: int | None) -> int | None:
+        """The position of the checkpoint that these ranks read, if what came back is what was saved there and nowhere
+        else; `base` where that does not tell."""
+        saved = [(at, save.content) for at, save in self._saves_before(inc)]
+        read: set[frozenset[int]] = set()
+        for life in inc.ranks.values():
+            loads = [load for load in life.loads if load.ok and load.n == 0 and load.content]
+            for load in loads[-1:]:
+                read.add(frozenset(at for at, held in saved if held == load.content))
+        found = frozenset.intersection(*read) if read else frozenset[int]()
+        return next(iter(found)) if len(found) == 1 else base
 
     def _agree(self, index: Index, lived: Mapping[int, Steps], bases: list[set[int]]) -> int | None:
         """The base of an incarnation, from what its ranks say each: their intersection, else what most of those
@@ -173,14 +190,14 @@ class Timeline:
 
     def _written_before(self, inc: Incarnation) -> Collection[int]:
         """The positions past 0 at which earlier incarnations began to save."""
-        return {
-            base + save.n
-            for earlier, base in self._bases()
-            if earlier.index < inc.index
-            for life in earlier.ranks.values()
-            for save in life.saves
-            if base + save.n > 0
-        }
+        return {at for at, _ in self._saves_before(inc) if at > 0}
+
+    def _saves_before(self, inc: Incarnation) -> Iterator[tuple[int, Save]]:
+        """What any rank of an earlier incarnation began to save, and at which position."""
+        for earlier, base in self._bases():
+            if earlier.index < inc.index:
+                for life in earlier.ranks.values():
+                    yield from ((base + save.n, save) for save in life.saves)
 
     def _learn(self, inc: Incarnation, start: Start) -> None:
         """The run's own past is a measure too: of what came after it had left the reference, or has none."""
@@ -194,6 +211,13 @@ class Timeline:
                 about = Steps()
                 about.append(life.halted)
                 self.index.learn(rank, start.base, about, components=names)
+        if self.reference is None:
+            return
+        expected = dict(self.reference.traces())
+        for rank, gone in astray(inc.ranks, expected, base=start.base, comparable=self.comparable).items():
+            # Each step is looked at as it begins: what the last one left behind was seen by nobody.
+            for name in gone:
+                self.index.forget(rank, name, start.base + inc.ranks[rank].reached)
 
     def _take_halted(self, following: Start) -> None:
         """Ranks that were killed as they were about to take a step which others took and saved have taken it, as far as

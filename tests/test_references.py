@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 
 import pytest
 
@@ -59,6 +60,28 @@ def test_a_reference_holds_while_its_files_are_what_they_were(kept):
     assert references.load(store, "digest") is not None
     source.unlink()
     assert references.load(store, "digest") is None
+
+
+def test_what_was_made_for_the_controls_alone_does_not_count(kept, tmp_path, monkeypatch):
+    """torch writes modules to a temporary directory and imports them: gone with the process, or another one in each."""
+    store, source = kept
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    gone, generated = tmp_path / "gone.py", tmp_path / "tmp" / "generated.py"
+    older, elsewhere = tmp_path / "tmp" / "older.py", tmp_path / "written.py"
+    (tmp_path / "tmp").mkdir()
+    for path in (gone, generated, older, elsewhere):
+        path.write_text("lr = 1")
+    os.utime(older, (1, 1))
+    told = [identify(str(path)) for path in (gone, generated, older, elsewhere, source)]
+    gone.unlink()
+    for run in (store.references / "digest").glob("control-*"):
+        path = run / "events" / "rank-0-1.jsonl"
+        lines = path.read_text().splitlines()
+        more = {"i": len(lines), "t": 0.0, "e": "sources", "files": told}
+        path.write_text("\n".join([*lines, json.dumps(more)]) + "\n")
+    references.keep(store, "digest", JOB, seconds=1.0)
+    kept_files = json.loads((store.references / "digest" / "reference.json").read_text())["files"]
+    assert {entry["path"] for entry in kept_files} == {str(older), str(elsewhere), str(source)}
 
 
 def test_a_library_that_is_upgraded_makes_another_reference(kept):

@@ -231,11 +231,12 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
 
 
 def _moves(case: Case, rank: int) -> bool:
-    """Whether the reference's learning rate is another one in most of its steps."""
+    """Whether the reference's learning rate goes by the steps: it moves every few of them. (Not in each, where several
+    optimizers step by turns.)"""
     assert case.reference is not None
     steps = dict(case.reference.traces()).get(rank)
     rates = steps.columns.get("lr", []) if steps is not None else []
-    return sum(one != other for one, other in pairwise(rates)) > len(rates) / 2
+    return sum(one != other for one, other in pairwise(rates)) > len(rates) / 8
 
 
 def _explained(family: str, step: int, departed: dict[str, int]) -> bool:

@@ -65,7 +65,11 @@ class ResumedFromLastValid:
             rows = "; ".join(f"rank {rank} from {own.position}" for rank, own in start.ranks.items())
             sentence = f"the ranks did not resume from one position: {rows}"
             return failed(self.name, sentence, "ranks-diverged", **facts)
-        if base is None or not start.trusted:
+        # What nobody has seen at the base, as a life that had left the reference came there, is not held against it.
+        unseen = case.timeline.bitwise and not any(
+            base in own.known.get("model", ()) for own in start.ranks.values()
+        )
+        if base is None or not (start.trusted or unseen):
             return self._untrusted(case, resume, facts)
         # A job may take a last step and save it after the fault, and it may come back to what an earlier life saved.
         earlier = [one.last for one in case.timeline.segments if one.incarnation < resume.incarnation]

@@ -94,6 +94,33 @@ def test_numbers_in_the_name_of_a_copy_elsewhere_say_nothing(path):
     assert read("/x/out/step-20") == ("corrupt-accepted",)  # there the name tells what should have come
 
 
+#: Saved at twenty past five.
+DATED = {20: "/x/out/11-22_17-20-33.1/state.pt", 40: "/x/out/11-22_17-20-34.9/state.pt"}
+
+
+def dated(read, came_back):
+    """Checkpoints that are named by the time, of which a second life reads one."""
+    run = Writer(content=content).launch().live(until=45).fault().died()
+    run.launch().live(base=40, ends=True).load(read, content=lambda rank: content(rank, 40, **came_back))
+    for event in run.events:
+        for step, name in DATED.items():
+            if event.kind == "save.begin" and event["path"].startswith(f"step-{step}.pt"):
+                event.data["path"] = event["path"].replace(f"step-{step}.pt", name)
+    return check(run.exit(0).end().case(REFERENCE))
+
+
+def test_a_date_in_a_name_is_no_step():
+    """Each holds the number of the first step that was saved; so does the copy that a link leads to."""
+    for read in (DATED[40], "/x/out/11-22_17-20-34.9b/state.pt"):
+        assert dated(read, {}).outcome is Outcome.PASS
+        assert dated(read, {"model.b": "flipped"}).codes == ("corrupt-accepted",)
+
+
+def test_the_name_of_one_save_tells_what_should_have_come_whatever_numbers_it_holds():
+    verdict = dated(DATED[20], {})
+    assert verdict.codes == ("corrupt-accepted",) and "20" in verdict.sentence
+
+
 def test_saves_that_nobody_saw_are_no_pass_where_the_job_resumed():
     run = Writer(content=content).launch().live(until=25, saves=False).fault().died()
     verdict = check(run.launch().live(base=20, saves=False, ends=True).exit(0).end().case(REFERENCE))

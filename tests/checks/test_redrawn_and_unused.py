@@ -31,6 +31,35 @@ def resumed(second, second_rows=rows, *, known=True, wanted=(samples, rows)):
     return Case(run.history(), Reference.of([control, control]))
 
 
+def by_turns(run, *, batch="of noise"):
+    """Every other step is that of a generator, which is given noise and no data."""
+    for event in run.events:
+        if event.kind == "step" and (event["n"] + 20 * event.source.endswith("-2")) % 2 == 0:
+            del event.data["samples"], event.data["rows"]
+            event["state"]["batch"] = batch if event.source.endswith("-2") else "of noise"
+    return run.history()
+
+
+def alternating(second, second_rows=rows, *, batch="of noise"):
+    """As `resumed`, by turns; `batch` is what the steps without data have in the run."""
+    control = by_turns(Writer(samples=samples, rows=rows).control())
+    run = Writer(samples=samples, rows=rows).launch().live(until=25).fault().died()
+    run.samples, run.rows = second, second_rows
+    own = {(r, at, "batch"): "+".join(second(r, at - 1)) for r in RANKS for at in LATER}
+    run.launch().live(base=20, ends=True, patch=own).exit(0).end()
+    return Case(by_turns(run, batch=batch), Reference.of([control, control]))
+
+
+def test_steps_without_data_do_not_keep_the_rows_of_others_from_being_known():
+    assert found(alternating(strange)) == (("rng-not-restored",), ())
+    other = alternating(strange, lambda rank, at: rows(rank, at - 10))
+    assert found(other)[1] == ("data-replayed", "data-skipped")
+
+
+def test_a_step_without_samples_whose_batch_is_no_other_one_s_may_have_had_any_rows():
+    assert found(alternating(strange, batch="unheard of"))[1] == ("data-reordered",)
+
+
 def found(case):
     """The codes of the state, and of the data."""
     return checks.state_restored()(case).codes, checks.same_data()(case).codes

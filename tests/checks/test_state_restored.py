@@ -196,3 +196,17 @@ def test_whatever_collides_nothing_is_accused_that_is_where_it_should_be(periods
     data = {c for c in verdict.codes if c.startswith("data-")}
     assert set(verdict.codes) - data == {code(name) for name in gone if name != "batch"}
     assert bool(data) == ("batch" in gone)
+
+
+def test_streams_say_nothing_where_a_step_began_with_another_number_of_passes():
+    """They are looked at as the optimizer steps, and dropout has drawn more or less by then; the batch says it."""
+
+    def codes(*more):
+        run = killed(off={"batch": 10, "rng.torch": "odd"})
+        for event in run.events:
+            if event.kind == "step" and event.source.endswith("-2") and event["n"] == 1:
+                event.data["losses"] = [*event["losses"], *more]
+        return state_restored()(run.case()).codes
+
+    assert codes() == ("rng-not-restored", "data-replayed")
+    assert codes("0x1.8p-3") == ("data-replayed",)

@@ -162,3 +162,19 @@ def test_the_margin_is_validated():
     for margin in (-1, "much", True):
         with pytest.raises(UsageError, match="margin"):
             disk_use_bounded(margin=margin)
+
+
+@pytest.mark.parametrize(("left", "outcome"), [((20, 40), Outcome.PASS), ((20,), Outcome.INCONCLUSIVE)])
+def test_a_date_in_the_name_of_another_does_not_tell_that_it_is_there(left, outcome):
+    """All were saved at twenty to six: the number of step 40 is in every name."""
+    run = Writer(every=20).launch().live(until=45).fault().died()
+    run.say("files", launch=0, files=[[f"at_17-40-{step + 31}/{rank}", MIB] for step in left for rank in (0, 1)])
+    run.launch().live(base=20, ends=True).exit(0)
+    run.say(
+        "files", launch=1, files=[[f"at_17-40-{step + 31}/{rank}", MIB] for step in (40, 60) for rank in (0, 1)]
+    )
+    for event in run.events:
+        for step in (20, 40, 60):
+            if event.kind == "save.begin" and event["path"].startswith(f"step-{step}.pt"):
+                event.data["path"] = event["path"].replace(f"step-{step}.pt", f"/run/out/at_17-40-{step + 31}")
+    assert no_checkpoint_lost()(run.end().case()).outcome is outcome

@@ -439,3 +439,45 @@ for factor in (1.0, float("nan"), 1.0, 1.0):
 """
     )
     assert [late.get("nonfinite") for late in run.events("late")] == [None, None, ["model"], ["model"]], run.output
+
+
+BY_GROUPS = """
+import torch
+torch.manual_seed(1)
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 1))
+groups = [{"params": list(net[0].parameters())}, {"params": list(net[1].parameters()), "lr": 0.2}]
+opt = torch.optim.AdamW(groups, lr=0.1)
+for n in range(3):
+    net(torch.randn(5, 4)).sum().backward()
+    if n == 2:
+        changed()
+    every = opt.param_groups
+    for group in every if TURNS else [every]:
+        opt.param_groups = [group] if TURNS else group
+        opt.step()
+    opt.param_groups = every
+    opt.zero_grad()
+"""
+CHANGES = {
+    "nothing": "pass",
+    "moments": "opt.state[net[1].weight]['exp_avg'].zero_()",
+    "rate": "opt.param_groups[1]['lr'] = 0.3",
+    "weights": "net[1].weight.data.zero_()",
+}
+
+
+def test_an_optimizer_that_steps_one_group_after_the_other_is_seen_with_all_of_them(probed):
+    """As DeepSpeed's ZeRO does, which takes the other groups away meanwhile."""
+
+    def last(turns, change):
+        run = probed(f"TURNS = {turns}\ndef changed():\n    {CHANGES[change]}\n{BY_GROUPS}")
+        assert run.code == 0 and not run.life.errors, run.output
+        assert [step.n for step in run.life.steps] == [1, 2, 3]
+        return run.life.steps[2].components
+
+    usual = last(True, "nothing")
+    for name in ("model", "optimizer", "lr", "options"):
+        assert usual[name] == last(False, "nothing")[name], name
+    for change, name in (("moments", "optimizer"), ("rate", "lr"), ("weights", "model")):
+        differ = {each for each, value in last(True, change).items() if value != usual[each]}
+        assert differ == {name}, change
