@@ -36,10 +36,11 @@ gallery: $(READY)
 	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS)
 
 # Programs that we did not write: what each of examples/ resumes exactly. Makes their environments in build/ where they are
-# missing, and writes docs/frameworks.md and build/frameworks.json. Some hours; again with FRAMEWORKS=--missing, what is
-# not measured yet.
+# missing, and writes docs/frameworks.md and build/frameworks.json. First what the probe costs in each. Some hours; again
+# with FRAMEWORKS=--missing, what is not measured yet.
 FRAMEWORKS ?=
 frameworks: $(READY)
+	$(BIN)/python benchmarks/frameworks_overhead.py $(filter --missing,$(FRAMEWORKS))
 	$(BIN)/python benchmarks/frameworks.py --full -n $(WORKERS) $(FRAMEWORKS)
 
 # What the page of a run says about six trainers, and how it looks; needs chromium. Writes docs/report-examples.md and

@@ -34,7 +34,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from filelock import FileLock  # noqa: E402
 from frameworks_examples import COLUMNS, VARIANTS, Example, Mistake, examples, expression, left_out  # noqa: E402
-from frameworks_page import RUNS, exact, page, troubles  # noqa: E402
+from frameworks_page import page  # noqa: E402
+from frameworks_troubles import RUNS, exact, troubles  # noqa: E402
 
 from chaoskit.runner import stored  # noqa: E402
 from chaoskit.store import Store  # noqa: E402
@@ -180,7 +181,7 @@ def measure(
                 table = own if each["name"] == KILLED else table
                 blind.update(unseen)
     return {
-        **_head(one, script, variant, versions),
+        **head(one, script, variant, versions),
         "answers": answers,
         "table": table,
         "blind": blind,
@@ -203,11 +204,11 @@ def repeat(
                 print(
                     f"  {answer['verdict']}: {answer['codes']} {answer['sentences']}", file=sys.stderr, flush=True
                 )
-    head = _head(one, script, variant, versions)
-    return {**head, "runs": times, "verdicts": dict(verdicts), "codes": dict(codes)}
+    told = head(one, script, variant, versions)
+    return {**told, "runs": times, "verdicts": dict(verdicts), "codes": dict(codes)}
 
 
-def _head(one: Example, script: str, variant: str, versions: dict[str, str]) -> dict[str, Any]:
+def head(one: Example, script: str, variant: str, versions: dict[str, str]) -> dict[str, Any]:
     return {
         "example": one.name,
         "script": script,
@@ -254,7 +255,8 @@ def keep(path: Path, kind: str, row: dict[str, Any]) -> None:
 
 def load(path: Path) -> dict[str, Any]:
     """All that was measured."""
-    return json.loads(path.read_text()) if path.exists() else {"rows": [], "repeats": []}
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    return {"rows": [], "repeats": [], "overhead": [], **kept}
 
 
 def _key(row: dict[str, Any]) -> tuple[str, str, str]:
@@ -283,7 +285,7 @@ def _wanted(one: Example, args: argparse.Namespace, variants: Sequence[str]) -> 
         yield from (("repeats", one.fixed, variant) for variant in variants if one.fixed in scripts)
 
 
-def _measured(
+def measured(
     told: Iterable[dict[str, Any]], one: Example, script: str, variant: str, versions: dict[str, str]
 ) -> bool:
     """Whether that was done before, with the same script and the same packages."""
@@ -332,7 +334,7 @@ def main(argv: Iterable[str] | None = None) -> int:
         versions = environment(one, every.values())
         for kind, script, variant in _wanted(one, args, variants):
             told = load(args.json)[kind]
-            if args.missing and _measured(told, one, script, variant, versions):
+            if args.missing and measured(told, one, script, variant, versions):
                 continue
             print(f"{one.name}/{script} {variant}", file=sys.stderr, flush=True)
             try:

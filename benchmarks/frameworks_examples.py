@@ -22,9 +22,11 @@ COLUMNS = {
     "boundary": ("epoch_boundary",),
     "twice": ("twice",),
     "sigterm": ("sigterm_one_rank",),
-    "torn": ("middle_of_save", "between_writes"),
+    "torn": ("middle_of_save", "between_writes", "last_writer"),
     "corrupt": ("damaged", "flipped_bit"),
 }
+#: Where a job resumes besides: what it loses at one resume it may lose at these.
+RESUMES = ("twice", "sigterm", "torn", "corrupt")
 #: What must pass before a script is called exact.
 EXACT = ("control", "mid-epoch", "boundary", "twice")
 
@@ -43,9 +45,18 @@ class Fault:
     where: str
     why: str
 
-    def covers(self, column: str, code: str, variant: str | None = None) -> bool:
-        """Whether it explains this code in this column; in any variant, where none is named."""
-        return column in self.experiments and code in self.codes and (variant is None or variant in self.variants)
+    def covers(self, column: str, code: str, variant: str | None) -> bool:
+        """Whether it explains this code in this column, of this variant of `train.py`; None stands for the fixed
+        script, of which what it mends explains nothing."""
+        if variant is None:
+            return column in self.experiments and code in self.codes and (column in EXACT or not self.mended)
+        shows = column in self.experiments or (column in RESUMES and self.mended)
+        return shows and code in self.codes and variant in self.variants
+
+    @property
+    def mended(self) -> bool:
+        """Whether it shows where the fixed script is to be exact."""
+        return bool(set(EXACT).intersection(self.experiments))
 
 
 @dataclass(frozen=True)
@@ -59,8 +70,9 @@ class Blind:
 
 @dataclass(frozen=True)
 class Example:
-    """One program. `command` holds `{script}` and `{out}`; `experiments_skipped` says, by column, why not. `texts` are
-    those of its scripts, `beside` is that of other programs in its directory."""
+    """One program. `command` holds `{script}` and `{out}`; `experiments_skipped` says, by column, why not; `timeout` is
+    the deadline of one run, in seconds, where it is known to hang. `texts` are those of its scripts, `beside` is that
+    of other programs in its directory."""
 
     name: str
     title: str
@@ -71,6 +83,7 @@ class Example:
     resume_args: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     launch: str = ""
+    timeout: int = 0
     experiments_skipped: Mapping[str, str] = field(default_factory=dict)
     change: str = ""
     unfixable: str = ""
@@ -107,7 +120,8 @@ class Example:
     def options(self) -> list[str]:
         """Of `chaoskit run`, that it needs."""
         resume = [f"--resume-args={self.resume_args}"] if self.resume_args else []
-        return [*resume, *(["--launch", self.launch] if self.launch else [])]
+        launch = ["--launch", self.launch] if self.launch else []
+        return [*resume, *launch, *(["--timeout", str(self.timeout)] if self.timeout else [])]
 
     def shown(self, script: str, variant: str, columns: Sequence[str]) -> str:
         """The command that measures these columns, to copy."""
@@ -172,6 +186,8 @@ def read(path: Path) -> Example:
         )
     if told.get("launch", "cold") not in ("cold", "warm"):
         raise Mistake(f"{path}: launch is 'cold' or 'warm'")
+    if not isinstance(told.get("timeout", 0), int):
+        raise Mistake(f"{path}: timeout is a whole number of seconds")
     texts = {p.name: p.read_text() for p in (path.with_name("train.py"), path.with_name("exact.py")) if p.exists()}
     beside = "".join(p.read_text() for p in sorted(path.parent.glob("*.py")) if p.name not in texts)
     if "train.py" not in texts:

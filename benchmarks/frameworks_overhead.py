@@ -2,6 +2,8 @@
 
     python benchmarks/frameworks_overhead.py [--only NAMES] [--rounds 3] [--json FILE]
 
+What was measured is kept in build/frameworks.json, for docs/frameworks.md.
+
 Each program of examples/ runs as it is, in turn without and with the probe. The clock is the same for both: it reads
 the time after each step of an optimizer, and nothing else. The figure is the median over the ratios of the same step,
 of the same rank, in neighbouring runs; steps that save count as well.
@@ -22,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from frameworks import BUILD, environment  # noqa: E402
+from frameworks import BUILD, environment, head, keep, load, measured  # noqa: E402
 from frameworks_examples import EXAMPLES, Example, Mistake, examples  # noqa: E402
 from table import Figure, parser, show  # noqa: E402
 
@@ -124,6 +126,9 @@ def main() -> None:
     arguments = parser((__doc__ or "").partition("\n")[0])
     arguments.add_argument("--only", metavar="NAMES", help="these examples, divided by commas")
     arguments.add_argument("--rounds", type=int, default=3, help="pairs of runs")
+    arguments.add_argument(
+        "--missing", action="store_true", help="leave out what was measured, and has not changed"
+    )
     told = arguments.parse_args()
     asked = told.only.split(",") if told.only else ()
     try:
@@ -133,8 +138,14 @@ def main() -> None:
     figures: list[Figure] = []
     for one in every.values():
         if not asked or one.name in asked:
-            environment(one, every.values())
-            figures += measure(one, told.rounds)
+            versions = environment(one, every.values())
+            kept = load(BUILD / "frameworks.json")["overhead"]
+            if told.missing and measured(kept, one, "train.py", "plain", versions):
+                continue
+            figures += (own := measure(one, told.rounds))
+            ratio, cost, step = (figure.value for figure in own)
+            row = {"rounds": told.rounds, "ratio": ratio, "cost_ms": cost, "step_ms": step}
+            keep(BUILD / "frameworks.json", "overhead", {**head(one, "train.py", "plain", versions), **row})
             print("; ".join(f"{f.name} {f.value:.3g} {f.unit}" for f in figures[-3:]), file=sys.stderr, flush=True)
     show("What the probe costs in other people's programs", figures, json_file=told.json)
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from frameworks_examples import COLUMNS, EXACT, VARIANTS, Example, expression
+from frameworks_troubles import (
+    answers_of,
+    codes_of,
+    diff,
+    exact,
+    exact_everywhere,
+    measured_everywhere,
+    troubles,
+    worst,
+)
 
 #: What a resume must bring back, by its name in the alignment; the last only where a program has it.
 PARTS = {
@@ -20,10 +29,13 @@ PARTS = {
     "batch": "data",
     "ema": "average",
 }
+#: How a sentence names what was lost, where it is not by the words of the code.
+WORDS = {
+    "rng-not-restored": "RNG not restored",
+    "lr-schedule-off": "LR off",
+    "extra-state-not-restored": "is not what",
+}
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
-#: So many runs that are killed twice each fixed program must pass.
-RUNS = 20
-
 HEAD = """\
 <!-- Made by `make frameworks`, of examples/ and of what was measured; never by hand. -->
 
@@ -48,13 +60,20 @@ kill, and each damage, was exact: ✓, ✗, `?` where it cannot be decided, `–
 codes are in the section of each program."""
 
 
+COSTS = """\
+A step with the probe over the same step without, as the median of all steps of both ranks in neighbouring runs of
+`train.py`. The models are tiny, so that a step is little but overhead to begin with; the milliseconds are what a step
+of any model pays, but for the fingerprints, which grow with its size
+(`python benchmarks/frameworks_overhead.py`)."""
+
+
 def page(found: Mapping[str, Any], every: Mapping[str, Example], left: Iterable[Mapping[str, str]]) -> str:
     """`docs/frameworks.md`."""
     rows = {(row["example"], row["script"], row["variant"]): row for row in found["rows"]}
-    as_is = [one for one in every.values() if _exact_everywhere(rows, one, "train.py")]
-    fixed = [one for one in every.values() if one not in as_is and _exact_everywhere(rows, one, one.fixed)]
+    as_is = [one for one in every.values() if exact_everywhere(rows, one, "train.py")]
+    fixed = [one for one in every.values() if one not in as_is and exact_everywhere(rows, one, one.fixed)]
     settled = [*as_is, *fixed]
-    partly = [one for one in every.values() if one not in settled and not _measured_everywhere(rows, one)]
+    partly = [one for one in every.values() if one not in settled and not measured_everywhere(rows, one)]
     counts = {"exact": len(as_is), "fixed": len(fixed), "total": len(every)}
     rest = len(every) - len(settled) - len(partly)
     lines = [
@@ -70,6 +89,8 @@ def page(found: Mapping[str, Any], every: Mapping[str, Example], left: Iterable[
         "",
         *_restored(rows, every.values()),
     ]
+    if costs := list(_costs(found.get("overhead", ()), every)):
+        lines += ["", "## What the probe costs", "", COSTS, "", *costs]
     for one in every.values():
         lines += ["", *_section(rows, found["repeats"], one)]
     if told := [f"- {one['title']}: {one['why']}" for one in left]:
@@ -79,114 +100,17 @@ def page(found: Mapping[str, Any], every: Mapping[str, Example], left: Iterable[
     return "\n".join([*lines, ""])
 
 
-def troubles(found: Mapping[str, Any], every: Mapping[str, Example]) -> list[str]:
-    """What keeps the page from being true: not measured, not explained, explained and not seen, not exact."""
-    rows = {(row["example"], row["script"], row["variant"]): row for row in found["rows"]}
-    repeats = {(row["example"], row["script"], row["variant"]): row for row in found["repeats"]}
-    return [trouble for one in every.values() for trouble in _troubles(rows, repeats, one)]
-
-
-def _troubles(rows: Mapping[Any, Any], repeats: Mapping[Any, Any], one: Example) -> Iterator[str]:
-    for script in one.scripts:
-        for variant in VARIANTS:
-            what, row = f"{one.name}/{script} {variant}", rows.get((one.name, script, variant))
-            if row is None:
-                yield f"{what}: not measured"
-                continue
-            if row["text"] != one.digest(script):
-                yield f"{what}: the script has changed since it was measured"
-            for column in one.columns:
-                yield from (f"{what}: {text}" for text in _unexplained(one, row, column))
-    for fault in one.fault:
-        seen = {variant: _seen(rows, one, fault.experiments, variant) for variant in fault.variants}
-        where = ", ".join(fault.experiments)
-        for variant, codes in seen.items():
-            if codes is not None and not codes & set(fault.codes):
-                told = " ".join(fault.codes)
-                yield f"{one.name}/train.py {variant}: {told} was not seen in {where}, as example.toml has it"
-        if None not in seen.values():
-            # Which of them shows hangs on what was struck, and differs from variant to variant.
-            unseen = set(fault.codes).difference(*filter(None, seen.values()))
-            if len(unseen) < len(set(fault.codes)):
-                yield from (
-                    f"{one.name}: {code} was not seen in {where} in any variant" for code in sorted(unseen)
-                )
-    if "exact.py" in one.scripts and not one.change:
-        yield f"{one.name}: there is an exact.py, and example.toml has no 'change' that says what it changes"
-    if "exact.py" in one.scripts and not diff(one):
-        yield f"{one.name}: exact.py is train.py"
-    runs = [repeats[key] for v in VARIANTS if (key := (one.name, one.fixed, v)) in repeats]
-    runs = [row for row in runs if row["text"] == one.digest(one.fixed)]
-    if not one.unfixable:
-        bad = [
-            f"{row['variant']} {row['verdicts']} {row['codes']}"
-            for row in runs
-            if set(row["verdicts"]) != {"pass"}
-        ]
-        yield from (f"{one.name}/{one.fixed}: of the further runs not all passed: {text}" for text in bad)
-        if (count := sum(row["runs"] for row in runs)) < RUNS:
-            yield f"{one.name}/{one.fixed}: {count} further runs, {RUNS} are wanted (--repeat {RUNS})"
-
-
-def _seen(rows: Mapping[Any, Any], one: Example, columns: Iterable[str], variant: str) -> set[str] | None:
-    """The codes of `train.py` in these columns; None where it was not measured."""
-    row = rows.get((one.name, "train.py", variant))
-    return None if row is None else {code for column in columns for code in _codes(row, column)}
-
-
-def _unexplained(one: Example, row: Mapping[str, Any], column: str) -> Iterator[str]:
-    script, variant = row["script"], row["variant"]
-    answers = _answers(row, column)
-    if not answers:
-        yield f"{column} was not measured"
-    named = variant if script == "train.py" else None
-    for name, answer in answers.items():
-        for code in answer["codes"]:
-            if not any(fault.covers(column, code, named) for fault in one.fault):
-                yield f"{code} in {column} ({name}) has no [[fault]]"
-        if answer["verdict"] == "fail" and not answer["codes"]:
-            yield f"{column} ({name}) failed with no code: {' '.join(answer['sentences'])}"
-        if answer["verdict"] == "inconclusive":
-            yield f"{column} ({name}) is inconclusive: {' '.join(answer['sentences'])}"
-    if column in EXACT and answers and _verdict(answers) != "pass" and script == one.fixed and not one.unfixable:
-        yield f"{column} does not pass: it is to be exact, or example.toml has an 'unfixable' that says why not"
-
-
-def exact(row: Mapping[str, Any] | None) -> bool:
-    """Whether everything passed that has to."""
-    return row is not None and all(_verdict(_answers(row, column)) == "pass" for column in EXACT)
-
-
-def diff(one: Example) -> str:
-    """From `train.py` to `exact.py`."""
-    texts = (one.texts[name].splitlines() for name in ("train.py", "exact.py"))
-    return "\n".join(difflib.unified_diff(*texts, "train.py", "exact.py", n=2, lineterm=""))
-
-
-def _exact_everywhere(rows: Mapping[Any, Any], one: Example, script: str) -> bool:
-    return all(exact(rows.get((one.name, script, variant))) for variant in VARIANTS)
-
-
-def _measured_everywhere(rows: Mapping[Any, Any], one: Example) -> bool:
-    """Whether what has to pass was measured, of each of its scripts in each variant."""
-    wanted = [rows.get((one.name, script, variant)) for script in one.scripts for variant in VARIANTS]
-    return all(row is not None and all(_answers(row, column) for column in EXACT) for row in wanted)
-
-
-def _answers(row: Mapping[str, Any], column: str) -> dict[str, Any]:
-    """Those of the experiments behind a column."""
-    names = tuple(f"test_{name}" for name in COLUMNS[column])
-    return {name: a for name, a in row["answers"].items() if name.partition("[")[0] in names}
-
-
-def _codes(row: Mapping[str, Any], column: str) -> list[str]:
-    return list(dict.fromkeys(code for answer in _answers(row, column).values() for code in answer["codes"]))
-
-
-def _verdict(answers: Mapping[str, Any]) -> str:
-    """The worst of them; none where there are none."""
-    verdicts = [answer["verdict"] for answer in answers.values()]
-    return next((word for word in ("fail", "inconclusive", "pass", "skipped") if word in verdicts), "none")
+def _costs(kept: Iterable[Mapping[str, Any]], every: Mapping[str, Example]) -> Iterator[str]:
+    """A line for each program of which it was measured, as it is."""
+    told = {row["example"]: row for row in kept}
+    shown = [(one, told[name]) for name, one in every.items() if name in told]
+    shown = [(one, row) for one, row in shown if row["text"] == one.digest("train.py")]
+    if shown:
+        yield "| program | with the probe | a step without | the probe | pairs of runs |"
+        yield "|---|--:|--:|--:|--:|"
+    for one, row in shown:
+        numbers = f"{row['ratio']:.2f}× | {row['step_ms']:.1f} ms | {row['cost_ms']:.2f} ms | {row['rounds']}"
+        yield f"| [{one.title}](#{_anchor(one.title)}) | {numbers} |"
 
 
 def _said(answer: Mapping[str, Any]) -> str:
@@ -198,7 +122,7 @@ def _cell(one: Example, row: Mapping[str, Any], column: str) -> str:
     """What came of a column."""
     if column in one.experiments_skipped:
         return "not run"
-    answers = _answers(row, column)
+    answers = answers_of(row, column)
     said = {name.removeprefix("test_"): _said(answer) for name, answer in answers.items()}
     if not said:
         return "not measured"
@@ -211,11 +135,11 @@ def _outcome(rows: Mapping[Any, Any], one: Example, script: str, variant: str) -
     row = rows.get((one.name, script, variant))
     if row is None:
         return "not measured"
-    codes = dict.fromkeys(code for column in EXACT for code in _codes(row, column))
+    codes = dict.fromkeys(code for column in EXACT for code in codes_of(row, column))
     if exact(row):
         return "exact"
-    return " ".join(f"`{code}`" for code in codes) or _verdict(
-        {name: answer for column in EXACT for name, answer in _answers(row, column).items()}
+    return " ".join(f"`{code}`" for code in codes) or worst(
+        {name: answer for column in EXACT for name, answer in answers_of(row, column).items()}
     )
 
 
@@ -263,7 +187,7 @@ def _restored(rows: Mapping[Any, Any], every: Iterable[Example]) -> Iterator[str
                     continue
                 due, cells = told[one.name, script, variant]
                 shown = [cells.get(part, "–") if due else "" for part in parts]
-                marks = [MARKS.get(_verdict(_answers(row, column)), "–") for column in list(COLUMNS)[1:]]
+                marks = [MARKS.get(worst(answers_of(row, column)), "–") for column in list(COLUMNS)[1:]]
                 name = f"[{one.title}](#{_anchor(one.title)}){'' if script == 'train.py' else ', changed'}"
                 yield f"| {' | '.join([name, variant, due or 'it did not come back', *shown, *marks])} |"
 
@@ -366,9 +290,14 @@ def _sentence(
     for variant in variants:
         row = own.get(("train.py", variant))
         for column in columns if row else ():
-            for answer in _answers(row, column).values():
-                if set(codes) & set(answer["codes"]) and answer["sentences"]:
-                    return re.sub(r"([<*])", r"\\\1", str(answer["sentences"][0]))
+            for answer in answers_of(row, column).values():
+                told = [code for code in codes if code in answer["codes"]]
+                if told and answer["sentences"]:
+                    names = [WORDS.get(code, code.replace("-", " ")) for code in told]
+                    fitting = (said for said in answer["sentences"] if any(name in said for name in names))
+                    # Where it was measured is nobody's business.
+                    text = re.sub(r"[^\s'\"]*/frameworks-[^/\s]+/", "", next(fitting, answer["sentences"][0]))
+                    return re.sub(r"([<*])", r"\\\1", text)
     return ""
 
 

@@ -132,7 +132,7 @@ def test_every_cell_is_what_was_measured(made, every, found):
     assert "Not run: corrupt: It keeps no checkpoint that could be damaged." in text
     assert (
         "\nTOKENS='a b' chaoskit run -k 'control or one_rank_mid_epoch or epoch_boundary or twice or sigterm_one_rank "
-        "or middle_of_save or between_writes' -- "
+        "or middle_of_save or between_writes or last_writer' -- "
         "torchrun --nproc-per-node 2 examples/a_trainer/exact.py {out} --workers\n"
     ) in text
     assert "`trainer/loop.py:12 resume`. It seeds again." in text and "“every rank: RNG not restored”" in text
@@ -147,10 +147,43 @@ def test_every_cell_is_what_was_measured(made, every, found):
     assert made.troubles(found, every) == [] and "Not explained" not in text
 
 
+def test_what_the_probe_costs_stands_there_where_it_was_measured_of_the_script_as_it_is(made, every, found):
+    cost = {**_head(every, "train.py", "plain"), "ratio": 1.234, "cost_ms": 0.456, "step_ms": 2.34, "rounds": 3}
+    assert "What the probe costs" not in made.page(found, every, [])
+    text = made.page({**found, "overhead": [cost]}, every, [])
+    assert "| [A Trainer](#a-trainer) | 1.23× | 2.3 ms | 0.46 ms | 3 |" in text
+    assert "What the probe costs" not in made.page({**found, "overhead": [{**cost, "text": "another"}]}, every, [])
+
+
 def test_ranks_that_are_apart_are_told_apart(made, every, found):
     found["rows"][1]["table"][-1]["cells"] = {"model": "8", "rng": "0"}
     told = "| augment | 8 | 8 | 8 / – | 8 / – | any / – | – | **mixed** / **0** | **none** / – |"
     assert told in made.page(found, every, [])
+
+
+def test_what_is_lost_at_one_resume_is_lost_at_others_and_mended_everywhere(made, every, found):
+    def amiss(place, **codes):
+        told = row(every, *place, {**(LOST if place[0] == "train.py" else {}), **codes})
+        rest = [one for one in found["rows"] if (one["script"], one["variant"]) != place]
+        return made.troubles({**found, "rows": [told, *rest]}, every)
+
+    assert amiss(("train.py", "augment"), sigterm_one_rank=["rng-not-restored"]) == []
+    assert amiss(("train.py", "plain"), sigterm_one_rank=["rng-not-restored"]) != []
+    assert amiss(("exact.py", "augment"), sigterm_one_rank=["rng-not-restored"]) == [
+        "a_trainer/exact.py augment: rng-not-restored in sigterm (test_sigterm_one_rank) has no [[fault]]"
+    ]
+
+
+def test_of_a_damaged_checkpoint_that_is_taken_nobody_says_beforehand_what_is_lost(made, every, found):
+    """It hangs on where the damage fell; not so for what is no consequence, or where no source says why it is taken."""
+    (one,) = every.values()
+    taken = replace(one.fault[0], experiments=("torn",), codes=("corrupt-accepted",), variants=("plain",))
+    row_ = row(every, "train.py", "plain", {"between_writes": ["corrupt-accepted", "model-not-restored", "hang"]})
+    rows = {**found, "rows": [row_, *found["rows"][1:]]}
+    assert made.troubles(rows, {one.name: replace(one, fault=(*one.fault, taken))}) == [
+        "a_trainer/train.py plain: hang in torn (test_between_writes) has no [[fault]]"
+    ]
+    assert len(made.troubles(rows, every)) == 3
 
 
 def test_a_program_that_does_not_come_back_says_so(made, every, found):
@@ -196,6 +229,9 @@ def test_what_is_amiss_is_told(made, every, found):
     skipped = row(every, "exact.py", "plain")
     skipped["answers"]["test_twice"].update(verdict="skipped", sentences=["one save"])
     assert "twice does not pass" in amiss(rows=[*found["rows"][:3], skipped, *found["rows"][4:]])[0]
+    endless = row(every, "exact.py", "plain")
+    endless["answers"]["test_epoch_boundary"].update(verdict="skipped", sentences=["one epoch only"])
+    assert amiss(rows=[*found["rows"][:3], endless, *found["rows"][4:]]) == [] and made.exact(endless)
 
 
 def test_a_row_takes_the_place_of_its_own(frameworks, every, found, tmp_path):
@@ -203,7 +239,7 @@ def test_a_row_takes_the_place_of_its_own(frameworks, every, found, tmp_path):
     for one in found["rows"]:
         frameworks.keep(kept, "rows", one)
     frameworks.keep(kept, "repeats", found["repeats"][0])
-    assert frameworks.load(kept) == {"rows": found["rows"], "repeats": found["repeats"][:1]}
+    assert frameworks.load(kept) == {"rows": found["rows"], "repeats": found["repeats"][:1], "overhead": []}
 
     # Columns that were left out this time stay, as long as the script and the packages are what they were.
     again = row(every, "train.py", "augment")
@@ -234,9 +270,9 @@ def test_what_is_wanted_and_what_was_measured(frameworks, every, found):
     assert wanted(script="train.py", repeat=20) == []
 
     versions = found["rows"][0]["versions"]
-    assert frameworks._measured(found["rows"], one, "train.py", "plain", versions)
-    assert not frameworks._measured(found["rows"], one, "train.py", "plain", {**versions, "trainer": "1.3"})
-    assert not frameworks._measured(found["rows"][1:], one, "train.py", "plain", versions)
+    assert frameworks.measured(found["rows"], one, "train.py", "plain", versions)
+    assert not frameworks.measured(found["rows"], one, "train.py", "plain", {**versions, "trainer": "1.3"})
+    assert not frameworks.measured(found["rows"][1:], one, "train.py", "plain", versions)
 
 
 def test_the_place_of_a_fault_must_be_there(frameworks, every, monkeypatch, tmp_path):

@@ -64,7 +64,8 @@ def main(out, *flags):
     data = Images("--augment" in flags)
     sampler = DistributedSampler(data, seed=42)
     workers = 2 if "--workers" in flags else 0
-    loader = StatefulDataLoader(data, 4, sampler=sampler, num_workers=workers, generator=torch.Generator())
+    generator = torch.Generator()
+    loader = StatefulDataLoader(data, 4, sampler=sampler, num_workers=workers, generator=generator)
 
     planner = DefaultSavePlanner(dedup_save_to_lowest_rank=True)
     app = AppState(model, optimizer)
@@ -75,6 +76,7 @@ def main(out, *flags):
     for epoch in range(app.epoch, 3):
         app.epoch = epoch
         sampler.set_epoch(epoch)
+        generator.manual_seed(epoch)
         for count, (images, labels) in enumerate(loader, start=1):
             with torch.autocast("cpu", dtype=torch.float16):
                 loss = nn.functional.cross_entropy(model(images), labels) / 2

@@ -67,7 +67,8 @@ def main(out, *flags):
     data = Images("--augment" in flags)
     sampler = DistributedSampler(data, seed=42)
     workers = 2 if "--workers" in flags else 0
-    loader = StatefulDataLoader(data, 4, sampler=sampler, num_workers=workers, generator=torch.Generator())
+    generator = torch.Generator()
+    loader = StatefulDataLoader(data, 4, sampler=sampler, num_workers=workers, generator=generator)
 
     app = AppState(model, optimizer, scheduler)
     state = {"app": app, "loader": loader}
@@ -77,6 +78,7 @@ def main(out, *flags):
     for epoch in range(app.epoch, 3):
         app.epoch = epoch
         sampler.set_epoch(epoch)
+        generator.manual_seed(epoch)
         for count, (images, labels) in enumerate(loader, start=1):
             loss = nn.functional.cross_entropy(model(images), labels) / 2
             loss.backward()

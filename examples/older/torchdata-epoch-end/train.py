@@ -53,7 +53,7 @@ def main(out):
 
     whole = [place for place in sorted(Path(out).glob("step-*")) if len(list(place.glob("*.pt"))) == world]
     if whole:
-        state = torch.load(whole[-1] / f"{rank}.pt", weights_only=False)
+        state = torch.load(whole[-1] / f"{rank}.pt")
         for name, part in parts.items():
             part.load_state_dict(state[name])
         step, start = state["step"], state["epoch"]
