@@ -36,7 +36,7 @@ gallery: $(READY)
 	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS)
 
 # Programs that we did not write: what each of examples/ resumes exactly. Makes their environments in build/ where they are
-# missing, and writes docs/frameworks.md and build/frameworks.json. First what the probe costs in each. Some hours; again
+# missing, and writes docs/frameworks.md and docs/frameworks.json. First what the probe costs in each. Some hours; again
 # with FRAMEWORKS=--missing, what is not measured yet.
 FRAMEWORKS ?=
 frameworks: $(READY)

@@ -1,6 +1,6 @@
 """Trainers that we did not write, as their documentation would have one use them: what each resumes exactly, measured.
 
-    python benchmarks/frameworks.py --full                       # everything: build/frameworks.json, docs/frameworks.md
+    python benchmarks/frameworks.py --full                       # everything: docs/frameworks.json, docs/frameworks.md
     python benchmarks/frameworks.py --only loop_gan --script exact.py --variant augment
     python benchmarks/frameworks.py --only loop_gan --repeat 20  # 20 further runs of what is to be exact
     python benchmarks/frameworks.py --page                       # docs/frameworks.md, of what was measured
@@ -41,6 +41,8 @@ from chaoskit.runner import stored  # noqa: E402
 from chaoskit.store import Store  # noqa: E402
 
 BUILD = ROOT / "build"
+#: All that was measured: the page is made of it, and one row can be measured again without the others.
+ANSWERS = ROOT / "docs" / "frameworks.json"
 #: What the experiments that show a resume are called in their results, and one that nothing is done to.
 KILLED, UNDISTURBED = "test_one_rank_mid_epoch", "test_control"
 #: Says which packages there are, from inside an environment.
@@ -233,8 +235,8 @@ def _commit() -> str:
 
 def keep(path: Path, kind: str, row: dict[str, Any]) -> None:
     """Put it in the place of its own, among all that was measured."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock"):
+    BUILD.mkdir(exist_ok=True)
+    with FileLock(BUILD / f"{path.name}.lock"):
         found = load(path)
         mine = _key(row)
         before = next((other for other in found[kind] if _key(other) == mine), None)
@@ -318,7 +320,7 @@ def main(argv: Iterable[str] | None = None) -> int:
         "--page", action="store_true", help="measure nothing: write the page, and say what is amiss"
     )
     parser.add_argument("-n", default="2", metavar="WORKERS", help="experiments at a time (2)")
-    parser.add_argument("--json", type=Path, default=BUILD / "frameworks.json", help="where the answers are kept")
+    parser.add_argument("--json", type=Path, default=ANSWERS, help="where the answers are kept")
     args = parser.parse_args(None if argv is None else list(argv))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 

@@ -2,7 +2,7 @@
 
     python benchmarks/frameworks_overhead.py [--only NAMES] [--rounds 3] [--json FILE]
 
-What was measured is kept in build/frameworks.json, for docs/frameworks.md.
+What was measured is kept in docs/frameworks.json, for docs/frameworks.md.
 
 Each program of examples/ runs as it is, in turn without and with the probe. The clock is the same for both: it reads
 the time after each step of an optimizer, and nothing else. The figure is the median over the ratios of the same step,
@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from frameworks import BUILD, environment, head, keep, load, measured  # noqa: E402
+from frameworks import ANSWERS, BUILD, environment, head, keep, load, measured  # noqa: E402
 from frameworks_examples import EXAMPLES, Example, Mistake, examples  # noqa: E402
 from table import Figure, parser, show  # noqa: E402
 
@@ -139,13 +139,13 @@ def main() -> None:
     for one in every.values():
         if not asked or one.name in asked:
             versions = environment(one, every.values())
-            kept = load(BUILD / "frameworks.json")["overhead"]
+            kept = load(ANSWERS)["overhead"]
             if told.missing and measured(kept, one, "train.py", "plain", versions):
                 continue
             figures += (own := measure(one, told.rounds))
             ratio, cost, step = (figure.value for figure in own)
             row = {"rounds": told.rounds, "ratio": ratio, "cost_ms": cost, "step_ms": step}
-            keep(BUILD / "frameworks.json", "overhead", {**head(one, "train.py", "plain", versions), **row})
+            keep(ANSWERS, "overhead", {**head(one, "train.py", "plain", versions), **row})
             print("; ".join(f"{f.name} {f.value:.3g} {f.unit}" for f in figures[-3:]), file=sys.stderr, flush=True)
     show("What the probe costs in other people's programs", figures, json_file=told.json)
 

@@ -37,7 +37,7 @@ WORDS = {
 }
 MARKS = {"pass": "✓", "fail": "✗", "inconclusive": "?"}
 HEAD = """\
-<!-- Made by `make frameworks`, of examples/ and of what was measured; never by hand. -->
+<!-- Made by `make frameworks`, of examples/ and of what was measured (frameworks.json); never by hand. -->
 
 # What resumes exactly today
 
@@ -275,12 +275,14 @@ def _provenance(own: Mapping[Any, Mapping[str, Any]], one: Example) -> str:
     scripts = " and ".join(f"[{name}](../examples/{one.name}/{name})" for name in one.scripts)
     if not own:
         return f"{scripts}; not measured."
-    told = [
-        f"{', '.join(f'{name} {version}' for name, version in row['versions'].items())}, Python {row['python']}; "
-        f"{row['when'][:10]}, chaoskit {row['chaoskit']}"
-        for row in own.values()
-    ]
-    return f"{scripts}; measured with {' and '.join(dict.fromkeys(told))}."
+    told: dict[str, list[str]] = {}
+    for row in own.values():
+        packages = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+        told.setdefault(f"{packages}, Python {row['python']}", []).append(
+            f"{row['when'][:10]} (chaoskit {row['chaoskit']})"
+        )
+    each = (f"{versions}; {', '.join(dict.fromkeys(days))}" for versions, days in told.items())
+    return f"{scripts}; measured with {' and '.join(each)}."
 
 
 def _sentence(

@@ -141,7 +141,7 @@ def test_every_cell_is_what_was_measured(made, every, found):
         "examples/a_trainer/train.py {out} --augment\n"
     ) in text
     assert "-trainer.run()\n+trainer.run(seed=True)\n```" in text
-    assert "torch 2.13.0+cpu, trainer 1.2, Python 3.11.7; 2026-11-22, chaoskit abc1234" in text
+    assert "torch 2.13.0+cpu, trainer 1.2, Python 3.11.7; 2026-11-22 (chaoskit abc1234)." in text
     assert "- ema: It is a list of numpy arrays. Keep it as tensors." in text and "- sampler: has no state" in text
     assert "- Other: It needs an accelerator." in text
     assert made.troubles(found, every) == [] and "Not explained" not in text
@@ -351,6 +351,10 @@ def test_the_page_is_of_the_examples_as_they_are(made, reader):
         shown = [one.shown(script, variant, one.columns) for script in one.scripts for variant in reader.VARIANTS]
         assert all(f"\n{command}\n" in section for command in shown)
     assert "## Not explained" not in headings
+
+
+def test_the_page_is_made_of_what_was_measured_and_never_by_hand(made, reader, frameworks):
+    assert PAGE.read_text() == made.page(frameworks.load(frameworks.ANSWERS), reader.examples(), reader.left_out())
 
 
 def _titles(every):
