@@ -276,6 +276,9 @@ def tell(case: Case, findings: Sequence[Finding], scratch: Sequence[Resume] = ()
         for own_ranks, texts in by_ranks.items():
             whom = "every rank" if len(own_ranks) == ranks > 1 else show_ranks(own_ranks)
             parts.append(f"{whom}: {', '.join(texts)}{_restored(case, incarnation, own_ranks, findings)}")
+        base = case.timeline.starts[incarnation].base
+        if any(one.incarnation == incarnation and base in one.torn - {one.last_valid} for one in case.resumes):
+            parts.append(f"the fault had left the save of step {base} unfinished, and the job resumed from it")
     return "; ".join(parts)
 
 

@@ -121,7 +121,8 @@ def _split(inc: Incarnation, group: Sequence[int]) -> Split | None:
 def _wrong(case: Case, inc: Incarnation, split: Split, step: int) -> tuple[tuple[int, ...], str]:
     """The ranks that are wrong, and how that is known; nobody where nothing tells."""
     name = min(split.names, key=ALIKE.index)
-    values = {rank: _value(inc.ranks[rank], name, split.n) for rank in split.group}
+    found = {rank: _value(inc.ranks[rank], name, split.n) for rank in split.group}
+    values = {rank: value for rank, value in found.items() if value is not None}
     (right, most), *_ = Counter(values.values()).most_common()
     if most > len(values) - most:
         return tuple(rank for rank, value in values.items() if value != right), "the minority"
@@ -139,7 +140,10 @@ def _wrong(case: Case, inc: Incarnation, split: Split, step: int) -> tuple[tuple
 
 
 def _value(life: Life, name: str, n: int) -> str | None:
-    return life.steps.columns[name][life.steps.past(n - 1)]
+    """None where that rank has taken no such step, or died before it, or has no such component."""
+    place = life.steps.past(n - 1)
+    there = name in life.steps.columns and n in life.steps.numbers[place : place + 1]
+    return life.steps.columns[name][place] if there else None
 
 
 def _tensors(inc: Incarnation, split: Split, wrong: Sequence[int]) -> tuple[int, list[str]]:

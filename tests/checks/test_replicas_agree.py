@@ -50,6 +50,15 @@ def test_of_several_the_minority_is_named():
     )
 
 
+def test_a_rank_that_died_before_is_not_asked():
+    writer = whole(ranks=3, patch=off(31, ranks=(1,), names=("model",)))
+    writer.events = [e for e in writer.events if not (e.source.startswith("rank-2") and e.data.get("n", 0) > 20)]
+    verdict = check(writer.case())
+    assert (
+        "in step 31 rank 1 differs from the other replicas (and from the reference) in model" in verdict.sentence
+    )
+
+
 def test_tensors_that_were_recorded_later_are_told_as_such():
     run = whole(patch=off(31, ranks=(1,), names=("model",)))
     run.tensors(33, "model", lambda rank: {"head.weight": str(rank)})

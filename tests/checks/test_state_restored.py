@@ -43,6 +43,18 @@ def test_the_sentence_says_which_rank_and_where_it_is():
     assert verdict.sentence.startswith("rank 1: RNG not restored (torch CPU stream is that of step 0); model, ")
 
 
+def test_what_an_unfinished_save_lacked_is_said_of_it():
+    said = "; the fault had left the save of step 40 unfinished, and the job resumed from it"
+
+    def resumed(*, torn, base=40):
+        run = Writer().launch().live(until=40, torn=torn).fault().died()
+        run.launch().live(base=base, off={(1, "rng.torch"): 0}, ends=True).exit(0).end()
+        return check(run.case())
+
+    assert resumed(torn=True).sentence.endswith(said) and resumed(torn=True).codes == ("rng-not-restored",)
+    assert all(said not in resumed(**other).sentence for other in ({"torn": False}, {"torn": True, "base": 20}))
+
+
 def test_the_table_shows_what_matches_what():
     row = check(killed(off={"lr": 45, "ema": "none"}).case()).evidence["table"][-1]
     assert (row["incarnation"], row["rank"], row["expected"]) == (1, 1, 20)
