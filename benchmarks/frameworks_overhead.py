@@ -77,6 +77,7 @@ def run(one: Example, place: Path, *, probed: bool) -> dict[str, list[float]]:
         "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(paths),
         "CLOCK": str(place / "clock"),
+        "OMP_NUM_THREADS": "1",  # as torchrun has it: ranks that spawn by themselves would take each other's cores
         **({"CHAOSKIT_RUN": str(place)} if probed else {}),
         **one.env,
     }

@@ -62,8 +62,8 @@ codes are in the section of each program."""
 
 COSTS = """\
 A step with the probe over the same step without, as the median of all steps of both ranks in neighbouring runs of
-`train.py`. The models are tiny, so that a step is little but overhead to begin with; the milliseconds are what a step
-of any model pays, but for the fingerprints, which grow with its size
+`train.py`, each rank with one thread. The models are tiny, so that a step is little but overhead to begin with; the
+milliseconds are what a step of any model pays, but for the fingerprints, which grow with its size
 (`python benchmarks/frameworks_overhead.py`)."""
 
 

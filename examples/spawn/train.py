@@ -35,8 +35,14 @@ def free_port():
         return one.getsockname()[1]
 
 
-def train(rank, world, port, out, flags):
+def run(rank, world, port, out, flags):
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    train(rank, world, out, flags)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def train(rank, world, out, flags):
     torch.manual_seed(42)
     net = torch.nn.Sequential(
         torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Dropout(0.3), torch.nn.Linear(16, 1)
@@ -79,9 +85,8 @@ def train(rank, world, port, out, flags):
                     }  # fmt: skip
                     torch.save(state, f"{newest}.new")
                     os.replace(f"{newest}.new", newest)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     os.makedirs(sys.argv[1], exist_ok=True)
-    mp.spawn(train, args=(2, free_port(), sys.argv[1], sys.argv[2:]), nprocs=2)
+    mp.spawn(run, args=(2, free_port(), sys.argv[1], sys.argv[2:]), nprocs=2)
