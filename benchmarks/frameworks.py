@@ -150,7 +150,7 @@ class Bench:
             try:
                 code = child.wait()
             except BaseException:
-                child.send_signal(signal.SIGINT)
+                child.terminate()  # not SIGINT, which whoever is in the background ignores
                 child.wait()
                 raise
         if not answer.exists():

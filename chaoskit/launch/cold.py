@@ -18,9 +18,10 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 @dataclass(frozen=True)
 class ColdLauncher:
     """Starts each command in fresh processes. `grace`: how many seconds they may outlive the command before they
-    count as survivors. A worker of torch's data loader looks every five seconds whether its rank still lives."""
+    count as survivors. A worker of torch's data loader looks every five seconds whether its rank still lives, once it
+    has come up: on a busy machine, where it is spawned, that took it more than eight."""
 
-    grace: float = 8.0
+    grace: float = 20.0
 
     def start(self, order: Order) -> KeptLaunch:
         """See `Launcher.start`."""
