@@ -20,6 +20,7 @@ from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.local import LocalEnvironment
 from chaoskit.errors import UsageError
 from chaoskit.fingerprint import LENT, library
+from chaoskit.launch.cold import ColdLauncher
 
 RANK = [sys.executable, "-I", "-S", str(Path(__file__).with_name("stub_rank.py"))]
 
@@ -98,7 +99,7 @@ def test_faults_take_effect(place, until):
 
 def test_survivors_of_a_launcher_that_was_killed(place):
     rank = ["setsid", "env", "RANK=1", *RANK, "1", "9"]
-    with LocalEnvironment(place) as env:
+    with LocalEnvironment(place, ColdLauncher(grace=1)) as env:
         env.launch(0, _code(f"import subprocess; subprocess.run({rank!r})"))
         (arrived,) = env.wait(10)
         launcher = env.launcher_processes()[0]
