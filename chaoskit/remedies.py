@@ -40,7 +40,8 @@ REMEDIES: Mapping[str, str] = {
     "data-skipped": _LOADER,
     "data-reordered": (
         "let the order hang on seed and epoch alone (a sampler with set_epoch, called on the resume as well, or a "
-        "generator of its own that is saved), not on a stream that others draw from"
+        "generator of its own that is saved), not on a stream that others draw from; where the samples themselves are "
+        "others, draw what augments them from a generator seeded by epoch and index"
     ),
     "global-batch-changed": "with another number of ranks, change the micro-batch or the accumulation with it",
     "restarted-from-scratch": (
