@@ -15,24 +15,33 @@ pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 LOOP, SPAWNED = str(HERE / "loop.py"), [sys.executable, str(HERE / "spawned.py")]
+#: Programs as pip installs them, which need not be on the path here: where the function lies that each calls.
+INSTALLED = {"torchrun": "torch.distributed.run", "accelerate": "accelerate.commands.accelerate_cli"}
 COMMANDS = {
     "torchrun script": ["torchrun", "--nproc-per-node", "2", LOOP],
     "torchrun module": ["torchrun", "--nproc-per-node=2", "-m", "tests.commands.loop"],
     "python -m": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", LOOP],
+    "accelerate": [
+        *("accelerate", "launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"),
+        *("--main_process_port", "0", "--mixed_precision", "no", "--dynamo_backend", "no", LOOP),
+    ],
     "spawn": SPAWNED,
     "subprocess": [sys.executable, str(HERE / "parent.py")],
     "shell": [str(HERE / "launch.sh"), LOOP],
 }
+#: Those whose ranks are forked: they are started by torch's elastic agent.
+WARM = ("torchrun script", "torchrun module", "python -m", "accelerate")
 
 
 @pytest.fixture
 def sit(shared_store, tmp_path):
     """Kills rank 1 of a command between two saves; what was said of it, and the run."""
-    torchrun = tmp_path / "bin" / "torchrun"  # as pip installs it; it need not be on the path here
-    torchrun.parent.mkdir()
-    torchrun.write_text(f"#!{sys.executable}\nfrom torch.distributed.run import main\n\nmain()\n")
-    torchrun.chmod(0o755)
-    env = {**os.environ, "PATH": f"{torchrun.parent}:{os.environ['PATH']}"}
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, module in INSTALLED.items():
+        (programs / name).write_text(f"#!{sys.executable}\nfrom {module} import main\n\nmain()\n")
+        (programs / name).chmod(0o755)
+    env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
 
     def run(command, *options):
         answer = tmp_path / "answer.json"
@@ -48,10 +57,12 @@ def sit(shared_store, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_a_command(sit, command):
-    told, run = sit(command)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command(sit, name):
+    told, run = sit(COMMANDS[name])
     assert told["verdict"] == "pass", told
+    how = {launch.how.partition(":")[0] for launch in run.history.launches}
+    assert how == {"warm" if name in WARM else "cold"}
     struck, resumed = run.history.incarnations
     assert sorted(struck.ranks) == sorted(resumed.ranks) == [0, 1]
     assert [len(life.steps) for life in resumed.ranks.values()] == [4, 4]  # from step 6 to 10
