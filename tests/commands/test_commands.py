@@ -35,7 +35,7 @@ WARM = ("torchrun script", "torchrun module", "python -m", "accelerate")
 
 @pytest.fixture
 def sit(shared_store, tmp_path):
-    """Kills rank 1 of a command between two saves; what was said of it, and the run."""
+    """One experiment, if not told otherwise a kill of rank 1 between two saves; what was said of it, and the run."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, module in INSTALLED.items():
@@ -43,11 +43,11 @@ def sit(shared_store, tmp_path):
         (programs / name).chmod(0o755)
     found = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
 
-    def run(command, *options):
+    def run(command, *options, experiment="one_rank_mid_epoch"):
         answer = tmp_path / "answer.json"
         # A reference is that of an environment: who needs no program from here shares it with other tests.
         env = os.environ if command[0] == sys.executable else found
-        words = ["-k", "one_rank_mid_epoch", "--dir", str(shared_store.root), "--json", str(answer), *options]
+        words = ["-k", experiment, "--dir", str(shared_store.root), "--json", str(answer), *options]
         done = subprocess.run(
             [sys.executable, "-m", "chaoskit", "run", *words, "--", *command, "{out}"],
             cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=300,
@@ -75,3 +75,13 @@ def test_a_command(sit, name):
 def test_what_is_forgotten_where_ranks_are_spawned(sit):
     told, _ = sit(SPAWNED, "--resume-args=--forget")
     assert (told["verdict"], told["codes"]) == ("fail", ["rng-not-restored"])
+
+
+def test_a_rank_whose_environment_does_not_tell_it_is_killed_before_the_first_collective(sit):
+    told, run = sit(SPAWNED, experiment="before_first_collective")
+    assert told["verdict"] == "pass", told
+    struck, again = run.history.incarnations
+    (fault,) = run.history.faults
+    assert fault.evidence["gone"] == [struck.ranks[1].pid]
+    assert not any(life.steps for life in struck.ranks.values())
+    assert [len(life.steps) for life in again.ranks.values()] == [10, 10]
