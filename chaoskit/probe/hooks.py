@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import os
 import sys
@@ -256,11 +255,10 @@ class _Hooks:
         from torch.distributed import distributed_c10d
 
         original = distributed_c10d.init_process_group
-        signature = inspect.signature(original)
 
         @functools.wraps(original)
         def init_process_group(*args: Any, **kwargs: Any) -> Any:
-            begun = self.session.guard("rank", self._begin_rank, signature, *args, **kwargs)
+            begun = self.session.guard("rank", self._begin_rank, *args, **kwargs)
             self.session.guard("meeting", self._tell_meeting, *args, **kwargs)
             if begun and self.session.gate is not None:
                 order = self.session.guard("start", self.session.gate.arrive, "start", self.observer.steps)
@@ -278,14 +276,15 @@ class _Hooks:
         if mesh is not None and hasattr(mesh, "init_process_group"):
             mesh.__dict__["init_process_group"] = init_process_group
 
-    def _begin_rank(self, signature: inspect.Signature, *args: Any, **kwargs: Any) -> bool:
+    def _begin_rank(
+        self, backend: Any = None, init_method: Any = None, timeout: Any = None, world_size: int = -1, rank: int = -1,
+        *_: Any, **__: Any,
+    ) -> bool:  # fmt: skip
         """Begin the record where the environment or the arguments tell the rank before the group is made; False where
         neither does."""
         if "RANK" in os.environ:
             return self.session.open()
-        given = signature.bind(*args, **kwargs).arguments
-        rank, world = int(given.get("rank", -1)), int(given.get("world_size", -1))
-        return 0 <= rank < world and self.session.open(rank=rank, world_size=world)
+        return 0 <= rank < world_size and self.session.open(rank=int(rank), world_size=int(world_size))
 
     def _tell_meeting(self, backend: Any = None, init_method: Any = None, *_: Any, **__: Any) -> None:
         """Where the ranks are told to meet."""
