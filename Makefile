@@ -4,10 +4,14 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 SOAK   ?= 2
 WORKERS ?= 2
+# Quick tests wait more than they compute, so three share two cores; long ones have ranks that compute and time out.
+TEST_WORKERS ?= 3
+PARALLEL := --dist worksteal --durations 10 --durations-min 1
 
-.PHONY: demo test lint bench gallery frameworks screenshots upgrade older soak clean
+.PHONY: demo test test-slow lint docs tables bench breaks gallery frameworks screenshots upgrade older soak clean
 .DEFAULT_GOAL := demo
 
 # One rank of the tiny GPT is killed in the middle of its second epoch; then every claim about its return is checked.
@@ -15,13 +19,30 @@ demo: $(READY)
 	$(BIN)/chaoskit run -k one_rank_mid_epoch -- \
 	    $(BIN)/torchrun --nproc-per-node 2 -m tinymodels.train --out {out}
 
+# The tests of every change: at most 10 minutes on two cores. They fail when any check, fault or launcher is broken.
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(TEST_WORKERS) $(PARALLEL) $(PYTEST_ARGS)
+
+# The long ones: the battery, the gallery, frameworks, cold launches, ordinary users, and each benchmark at its smallest size.
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow -n $(WORKERS) $(PARALLEL) $(PYTEST_ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, in build/site. Strict: a link, an anchor or a name that leads nowhere is an error, and so is a stale table.
+docs: $(DOCS_READY)
+	$(BIN)/python -m tools.stubs --check
+	$(BIN)/python -m tools.tables --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --clean
+
+# What is generated: the stubs of chaoskit.faults and chaoskit.checks, the index of modules, the tables of faults, checks
+# and codes.
+tables: $(READY)
+	$(BIN)/python -m tools.stubs
+	$(BIN)/python -m tools.tables
 
 bench: $(READY)
 	$(BIN)/python benchmarks/probe.py
@@ -30,20 +51,26 @@ bench: $(READY)
 	$(BIN)/python benchmarks/align.py
 	$(BIN)/python benchmarks/report.py
 
-# chaoskit's own exam: every broken trainer against the experiments that must catch it. Writes docs/gallery.md and
+# The proof that the tests hold: every check, fault and launcher is broken on purpose, one at a time, and a test must fail.
+# An hour or more; results are kept in build/breaks.json, so run it again to continue. BREAKS=--fast-only: no real jobs.
+BREAKS ?=
+breaks: $(READY)
+	$(BIN)/python benchmarks/breaks.py --markdown build/breaks.md $(BREAKS)
+
+# chaoskit's own exam: every broken trainer against the experiments that must catch it. Writes docs/reference/gallery.md and
 # build/gallery.json.
 gallery: $(READY)
 	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS)
 
 # Programs that we did not write: what each of examples/ resumes exactly. Makes their environments in build/ where they are
-# missing, and writes docs/frameworks.md and docs/frameworks.json. First what the probe costs in each. Some hours; again
+# missing, and writes docs/reference/frameworks.md and docs/reference/frameworks.json. First what the probe costs in each. Some hours; again
 # with FRAMEWORKS=--missing, what is not measured yet.
 FRAMEWORKS ?=
 frameworks: $(READY)
 	$(BIN)/python benchmarks/frameworks_overhead.py $(filter --missing,$(FRAMEWORKS))
 	$(BIN)/python benchmarks/frameworks.py --full -n $(WORKERS) $(FRAMEWORKS)
 
-# What the page of a run says about six trainers, and how it looks; needs chromium. Writes docs/report-examples.md and
+# What the page of a run says about six trainers, and how it looks; needs chromium. Writes docs/reference/report-examples.md and
 # docs/images/.
 screenshots: $(READY)
 	$(BIN)/python benchmarks/screenshots.py
@@ -60,7 +87,7 @@ $(NEWER)/.ready:
 	@touch $@
 
 # Older versions of trainers with resume bugs that users reported, and those that mended them: chaoskit has to find each
-# bug, and nothing else. Each version is installed once: 1 GB and a minute or two. Writes docs/older-bugs.md.
+# bug, and nothing else. Each version is installed once: 1 GB and a minute or two. Writes docs/reference/older-bugs.md.
 older: $(READY)
 	$(BIN)/python benchmarks/older.py $(OLDER)
 
@@ -89,3 +116,8 @@ $(READY): pyproject.toml
 	@echo 'setting up $(VENV), once: PyTorch is large'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(READY)
+
+# What builds the site, added to the rest.
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $(DOCS_READY)

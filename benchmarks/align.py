@@ -20,12 +20,13 @@ from sys import intern
 from table import Figure, parser, show
 
 from chaoskit import checks
+from chaoskit.analysis.record.harness_record import FaultRecord, LaunchRecord
+from chaoskit.analysis.record.history import History, Incarnation
+from chaoskit.analysis.record.rank_lifetime import RankLifetime
+from chaoskit.analysis.record.steps import Steps
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import Case
-from chaoskit.fingerprint import of_bytes
-from chaoskit.history import FaultRecord, History, Incarnation, LaunchRecord
-from chaoskit.life import Life
-from chaoskit.reference import Reference
-from chaoskit.steps import Steps
+from chaoskit.protocol.fingerprint import of_bytes
 
 RANKS, STEPS = 256, 5000
 #: As in data parallelism: replicas share their fingerprints; random numbers, batches and losses are each rank's own.
@@ -40,7 +41,7 @@ def column(name: str, rank: int, first: int, last: int) -> list[str]:
     return [intern(of_bytes(f"{name} {own} {0 if constant else at}".encode())) for at in range(first, last)]
 
 
-def life(rank: int, base: int, steps: int, *, start: float, ended: bool) -> Life:
+def life(rank: int, base: int, steps: int, *, start: float, ended: bool) -> RankLifetime:
     """The steps of one rank from position `base` to position `steps`, one a second."""
     count = steps - base
     kept = Steps(
@@ -48,9 +49,10 @@ def life(rank: int, base: int, steps: int, *, start: float, ended: bool) -> Life
         times=array("d", (start + i for i in range(1, count + 1))),
         losses=[intern((1.0 / (rank + step)).hex()) for step in range(base + 1, steps + 1)],
         samples=[""] * count,
+        rows=[""] * count,
         columns={name: list(column(name, rank, base, steps)) for name in (*SHARED, *LOCAL)},
     )
-    return Life(rank, rank, start, kept, end=start + count + 1 if ended else None)
+    return RankLifetime(rank, rank, start, kept, end=start + count + 1 if ended else None)
 
 
 def control(ranks: int, steps: int) -> History:
@@ -101,18 +103,21 @@ def main() -> None:
     """All sizes, and the table."""
     made = parser(__doc__ or "")
     made.add_argument("--one", type=int, nargs=2, metavar=("RANKS", "STEPS"), help="measure one size, print JSON")
+    made.add_argument("--ranks", type=int, default=RANKS, help=f"of the largest run ({RANKS})")
+    made.add_argument("--steps", type=int, default=STEPS, help=f"of the largest run ({STEPS})")
     args = made.parse_args()
     if args.one:
         print(json.dumps(measure(*args.one)))
         return
-    sizes = [(RANKS, STEPS), (RANKS // 2, STEPS), (RANKS // 4, STEPS), (RANKS, STEPS // 2), (RANKS, STEPS // 4)]
+    ranks, steps = args.ranks, args.steps
+    sizes = [(ranks, steps), (ranks // 2, steps), (ranks // 4, steps), (ranks, steps // 2), (ranks, steps // 4)]
     found = {}
     for size in sizes:
         words = [sys.executable, __file__, "--one", *map(str, size)]
         found[size] = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
     by_ranks, by_steps = [sizes[i] for i in (2, 1, 0)], [sizes[i] for i in (4, 3, 0)]
     figures = [
-        Figure(f"{RANKS} ranks x {STEPS} steps", found[sizes[0]]["seconds"], "s", "<= 20"),
+        Figure(f"{ranks} ranks x {steps} steps", found[sizes[0]]["seconds"], "s", "<= 20"),
         Figure("peak memory, records and all", found[sizes[0]]["gib"], "GiB", "<= 1"),
         Figure(
             "slope in ranks",

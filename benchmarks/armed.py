@@ -23,8 +23,9 @@ from time import perf_counter, process_time
 from table import Figure, parser, show
 
 import chaoskit.probe
-from chaoskit.environments.gate import Gate
-from chaoskit.strike import NEVER
+from chaoskit.engine.armed_fault import NEVER
+from chaoskit.environments.gate.doors import UnixDoor
+from chaoskit.environments.gate.server import GateServer
 
 SITE = Path(chaoskit.probe.__file__).parent / "site"
 #: Flags of tinymodels, steps of each kind.
@@ -84,8 +85,8 @@ def measure(name: str, *, times: float) -> list[Figure]:
         run_dir = Path(scratch)
         for folder in ("events", "logs", "out"):
             (run_dir / folder).mkdir()
-        gate = Gate(run_dir)
-        env = os.environ | {"CHAOSKIT_RUN": scratch, "PYTHONPATH": str(SITE), "CHAOSKIT_GATED": "1"}
+        gate = GateServer(UnixDoor(run_dir))
+        env = os.environ | {"CHAOSKIT_RUN": scratch, "PYTHONPATH": str(SITE), **gate.door.environment}
         words = [sys.executable, __file__, "--worker", str(int(rounds * times)), *flags]
         with (run_dir / "said").open("w+") as said:
             training = subprocess.Popen(words, env=env, cwd=Path(__file__).parents[1], stdout=said)

@@ -13,13 +13,13 @@ from pathlib import Path
 from table import Figure, parser, show
 
 from chaoskit import Job
-from chaoskit.crash_command import PROFILES, visits
-from chaoskit.crash_states import explore
-from chaoskit.exploration import CLASSES, Exploration
-from chaoskit.journal import Journal
-from chaoskit.progress import Lines
-from chaoskit.runner import Runner
-from chaoskit.store import Store
+from chaoskit.cli.crash_states import PROFILES, visits
+from chaoskit.engine.progress import PhaseLines
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.runner import Runner
+from chaoskit.protocol.io_journal import Journal
+from chaoskit.studies.crash_states.explore import explore
+from chaoskit.studies.crash_states.result import CLASSES, Exploration
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -63,7 +63,7 @@ def main() -> None:
     every: list[Figure] = []
     with tempfile.TemporaryDirectory() as place:
         for parallel in told.parallel or ("ddp", "fsdp"):
-            runner = Runner(Store(place), progress=Lines(sys.stderr, parallel))
+            runner = Runner(Store(place), progress=PhaseLines(sys.stderr, parallel))
             found = explore(runner, job(parallel), profiles=PROFILES, most=told.visits, workers=told.workers)
             every += figures(parallel, found)
             for story in found.stories():

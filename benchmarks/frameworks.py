@@ -1,9 +1,9 @@
 """Trainers that we did not write, as their documentation would have one use them: what each resumes exactly, measured.
 
-    python benchmarks/frameworks.py --full                       # everything: docs/frameworks.json, docs/frameworks.md
+    python benchmarks/frameworks.py --full                       # everything: docs/reference/frameworks.json and .md
     python benchmarks/frameworks.py --only loop_gan --script exact.py --variant augment
     python benchmarks/frameworks.py --only loop_gan --repeat 20  # 20 further runs of what is to be exact
-    python benchmarks/frameworks.py --page                       # docs/frameworks.md, of what was measured
+    python benchmarks/frameworks.py --page                       # docs/reference/frameworks.md, of what was measured
 
 A row is one script of examples/ in one variant; a row that is measured again takes the place of its own. Packages
 lie in build/<venv>, which is made where it is missing. Returns 0 if every fault that an example tells of was measured,
@@ -37,12 +37,12 @@ from frameworks_examples import COLUMNS, VARIANTS, Example, Mistake, examples, e
 from frameworks_page import page  # noqa: E402
 from frameworks_troubles import RUNS, exact, troubles  # noqa: E402
 
-from chaoskit.runner import stored  # noqa: E402
-from chaoskit.store import Store  # noqa: E402
+from chaoskit.engine.run_store import Store  # noqa: E402
+from chaoskit.engine.runner import stored  # noqa: E402
 
 BUILD = ROOT / "build"
 #: All that was measured: the page is made of it, and one row can be measured again without the others.
-ANSWERS = ROOT / "docs" / "frameworks.json"
+ANSWERS = ROOT / "docs" / "reference" / "frameworks.json"
 #: What the experiments that show a resume are called in their results, and one that nothing is done to.
 KILLED, UNDISTURBED = "test_one_rank_mid_epoch", "test_control"
 #: Says which packages there are, from inside an environment.
@@ -356,13 +356,14 @@ def main(argv: Iterable[str] | None = None) -> int:
     found = load(args.json)
     if args.only and not args.page:
         return 1 if failed else 0
-    (ROOT / "docs" / "frameworks.md").write_text(page(found, every, left_out()))
+    (ROOT / "docs" / "reference" / "frameworks.md").write_text(page(found, every, left_out()))
     amiss = [*troubles(found, every), *(text for one in every.values() for text in misplaced(one))]
     for trouble in amiss:
         print(f"AMISS {trouble}")
     good = sum(exact(row) for row in found["rows"])
     print(
-        f"docs/frameworks.md: {len(every)} programs, {len(found['rows'])} rows, {good} exact; {len(amiss)} amiss"
+        f"docs/reference/frameworks.md: {len(every)} programs, {len(found['rows'])} rows, {good} exact; "
+        f"{len(amiss)} amiss"
     )
     return 1 if failed or amiss else 0
 

@@ -2,7 +2,7 @@
 
     python benchmarks/frameworks_overhead.py [--only NAMES] [--rounds 3] [--json FILE]
 
-What was measured is kept in docs/frameworks.json, for docs/frameworks.md.
+What was measured is kept in docs/reference/frameworks.json, for docs/reference/frameworks.md.
 
 Each program of examples/ runs as it is, in turn without and with the probe. The clock is the same for both: it reads
 the time after each step of an optimizer, and nothing else. The figure is the median over the ratios of the same step,

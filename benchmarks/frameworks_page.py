@@ -1,4 +1,4 @@
-"""`docs/frameworks.md`: what programs that we did not write resume exactly, for people. Made by `frameworks.py`."""
+"""`docs/reference/frameworks.md`: what programs that we did not write resume exactly. Made by `frameworks.py`."""
 
 from __future__ import annotations
 
@@ -41,34 +41,36 @@ HEAD = """\
 
 # What resumes exactly today
 
-Trainers that we did not write, each used as its own documentation would have one use it ([examples/](../examples/)),
-and judged as it comes. **{exact} of {total} programs resume exactly as they are in every variant; {fixed} more do with
-a change of a few lines, which is printed here; {rest} do not{open}.**
-What is called *exact* is proven: an uninterrupted run, and one that was killed in the middle of its second epoch, at a
-boundary of epochs, and twice, are equal to the bit: each loss, parameter, moment of the optimizer, random stream and
-batch, at every step and on every rank.
+This page measures trainers of other projects. Each one follows the documentation of its framework
+([examples/](../../examples/)), and is measured without changes.
+**{exact} of {total} programs resume exactly as they are in every variant; {fixed} more do with a change of a few lines,
+which is printed here; {rest} do not{open}.**
+*Exact* means proven: chaoskit compares an uninterrupted run with one that it killed in the middle of its second epoch,
+one that it killed at a boundary of epochs, and one that it killed twice. All are bitwise equal: each loss, parameter,
+moment of the optimizer, random stream and batch, at every step and on every rank.
 
-Each program trains on two ranks for three epochs and saves in the middle of each and at its end. Variants: *plain*,
-with dropout, shuffling and accumulation; *augment*, with random augmentation in the data set besides; *workers*, with
-two loader workers. A word such as `rng-not-restored` is what chaoskit says was lost ([codes](codes.md))."""
+Each program trains on two ranks for three epochs and saves in the middle and at the end of each epoch. The variants
+are *plain*, with dropout, shuffling and accumulation; *augment*, which adds random augmentation in the data set; and
+*workers*, which adds two loader workers. A word such as `rng-not-restored` is chaoskit's code for the loss
+([codes](codes.md))."""
 
 RESTORED = """\
-After the kill in the middle of the second epoch, the step of the uninterrupted run at which each part is found as the
-program takes its first step again. **Bold** is not the one that is due: another step, or *none* that the run has.
-`any`: it never changes, so nothing can be lost. `–`: the program has none. To the right, whether what followed each
-kill, and each damage, was exact: ✓, ✗, `?` where it cannot be decided, `–` where there is nothing to do so to; the
-codes are in the section of each program."""
+This table shows the state of each part when the program takes its first step after the kill in the middle of the second
+epoch. A number is the step of the uninterrupted run whose state the part has. **Bold** is wrong: another step than
+expected, or *none* of the run. `any`: the part never changes, so it cannot be lost. `–`: the program has no such part.
+The columns on the right show whether the run after each kill, and after each damage, was exact: ✓, ✗, `?` for
+inconclusive, `–` for not applicable. The codes are in the section of each program."""
 
 
 COSTS = """\
-A step with the probe over the same step without, as the median of all steps of both ranks in neighbouring runs of
-`train.py`, each rank with one thread. The models are tiny, so that a step is little but overhead to begin with; the
-milliseconds are what a step of any model pays, but for the fingerprints, which grow with its size
+*Slowdown* is the duration of a step with the probe divided by its duration without: the median of all steps of both
+ranks in neighbouring runs of `train.py`, each rank with one thread. The models are tiny, so a step consists mostly of
+overhead. A step of a larger model costs the same milliseconds, except for the fingerprints, which grow with the model
 (`python benchmarks/frameworks_overhead.py`)."""
 
 
 def page(found: Mapping[str, Any], every: Mapping[str, Example], left: Iterable[Mapping[str, str]]) -> str:
-    """`docs/frameworks.md`."""
+    """`docs/reference/frameworks.md`."""
     rows = {(row["example"], row["script"], row["variant"]): row for row in found["rows"]}
     as_is = [one for one in every.values() if exact_everywhere(rows, one, "train.py")]
     fixed = [one for one in every.values() if one not in as_is and exact_everywhere(rows, one, one.fixed)]
@@ -77,13 +79,13 @@ def page(found: Mapping[str, Any], every: Mapping[str, Example], left: Iterable[
     counts = {"exact": len(as_is), "fixed": len(fixed), "total": len(every)}
     rest = len(every) - len(settled) - len(partly)
     lines = [
-        HEAD.format(**counts, rest=rest, open=f"; {len(partly)} are not measured whole" if partly else ""),
+        HEAD.format(**counts, rest=rest, open=f"; {len(partly)} are not measured completely" if partly else ""),
         "",
-        "| program | " + " | ".join(VARIANTS) + " | the shortest change | with it |",
+        "| program | " + " | ".join(VARIANTS) + " | shortest change | with the change |",
         "|---|" + "---|" * (len(VARIANTS) + 2),
         *(_summary(rows, found["repeats"], one) for one in every.values()),
         "",
-        "## What comes back and when",
+        "## What each resume restores",
         "",
         RESTORED,
         "",
@@ -106,7 +108,7 @@ def _costs(kept: Iterable[Mapping[str, Any]], every: Mapping[str, Example]) -> I
     shown = [(one, told[name]) for name, one in every.items() if name in told]
     shown = [(one, row) for one, row in shown if row["text"] == one.digest("train.py")]
     if shown:
-        yield "| program | with the probe | a step without | the probe | pairs of runs |"
+        yield "| program | slowdown | step without the probe | cost of the probe | pairs of runs |"
         yield "|---|--:|--:|--:|--:|"
     for one, row in shown:
         numbers = f"{row['ratio']:.2f}× | {row['step_ms']:.1f} ms | {row['cost_ms']:.2f} ms | {row['rounds']}"
@@ -155,7 +157,7 @@ def _summary(rows: Mapping[Any, Any], repeats: Sequence[Mapping[str, Any]], one:
     cells += [_outcome(rows, one, "train.py", variant) for variant in VARIANTS]
     if one.fixed == "train.py":
         cells += [
-            f"there is none: {one.unfixable}" if one.unfixable else "none is needed",
+            f"there is none: {one.unfixable}" if one.unfixable else "none needed",
             _repeated(repeats, one),
         ]
     else:
@@ -189,7 +191,7 @@ def _restored(rows: Mapping[Any, Any], every: Iterable[Example]) -> Iterator[str
                 shown = [cells.get(part, "–") if due else "" for part in parts]
                 marks = [MARKS.get(worst(answers_of(row, column)), "–") for column in list(COLUMNS)[1:]]
                 name = f"[{one.title}](#{_anchor(one.title)}){'' if script == 'train.py' else ', changed'}"
-                yield f"| {' | '.join([name, variant, due or 'it did not come back', *shown, *marks])} |"
+                yield f"| {' | '.join([name, variant, due or 'it did not recover', *shown, *marks])} |"
 
 
 def _resume(row: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
@@ -225,10 +227,10 @@ def _section(rows: Mapping[Any, Any], repeats: Sequence[Mapping[str, Any]], one:
     for (script, variant), row in own.items():
         cells = [_cell(one, row, column) for column in COLUMNS]
         yield f"| `{script}` | {variant} | {' | '.join(cells)} |"
-    yield from ("", "Each row again, from the root of the repository:", "", "```sh")
+    yield from ("", "To repeat each row, run in the root of the repository:", "", "```sh")
     yield from (one.shown(script, variant, one.columns) for script in one.scripts for variant in VARIANTS)
     names = ", ".join(f"`{expression([column])}` ({column})" for column in one.columns)
-    yield from ("```", "", f"One cell alone: with `-k` {names}.")
+    yield from ("```", "", f"For one cell, use `-k` with {names}.")
     for column, why in one.experiments_skipped.items():
         yield from ("", f"Not run: {column}: {why}")
     for row in own.values():
@@ -237,7 +239,7 @@ def _section(rows: Mapping[Any, Any], repeats: Sequence[Mapping[str, Any]], one:
                 text = f"{row['script']} {row['variant']}, `{name}` is {answer['verdict']}"
                 yield from ("", f"{text}: {' '.join(answer['sentences'])}")
     if one.fault:
-        yield from ("", "What it loses, and where that is in its source:", "")
+        yield from ("", "Losses and their causes in the source:", "")
     for fault in one.fault:
         codes = " ".join(f"`{code}`" for code in fault.codes)
         yield f"- {codes} ({', '.join(fault.variants)}; {', '.join(fault.experiments)}): `{fault.where}`. {fault.why}"
@@ -262,17 +264,17 @@ def _section(rows: Mapping[Any, Any], repeats: Sequence[Mapping[str, Any]], one:
     elif repeated := _repeated(repeats, one):
         yield from ("", f"{repeated} (killed twice).")
     if one.unfixable:
-        yield from ("", f"What no short change mends: {one.unfixable}")
+        yield from ("", f"No short change fixes this: {one.unfixable}")
     unseen = {name: why for row in own.values() for name, why in row["blind"].items()}
     known = {blind.component for blind in one.blind}
     if unseen or one.blind:
-        yield from ("", "What chaoskit does not see in it:", "")
+        yield from ("", "chaoskit does not see:", "")
     yield from (f"- {blind.component}: {blind.why} {blind.remedy}" for blind in one.blind)
     yield from (f"- {name}: {why}" for name, why in unseen.items() if name not in known)
 
 
 def _provenance(own: Mapping[Any, Mapping[str, Any]], one: Example) -> str:
-    scripts = " and ".join(f"[{name}](../examples/{one.name}/{name})" for name in one.scripts)
+    scripts = " and ".join(f"[{name}](../../examples/{one.name}/{name})" for name in one.scripts)
     if not own:
         return f"{scripts}; not measured."
     told: dict[str, list[str]] = {}
@@ -297,7 +299,7 @@ def _sentence(
                 if told and answer["sentences"]:
                     names = [WORDS.get(code, code.replace("-", " ")) for code in told]
                     fitting = (said for said in answer["sentences"] if any(name in said for name in names))
-                    # Where it was measured is nobody's business.
+                    # The page does not show the directory of the measurement.
                     text = re.sub(r"[^\s'\"]*/frameworks-[^/\s]+/", "", next(fitting, answer["sentences"][0]))
                     return re.sub(r"([<*])", r"\\\1", text)
     return ""

@@ -1,4 +1,4 @@
-"""What keeps `docs/frameworks.md` from being true, and what the measured rows that it is made of say."""
+"""What keeps `docs/reference/frameworks.md` from being true, and what the measured rows that it is made of say."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The exam: every trainer of the gallery against the experiments that must catch it, as its users would run them.
 
-    python benchmarks/gallery.py                  # the whole of it: docs/gallery.md and build/gallery.json
+    python benchmarks/gallery.py                  # the whole of it: docs/reference/gallery.md and build/gallery.json
     python benchmarks/gallery.py --only rng-missing,ema-reset --json some.json
 
 A mutant is *caught* if each of its experiments fails, and *named* if each does so with the codes that its docstring
@@ -287,7 +287,7 @@ def main(argv: Iterable[str] | None = None) -> int:
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(found, indent=1) + "\n")
     if not args.only or args.again:
-        (ROOT / "docs" / "gallery.md").write_text(page(found))
+        (ROOT / "docs" / "reference" / "gallery.md").write_text(page(found))
     total = found["total"]
     print(f"{found['caught']} of {total} caught, {found['named']} named, {found['false_alarms']} false alarms in "
           f"{found['clean_runs']} runs of the good trainer, {found['seconds']:.0f} s")  # fmt: skip

@@ -1,4 +1,4 @@
-"""`docs/gallery.md`: what came of the exam, for people. Made by `gallery.py` and never by hand."""
+"""`docs/reference/gallery.md`: what came of the exam, for people. Made by `gallery.py` and never by hand."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from tinymodels.gallery.catalogue import REPOSITORIES
 
 
 def page(found: dict[str, Any]) -> str:
-    """`docs/gallery.md`."""
+    """`docs/reference/gallery.md`."""
     total, caught, named = found["total"], found["caught"], found["named"]
     clean, alarms = found["clean_runs"], found["false_alarms"]
     lines = [
         "# The gallery",
         "",
-        "Made by `make gallery`; do not edit. Trainers broken on purpose, each by one seam of the good trainer",
-        "([tinymodels/gallery/](../tinymodels/gallery/)), each modelled on a reported bug; what chaoskit says of them.",
+        "Made by `make gallery`; do not edit. This page lists trainers that are broken on purpose, and chaoskit's",
+        "codes for each. Each changes one part of the good trainer ([tinymodels/gallery/](../../tinymodels/gallery/)),",
+        "modelled on a reported bug.",
         "",
         f"**{caught} of {total} caught ({caught / total:.0%}), {named} named ({named / total:.0%}),",
         f"{alarms} false alarms in {clean} runs of the good trainer** with the same arguments.",
         "",
-        "*Caught*: each experiment named here failed. *Named*: each with the expected codes, and none besides that the",
-        "trainer's docstring does not admit. ★ marks the most common and most damaging bugs.",
+        "*Caught*: each experiment in the row failed. *Named*: each failed with the expected codes, and with no others",
+        "except those that the trainer's docstring allows. ★ marks the most common and most damaging bugs.",
     ]
     for alarm in found["alarms"]:
         args, codes = " ".join(alarm["args"]) or "no arguments", " ".join(alarm["codes"])
@@ -38,7 +39,7 @@ def page(found: dict[str, Any]) -> str:
             "",
             f"## {family[0].upper()}{family[1:]}",
             "",
-            "| trainer | what it does | seen by | evidence |",
+            "| trainer | bug | detected by | evidence |",
             "|---|---|---|---|",
         ]
         lines += [_line(row) for row in rows]

@@ -19,12 +19,12 @@ from typing import Any
 from table import Figure, parser, show
 
 from chaoskit import Job
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.runner import Runner
 from chaoskit.environments import environment
-from chaoskit.environments.environment import Place
-from chaoskit.events import rank_events
-from chaoskit.launch.mode import Mode
-from chaoskit.runner import Runner
-from chaoskit.store import Store
+from chaoskit.environments.environment import RunSpec
+from chaoskit.environments.launch.mode import Mode
+from chaoskit.protocol.events import rank_events
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ONE = Job("tinymodels.train", ["--out", "{out}"], module=True, cwd=str(REPOSITORY))
@@ -51,12 +51,12 @@ def first_step(kind: str, modes: Mapping[str, Any], scratch: Path) -> dict[str, 
     return {UP: up - begun, FIRST: stepped - up, WHOLE: stepped - begun, DOWN: gone - ended}
 
 
-def _place(scratch: Path, mode: Mode, job: Job) -> Place:
+def _place(scratch: Path, mode: Mode, job: Job) -> RunSpec:
     run_id = uuid.uuid4().hex[:12]
     run_dir = scratch / run_id
     for name in ("events", "out"):
         (run_dir / name).mkdir(parents=True)
-    return Place(run_dir, run_dir / "out", REPOSITORY, run_id, mode=mode, nodes=job.nodes)
+    return RunSpec(run_dir, run_dir / "out", REPOSITORY, run_id, mode=mode, nodes=job.nodes)
 
 
 def main() -> None:

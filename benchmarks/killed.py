@@ -18,8 +18,8 @@ from pathlib import Path
 from table import Figure, parser, show
 
 from chaoskit import Job
-from chaoskit.runner import Runner
-from chaoskit.store import Store
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.runner import Runner
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRAINER = REPOSITORY / "tests" / "trainers" / "publisher.py"

@@ -17,9 +17,9 @@ from pathlib import Path
 from table import Figure, parser, show
 
 from chaoskit import Job, checks, faults
-from chaoskit.events import Event, read_events
-from chaoskit.runner import Run, Runner
-from chaoskit.store import Store
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.runner import Run, Runner
+from chaoskit.protocol.events import Event, read_events
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 KINDS = ("cold", "warm")

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaoskit import Job, checks, faults, places
-from chaoskit.places import Place
-from chaoskit.runner import Runner
-from chaoskit.store import Store
+from chaoskit import Job, checks, faults, targets
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.runner import Runner
+from chaoskit.protocol.targets import InjectionTarget
 from chaoskit.verdict import Outcome
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -35,7 +35,7 @@ class Trial:
 
     parallel: str
     precision: str
-    place: Place
+    place: InjectionTarget
     value: str
     rank: int
     guarded: bool
@@ -52,20 +52,20 @@ class Trial:
         return Job("tinymodels.train", args, module=True, nproc_per_node=2, cwd=str(REPOSITORY))
 
 
-def where(parallel: str, precision: str) -> list[Place]:
+def where(parallel: str, precision: str) -> list[InjectionTarget]:
     """Every place that can hold such a number: the batch are whole numbers, and only AMP has a scale."""
     ops = ["all_reduce"] if parallel == "ddp" else ["all_reduce", "all_gather", "reduce_scatter"]
-    scaler = [places.scaler()] if precision == "amp" else []
+    scaler = [targets.scaler()] if precision == "amp" else []
     return [
-        places.activation("*"),
-        places.loss(),
-        places.gradient(),
-        places.gradient(reduced=True),
-        places.parameter(),
-        places.optimizer(),
-        places.learning_rate(),
+        targets.activation("*"),
+        targets.loss(),
+        targets.gradient(),
+        targets.gradient(reduced=True),
+        targets.parameter(),
+        targets.optimizer(),
+        targets.learning_rate(),
         *scaler,
-        *(places.collective(op) for op in ops),
+        *(targets.collective(op) for op in ops),
     ]
 
 

@@ -1,8 +1,8 @@
 """Older versions of trainers with resume bugs that their users reported, and the ones that mended them, measured.
 
-    python benchmarks/older.py                               # everything: build/older.json and docs/older-bugs.md
+    python benchmarks/older.py                               # everything; writes build/older.json and the page
     python benchmarks/older.py --only accelerate-epoch       # one case; the others stay as they were measured
-    python benchmarks/older.py --page                        # docs/older-bugs.md, of what was measured
+    python benchmarks/older.py --page                        # docs/reference/older-bugs.md, of what was measured
 
 A case is a directory of examples/older/: the script, and what is known of the bug. In the broken version each
 experiment has to give exactly the codes that the case names, in the fixed one none; what is not named has to pass.
@@ -28,15 +28,15 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "examples" / "older"
 ANSWERS = ROOT / "build" / "older.json"
-PAGE = ROOT / "docs" / "older-bugs.md"
+PAGE = ROOT / "docs" / "reference" / "older-bugs.md"
 
 HEAD = """\
-# Bugs of older versions, found again
+# Reported bugs in older versions
 
-Made by `make older`; do not edit. Releases of widely used packages with a resume bug that a user reported, and the
-ones that mended it, under the same script ([examples/older/](../examples/older/)). chaoskit is told of none of it: it
-runs the battery's experiments, and has to give exactly the codes that the source explains, and none where the
-bug plays no part.
+Made by `make older`; do not edit. This page runs old releases of widely used packages, each with a resume bug that a
+user reported, and the releases that fixed it, under the same script ([examples/older/](../../examples/older/)).
+chaoskit gets no information about the bugs: it runs the experiments of the battery. It has to give exactly the codes
+that the source explains, and none where the bug has no effect.
 
 """
 
@@ -141,9 +141,9 @@ def mistakes(case: Case, version: str, answers: Mapping[str, Any]) -> Iterator[s
 
 
 def page(every: Sequence[Case], measured: Mapping[str, Any]) -> str:
-    """docs/older-bugs.md."""
+    """docs/reference/older-bugs.md."""
     lines = [
-        "| case | reported in | broken | what chaoskit says | fixed | what chaoskit says |",
+        "| case | report | broken version | verdicts | fixed version | verdicts |",
         "|---|---|---|---|---|---|",
     ]
     parts = []
@@ -171,7 +171,7 @@ def _part(case: Case, measured: Mapping[str, Any]) -> str:
     lines = [
         f"## {case.title}",
         "",
-        f"{case.why} The place: `{case.where}`, of {case.package} {case.broken}. In {case.fixed}: {case.change}",
+        f"{case.why} Location: `{case.where}`, in {case.package} {case.broken}. Fix in {case.fixed}: {case.change}",
         *filter(None, (case.left_why, case.note)),
         "",
         *([f"> {said[0]}", ""] if said else []),

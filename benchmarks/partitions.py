@@ -14,10 +14,10 @@ from pathlib import Path
 from table import Figure, parser, show
 
 from chaoskit import Job, checks, faults
-from chaoskit.environments import processes, scratch
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.runner import Run, Runner
+from chaoskit.environments.machine import processes, scratch
 from chaoskit.faults import Fault
-from chaoskit.runner import Run, Runner
-from chaoskit.store import Store
 from chaoskit.verdict import Outcome
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -123,7 +123,7 @@ def throughput(*, rounds: int, device: str) -> list[Figure]:
     """Fingerprints of a 10-million-parameter model with its optimizer, as a share of the device's own best."""
     import torch
 
-    from chaoskit.fingerprint import Fingerprint, memory, new_hasher
+    from chaoskit.protocol.fingerprint import Fingerprint, memory, new_hasher
     from tinymodels.config import parse
     from tinymodels.model import build
     from tinymodels.optimizer import build_optimizer

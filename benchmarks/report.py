@@ -27,16 +27,16 @@ sys.path[:0] = [str(ROOT)]
 from playwright.sync_api import Page  # noqa: E402
 from table import Figure, parser, show  # noqa: E402
 
-from chaoskit.fingerprint import of_bytes  # noqa: E402
-from chaoskit.report import run_page, site  # noqa: E402
-from chaoskit.results import Result, of_runs  # noqa: E402
-from chaoskit.runner import Run, stored  # noqa: E402
-from chaoskit.store import Store  # noqa: E402
-from chaoskit.suites.suite import Suite  # noqa: E402
-from tests.browser import chromium  # noqa: E402
-from tests.browser.stored import long, stories  # noqa: E402
-from tests.browser.stored import stored as write  # noqa: E402
+from chaoskit.engine.result import Result, of_runs  # noqa: E402
+from chaoskit.engine.run_store import Store  # noqa: E402
+from chaoskit.engine.runner import Run, stored  # noqa: E402
+from chaoskit.protocol.fingerprint import of_bytes  # noqa: E402
+from chaoskit.report.html import run_page, site  # noqa: E402
+from chaoskit.studies.nights.suite import Suite  # noqa: E402
 from tests.history_writer import truth  # noqa: E402
+from tests.report.browser import chromium  # noqa: E402
+from tests.report.browser.stored import long, stories  # noqa: E402
+from tests.report.browser.stored import stored as write  # noqa: E402
 
 STEPS, RANKS, RUNS = 5000, 8, 300
 WATCH = """
@@ -67,10 +67,10 @@ def samples(rank: int, position: int) -> list[str]:
     return [of_bytes(f"{rank} {position} {number}".encode())[:16] for number in range(4)]
 
 
-def of_one(scratch: Path) -> tuple[list[Figure], Path]:
+def of_one(scratch: Path, steps: int) -> tuple[list[Figure], Path]:
     """The figures of the long run, and its page."""
     store = Store(scratch / "long")
-    run = write(store, long(steps=STEPS, ranks=RANKS, tell=fingerprint, samples=samples), experiment="test_long")
+    run = write(store, long(steps=steps, ranks=RANKS, tell=fingerprint, samples=samples), experiment="test_long")
     target = scratch / "long.html"
     words = [sys.executable, "-m", "chaoskit", "report", str(run.dir), "-o", str(target)]
     loaded = stored(run.dir, store)
@@ -88,13 +88,13 @@ def of_one(scratch: Path) -> tuple[list[Figure], Path]:
     return figures, target
 
 
-def of_many(scratch: Path) -> list[Figure]:
+def of_many(scratch: Path, runs: int) -> list[Figure]:
     """The figures of the suite: copies of a few runs, each of 60 steps on 2 ranks."""
     store = Store(scratch / "suite")
     made = list(stories(store).values())
     results = [of_runs(run.experiment, [run]).to_json() for run in made]
     told = []
-    for number in range(RUNS):
+    for number in range(runs):
         run, result = made[number % len(made)], results[number % len(made)]
         copy = copied(run, f"{run.id[:-4]}{number:04d}", store)
         text = json.dumps({**result, "name": f"{result['name']}_{number}"})
@@ -104,8 +104,8 @@ def of_many(scratch: Path) -> list[Figure]:
     done = timed(lambda: site.write(suite, scratch / "site", store=store), times=1)
     written = sum(path.stat().st_size for path in (scratch / "site").rglob("*.html"))
     return [
-        Figure(f"{RUNS} runs: index and pages", done, "s", "<= 10"),
-        Figure(f"{RUNS} runs: size of all", written / 1e6, "MB"),
+        Figure(f"{runs} runs: index and pages", done, "s", "<= 10"),
+        Figure(f"{runs} runs: size of all", written / 1e6, "MB"),
     ]
 
 
@@ -158,12 +158,15 @@ def use(window: Page) -> None:
 
 def main() -> None:
     """All of it, and the table."""
-    args = parser(__doc__ or "").parse_args()
+    made = parser(__doc__ or "")
+    made.add_argument("--steps", type=int, default=STEPS, help=f"of the long run ({STEPS})")
+    made.add_argument("--runs", type=int, default=RUNS, help=f"of the suite ({RUNS})")
+    args = made.parse_args()
     with tempfile.TemporaryDirectory(prefix="report-") as scratch:
-        figures, target = of_one(Path(scratch))
+        figures, target = of_one(Path(scratch), args.steps)
         if chromium.missing() is None:
             figures += in_browser(target)
-        figures += of_many(Path(scratch))
+        figures += of_many(Path(scratch), args.runs)
     show("Reports", figures, json_file=args.json)
 
 

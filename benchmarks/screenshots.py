@@ -1,4 +1,5 @@
-"""What the page of a run says about trainers that are broken on purpose, and how it looks: `docs/report-examples.md`.
+"""What the page of a run says about trainers that are broken on purpose, and how it looks:
+`docs/reference/report-examples.md`.
 
     python benchmarks/screenshots.py                        # six real runs, some minutes
     python benchmarks/screenshots.py --store DIR            # draw again those that are kept there, run what is missing
@@ -25,25 +26,25 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from gallery import GOOD, Sitting  # noqa: E402
 from playwright.sync_api import Browser  # noqa: E402
 
-from chaoskit.report import page, run_page  # noqa: E402
-from chaoskit.runner import stored  # noqa: E402
-from chaoskit.store import Store  # noqa: E402
-from tests.browser import chromium  # noqa: E402
+from chaoskit.engine.run_store import Store  # noqa: E402
+from chaoskit.engine.runner import stored  # noqa: E402
+from chaoskit.report.html import page, run_page  # noqa: E402
+from tests.report.browser import chromium  # noqa: E402
 from tinymodels.gallery.catalogue import mutants  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
-PAGE = ROOT / "docs" / "report-examples.md"
+PAGE = ROOT / "docs" / "reference" / "report-examples.md"
 #: In CSS pixels: as much of a page as fits on a desktop.
 SIZE = (1280, 1000)
-#: One of each family: the trainer ("" is the good one), the experiment, and what it forgot in the words of a person who
-#: has read its source.
+#: One of each family: the trainer ("" is the good one), the experiment, and its bug in the words of a person who has
+#: read its source.
 CHOSEN = (
-    ("", "test_one_rank_mid_epoch", "nothing"),
-    ("rng-missing", "test_one_rank_mid_epoch", "to save and restore the random number generators"),
-    ("sampler-epoch-zero", "test_one_rank_mid_epoch", "to tell the sampler which epoch it is in"),
-    ("optim-not-saved", "test_one_rank_mid_epoch", "to save the optimizer"),
-    ("no-checksum", "test_flipped_bit", "to check that a checkpoint is still what was saved"),
-    ("nan-loss-only", "test_nan[gradient-nan]", "to look at the gradients, and not only at the loss"),
+    ("", "test_one_rank_mid_epoch", "It has no bug."),
+    ("rng-missing", "test_one_rank_mid_epoch", "It does not save and restore the random number generators."),
+    ("sampler-epoch-zero", "test_one_rank_mid_epoch", "It does not set the epoch of the sampler."),
+    ("optim-not-saved", "test_one_rank_mid_epoch", "It does not save the optimizer."),
+    ("no-checksum", "test_flipped_bit", "It does not verify the contents of a checkpoint before it loads them."),
+    ("nan-loss-only", "test_nan[gradient-nan]", "It checks only the loss for NaN, not the gradients."),
 )  # fmt: skip
 
 
@@ -53,14 +54,14 @@ class Example:
 
     slug: str
     experiment: str
-    forgot: str
+    bug: str
     sentence: str
     meanings: dict[str, str]
 
     @property
     def image(self) -> str:
         """The file of its picture, as the page links to it."""
-        return f"images/{self.slug or 'good'}.png"
+        return f"../images/{self.slug or 'good'}.png"
 
 
 def sitting(slug: str, experiment: str) -> Sitting:
@@ -88,9 +89,11 @@ def run_of(slug: str, experiment: str, store: Path) -> Path:
     return Path(told["run"])
 
 
-def examples(store: Path, browser: Browser, scratch: Path) -> Iterator[Example]:
-    """Every trainer, drawn and photographed."""
-    for slug, experiment, forgot in CHOSEN:
+def examples(
+    chosen: Sequence[tuple[str, str, str]], store: Path, browser: Browser, scratch: Path, images: Path
+) -> Iterator[Example]:
+    """Draw the page of each chosen trainer and photograph its top."""
+    for slug, experiment, bug in chosen:
         run = stored(run_of(slug, experiment, store), Store(store))
         drawn = scratch / f"{run.id}.html"
         page.write(run_page.render(run), drawn)
@@ -101,8 +104,8 @@ def examples(store: Path, browser: Browser, scratch: Path) -> Iterator[Example]:
         meanings = window.locator("#verdict .meanings")
         codes = meanings.locator("dt").all_inner_texts()
         told = dict(zip(codes, meanings.locator("dd").all_inner_texts(), strict=True))
-        made = Example(slug, experiment, forgot, sentence, told)
-        window.screenshot(path=PAGE.parent / made.image)
+        made = Example(slug, experiment, bug, sentence, told)
+        window.screenshot(path=images / Path(made.image).name)
         context.close()
         yield made
 
@@ -112,11 +115,11 @@ def text(found: Sequence[Example]) -> str:
     parts = [HEAD]
     for one in found:
         parts.append(f"## {f'`{one.slug}`' if one.slug else 'The good trainer'}\n")
-        parts.append(f"`{one.experiment}`. It forgot {one.forgot}. The page says:\n")
+        parts.append(f"`{one.experiment}`. {one.bug} The page says:\n")
         said = [one.sentence, *(f"`{code}`: {meaning}" for code, meaning in one.meanings.items())]
         parts.append("\n>\n".join(quoted(line) for line in said) + "\n")
         parts.append(
-            f"![The top of that page: the verdict, and the loss beside the uninterrupted one]({one.image})\n"
+            f"![The top of that page: the verdict, and the loss beside that of the uninterrupted run]({one.image})\n"
         )
     return "\n".join(parts)
 
@@ -129,12 +132,12 @@ def quoted(line: str) -> str:
 HEAD = """\
 # What the page of a run says
 
-Five trainers of the [gallery](gallery.md), each broken on purpose in one place, and the good one. Each picture is the
-top of the page that `chaoskit report` has made of a real run. Below it come the lanes of the ranks, the clock, the
-table of alignment, the checks with their evidence, and the command that repeats the run. Whoever looks at such a page
-does not know what was broken: it has to say so.
+Five trainers of the [gallery](gallery.md), each broken on purpose in one place, and the good trainer. Each picture
+shows the top of the page that `chaoskit report` made of a real run. Further down the page has the lanes of the ranks,
+the timeline in seconds, the table of alignment, the checks with their evidence, and the command that repeats the run.
+The reader of such a page does not know which part of the trainer is broken: the page has to show it.
 
-Made by `make screenshots`, which runs all of them again.
+`make screenshots` runs all of them again and writes this page.
 """
 
 
@@ -142,19 +145,25 @@ def main() -> int:
     """Returns 0; raises SystemExit where a trainer could not be run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--store", type=Path, metavar="DIR", help="where the runs are kept (default: nowhere)")
+    parser.add_argument("--only", metavar="SLUG", help="this trainer alone ('good': the good one); writes no page")
     args = parser.parse_args()
+    chosen = [one for one in CHOSEN if args.only in (None, one[0] or "good")]
+    if not chosen:
+        parser.error(f"there is no trainer {args.only!r}; there are {', '.join(one[0] or 'good' for one in CHOSEN)}")
     if why := chromium.missing():
         parser.error(why)
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="screenshots-") as scratch:
         store = (args.store or Path(scratch, "store")).absolute()
-        for slug, experiment, _ in CHOSEN:
+        for slug, experiment, _ in chosen:
             run_of(slug, experiment, store)
         with chromium.started() as browser:
-            found = list(examples(store, browser, Path(scratch)))
-    PAGE.write_text(text(found))
-    for one in found:
-        size = (PAGE.parent / one.image).stat().st_size
+            images = Path(scratch) if args.only else IMAGES
+            found = list(examples(chosen, store, browser, Path(scratch), images))
+        sizes = [(images / Path(one.image).name).stat().st_size for one in found]
+    if not args.only:
+        PAGE.write_text(text(found))
+    for one, size in zip(found, sizes, strict=True):
         print(f"{one.image}: {size / 1000:.0f} kB: {one.sentence}")
     return 0
 

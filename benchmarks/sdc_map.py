@@ -12,18 +12,19 @@ from random import Random
 from table import Figure, parser, show
 
 from chaoskit import Job, faults
+from chaoskit.cli.sdc_map import TOLERANCE, WINDOW
+from chaoskit.engine.progress import PhaseLines
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.runner import Runner
 from chaoskit.faults import Fault
-from chaoskit.progress import Lines
-from chaoskit.report import sdc_picture, sdc_report
-from chaoskit.report.json_report import write_text
-from chaoskit.report.terminal import console_for
-from chaoskit.runner import Runner
-from chaoskit.sdc import SdcMap, make_map
-from chaoskit.sdc.changes import VALUES
-from chaoskit.sdc.plan import Result
-from chaoskit.sdc.trace import CLASSES, Seen, Trace, judge
-from chaoskit.sdc_command import TOLERANCE, WINDOW
-from chaoskit.store import Store
+from chaoskit.report.machine.json_report import write_text
+from chaoskit.report.svg import sdc_picture
+from chaoskit.report.terminal import sdc_report
+from chaoskit.report.terminal.table import console_for
+from chaoskit.studies.sdc import SdcMap, make_map
+from chaoskit.studies.sdc.changes import VALUES
+from chaoskit.studies.sdc.plan import TrialResult
+from chaoskit.studies.sdc.trace import CLASSES, Seen, Trace, judge
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -33,7 +34,7 @@ def job(words: list[str]) -> Job:
     return Job("tinymodels.train", ["--out", "{out}", *words], module=True, nproc_per_node=2, cwd=str(REPOSITORY))
 
 
-def as_fault(one: Result) -> Fault:
+def as_fault(one: TrialResult) -> Fault:
     """The same corruption, in the words of a user."""
     injection = one.injection
     more = {"rank": injection.rank, "into": injection.cell.place, "seed": injection.seed}
@@ -47,14 +48,14 @@ def as_fault(one: Result) -> Fault:
     return fault.at_step(injection.window.struck)
 
 
-def same(runner: Runner, made: Job, one: Result) -> bool:
+def same(runner: Runner, made: Job, one: TrialResult) -> bool:
     """Whether an ordinary run with that fault comes to the same."""
     run, window, trace = runner.run(made, as_fault(one)), one.injection.window, Trace()
     for rank, life in run.history.incarnations[0].ranks.items():
         for step in life.steps:
             if step.n in window.steps:
                 trace.add(rank, step.n, Seen(step.losses, step.components, nonfinite=step.nonfinite))
-    return judge(trace, window, runner.reference(made), tolerance=TOLERANCE).said == one.outcome.said
+    return judge(trace, window, runner.reference(made), tolerance=TOLERANCE).signature == one.outcome.signature
 
 
 def compared(runner: Runner, made: Job, found: SdcMap, count: int) -> tuple[int, int]:
@@ -78,7 +79,7 @@ def main() -> None:
     arguments.add_argument("words", nargs="*", help="further arguments of the trainer, after --")
     told = arguments.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        runner, made = Runner(Store(place), progress=Lines(sys.stderr)), job(told.words)
+        runner, made = Runner(Store(place), progress=PhaseLines(sys.stderr)), job(told.words)
         found = make_map(
             runner,
             made,

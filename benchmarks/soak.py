@@ -21,12 +21,12 @@ from pathlib import Path
 
 from table import Figure, parser, show
 
-from chaoskit.environments import processes, scratch
-from chaoskit.environments.environment import Ended, Place
-from chaoskit.environments.local import LocalEnvironment
+from chaoskit.environments.environment import Ended, RunSpec
+from chaoskit.environments.launch import warm
+from chaoskit.environments.launch.warm import WarmLauncher
+from chaoskit.environments.local.environment import LocalEnvironment
+from chaoskit.environments.machine import processes, scratch
 from chaoskit.errors import ChaoskitError
-from chaoskit.launch import warm
-from chaoskit.launch.warm import WarmLauncher
 
 JOB = """
 import sys, time
@@ -50,7 +50,7 @@ def command(place: Path, rounds: int) -> list[str]:
 
 def launch(place: Path, run_id: str, words: list[str], index: int) -> tuple[str, Ended]:
     """One launch from its start to its end, and how it was launched."""
-    told = Place(place / run_id, place, place, run_id, env={"OMP_NUM_THREADS": "1"})
+    told = RunSpec(place / run_id, place, place, run_id, env={"OMP_NUM_THREADS": "1"})
     with LocalEnvironment(told, WarmLauncher(threads="1")) as environment:
         how = environment.launch(index, words)
         while not (ended := [happening for happening in environment.wait(60.0) if isinstance(happening, Ended)]):

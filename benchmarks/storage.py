@@ -19,8 +19,8 @@ from statistics import median
 
 from table import Figure, parser, show
 
-from chaoskit.environments.storage import Storage
-from chaoskit.launch.host import enter
+from chaoskit.environments.fusefs.storage import Storage
+from chaoskit.environments.launch.host import enter
 
 KINDS = ("plain", "watched", "recorded")
 TARGET = ">= 0.6"

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from table import Figure, parser, show
 
-from chaoskit.environments.hosts import Hosts
-from chaoskit.environments.network import ip
-from chaoskit.environments.wire import Quality, insert, remove
-from chaoskit.launch.host import KINDS, call
+from chaoskit.environments.launch.host import KINDS, call
+from chaoskit.environments.netns.hosts import Hosts
+from chaoskit.environments.netns.network import ip
+from chaoskit.environments.netns.wire import Quality, insert, remove
 
 PORT = 7000
 CHUNK = 1 << 18

@@ -14,16 +14,19 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from chaoskit import checks, faults, probe
     from chaoskit.job import Job
-    from chaoskit.supervisor import Supervisor
+    from chaoskit.nodes import NodeLossPolicy
+    from chaoskit.protocol import targets
 
-__all__ = ["Job", "Supervisor", "__version__", "checks", "faults", "probe"]
+__all__ = ["Job", "NodeLossPolicy", "__version__", "checks", "faults", "probe", "targets"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "Job":
         return import_module("chaoskit.job").Job
-    if name == "Supervisor":
-        return import_module("chaoskit.supervisor").Supervisor
+    if name == "NodeLossPolicy":
+        return import_module("chaoskit.nodes").NodeLossPolicy
     if name in ("checks", "faults", "probe"):
         return import_module(f"chaoskit.{name}")
+    if name == "targets":
+        return import_module("chaoskit.protocol.targets")
     raise AttributeError(f"module 'chaoskit' has no attribute {name!r}")

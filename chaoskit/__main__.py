@@ -2,6 +2,6 @@
 
 import sys
 
-from chaoskit.cli import main
+from chaoskit.cli.main import main
 
 sys.exit(main())

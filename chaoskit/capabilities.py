@@ -1,4 +1,4 @@
-"""What an environment can do, as small protocols: a fault asks for these and never for an environment by name."""
+"""Capabilities of environments, as small protocols. A fault asks for capabilities, never for an environment by name."""
 
 from __future__ import annotations
 
@@ -9,72 +9,76 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
-class Process:
-    """A process of the job, by its pid and its start time in clock ticks, which a reused pid does not share."""
+class ProcessRef:
+    """A reference to one process of the job, which stays true when its pid is used again.
+
+    `pid` is the number by which the process calls itself, as the record shows it. `key` tells the environment that made
+    the reference which process it is (a start time, a container); nobody else can read it. Both are kept as evidence.
+    """
 
     pid: int
-    started: int
+    key: str
 
 
 @runtime_checkable
 class CanSignal(Protocol):
-    """Sends signals to the processes of the job, by rank or to the launcher, and sees what became of them."""
+    """Sends signals to the processes of the job and reports their state."""
 
-    def rank_process(self, rank: int) -> Process:
-        """The process of `rank` in the current incarnation; raises LookupError where it has none."""
+    def rank_process(self, rank: int) -> ProcessRef:
+        """The process of `rank` in the current incarnation. Raises LookupError if there is none."""
         ...
 
-    def launcher_processes(self) -> Sequence[Process]:
-        """What the job's command became, one process a node; raises LookupError where none is running."""
+    def launcher_processes(self) -> Sequence[ProcessRef]:
+        """The processes that run the job's command, one per node. Raises LookupError if none is running."""
         ...
 
-    def signal(self, process: Process, signum: int) -> bool:
-        """Send the signal; False if the process was already gone."""
+    def signal(self, process: ProcessRef, signum: int) -> bool:
+        """Send the signal. Returns False if the process has already ended."""
         ...
 
-    def state(self, process: Process) -> Literal["running", "stopped", "gone"]:
-        """What the process is doing; a zombie is gone."""
+    def state(self, process: ProcessRef) -> Literal["running", "stopped", "gone"]:
+        """The state of the process. A zombie counts as gone."""
         ...
 
-    def delivered(self, process: Process, signum: int) -> bool:
-        """Whether the process has taken the signal: it is gone, or it catches the signal and none is pending."""
+    def delivered(self, process: ProcessRef, signum: int) -> bool:
+        """Whether the process has received the signal: it has ended, or it handles the signal and none is pending."""
         ...
 
 
 @runtime_checkable
 class CanOrder(Protocol):
-    """Has a rank do something to itself when it is next at its gate."""
+    """Orders a rank to do something to itself when it next reaches its gate."""
 
     def order(self, rank: int, order: Mapping[str, Any]) -> None:
-        """Hand `order` to the rank: `{"do": "exit", "code": 3}` or `{"do": "raise", "type": ..., "message": ...}`."""
+        """Give `order` to the rank: `{"do": "exit", "code": 3}` or `{"do": "raise", "type": ..., "message": ...}`."""
         ...
 
     def raised(self, rank: int) -> bool:
-        """Whether the rank, in the incarnation that was given an order to raise, has said that it does so."""
+        """Whether the rank has reported that it raises, in the incarnation that was ordered to."""
         ...
 
 
 @runtime_checkable
 class CanCorruptNumbers(Protocol):
-    """Has a rank make numbers of its own training wrong, from when it is next at its gate."""
+    """Orders a rank to corrupt numbers of its own training, from the next time it reaches its gate."""
 
     def corrupt(self, rank: int, order: Mapping[str, Any]) -> int:
-        """Hand the order to the rank (see `chaoskit.faults.numbers`); a number that stands for it. Raises LookupError
-        where the rank is not connected, or has something else to do."""
+        """Give the order to the rank (see `chaoskit.faults.numeric.numbers`). Returns a number for `corrupted`. Raises
+        LookupError if the rank is not connected, or already has another order."""
         ...
 
     def corrupted(self, rank: int, number: int) -> Mapping[str, Any] | None:
-        """What the rank has said of it: what it has changed first, or `{"refused": why}`; None: nothing yet. A rank
-        that is gone before it came to it has refused, too."""
+        """The rank's report on that order: the first change that it made, or `{"refused": why}`; None while there is no
+        report. A rank that ends before it has carried out the order counts as having refused it."""
         ...
 
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
-    """The `files` that one save has left, by their names below the job's `{out}`, and which `save` it was: its
-    `launch` and `restart`, and `n`, the steps of that incarnation. `written` are those of them that went there by a
-    call that saves, and not by some other way (a copied script); none where their names do not tell. Of what was saved
-    more than once only the last is among them (`last.ckpt`), the others are its `copies`, by its name."""
+    """One save that is still on disk. `files`: its files, named relative to the job's `{out}`. `save`: which save it
+    was, by `launch`, `restart` and `n`, the steps of that incarnation. `written`: the files that a saving call wrote,
+    not those that appeared otherwise (a copied script); empty if the names do not tell. If the same data was saved
+    twice (`last.ckpt`), `written` has the last file and `copies` the others, by its name."""
 
     files: tuple[str, ...]
     save: Mapping[str, int]
@@ -84,65 +88,72 @@ class StoredCheckpoint:
 
 @runtime_checkable
 class CanTouchFiles(Protocol):
-    """Reaches what the job keeps in its `{out}`, and knows what of it its saves have left there. Names are relative
-    to `{out}`."""
+    """Reads and writes files in the job's `{out}`, and knows which of them belong to saves. Names are relative to
+    `{out}`."""
 
     def out(self) -> Path:
         """The job's `{out}`."""
         ...
 
     def aside(self) -> Path:
-        """A new directory on the file system of `{out}` that the job knows nothing of."""
+        """A new directory on the file system of `{out}` that the job does not know."""
         ...
 
     def stored_checkpoints(self) -> tuple[StoredCheckpoint, ...]:
-        """The saves that ended on every rank that saves, and of which files are left, wherever these have been renamed
-        to since; the newest first.
-
-        Raises LookupError where there is none, or nothing is left of the newest.
+        """The saves that every saving rank has completed and whose files still exist, also under new names; the newest
+        first. Raises LookupError if there is none, or if no file of the newest is left.
         """
         ...
 
     def checkpoint_directories(self) -> tuple[str, ...]:
-        """The entries of `{out}` itself, directories or files, in which saves lie; raises LookupError if none do."""
+        """The top-level entries of `{out}` that contain saves. Raises LookupError if there are none."""
         ...
 
 
-#: A way through the network, from one node to another, by their names. The way back is another.
+#: A direction in the network, from one node to another, by their names.
 Way = tuple[str, str]
 
 
 @runtime_checkable
-class CanPartition(Protocol):
-    """Cuts the network between the nodes of a job, each direction on its own. Nodes go by their names."""
+class CanNameNodes(Protocol):
+    """Runs the job on named nodes."""
 
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that are up, in order; the first hosts the rendezvous."""
+        """See `CanPartition`."""
+        ...
+
+
+@runtime_checkable
+class CanPartition(Protocol):
+    """Cuts the network between the nodes of a job, each direction separately. Nodes are given by name."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """The names of the nodes that are up, in order. The first one hosts the rendezvous."""
         ...
 
     def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
-        """From now on lose what takes these ways, or `percent` of it; a number that stands for this cut.
+        """Drop packets in these directions, or `percent` of them, from now on. Returns the number of this cut.
 
-        `reset` answers what belongs to a connection that exists with a TCP reset, and lets new ones begin.
+        `reset` answers packets of existing connections with a TCP reset, and allows new connections.
         """
         ...
 
     def mend(self, cut: int) -> None:
-        """Let everything through again that this cut has stopped; no cut of that number is no error."""
+        """End this cut. An unknown number is no error."""
         ...
 
     def lost(self, cut: int) -> Mapping[str, int]:
-        """How many packets of the job this cut has stopped so far, by way (`node0>node1`)."""
+        """How many packets of the job this cut has stopped so far, by direction (`node0>node1`)."""
         ...
 
     def reaches(self, source: str, target: str) -> bool:
-        """Whether a datagram from one node comes to the other: one is sent, which no `lost` counts."""
+        """Whether a datagram from one node reaches the other. Sends one, which `lost` does not count."""
         ...
 
 
 @runtime_checkable
 class CanDegrade(Protocol):
-    """Makes the links of nodes slow or noisy, in both directions."""
+    """Makes the network links of nodes slow or noisy, in both directions."""
 
     def nodes(self) -> tuple[str, ...]:
         """See `CanPartition`."""
@@ -157,61 +168,61 @@ class CanDegrade(Protocol):
         rate: float | None = None,
         corrupt: float = 0.0,
     ) -> int:
-        """From now on hold back what these nodes send by `delay` seconds, plus or minus `jitter`; pass `rate` bytes per
-        second at most; and flip a bit in `corrupt` percent of the packets. A number that stands for this."""
+        """From now on delay what these nodes send by `delay` seconds, plus or minus `jitter`; limit it to `rate` bytes
+        per second; and flip a bit in `corrupt` percent of the packets. Returns a number for `restore`."""
         ...
 
     def restore(self, degraded: int) -> None:
-        """As before; no such number is no error."""
+        """End this degradation. An unknown number is no error."""
         ...
 
     def degraded(self, degraded: int) -> Mapping[str, float]:
-        """What has come of it so far: `packets`, `bytes`, `corrupted`, and `held`, seconds over all packets."""
+        """Its effect so far: `packets`, `bytes`, `corrupted`, and `held`, the sum of all delays in seconds."""
         ...
 
 
 @runtime_checkable
 class CanHideNames(Protocol):
-    """Lets the names of nodes be forgotten, as a name server does that is down."""
+    """Makes the names of nodes unknown, as when a name server is down."""
 
     def nodes(self) -> tuple[str, ...]:
         """See `CanPartition`."""
         ...
 
     def hide_names(self, nodes: Sequence[str]) -> None:
-        """On these nodes no node's name is known any more, its own excepted."""
+        """Make every node's name unknown on these nodes, except their own."""
         ...
 
     def show_names(self, nodes: Sequence[str]) -> None:
-        """As before."""
+        """Make the names known again on these nodes."""
         ...
 
     def resolves(self, node: str, name: str) -> bool:
-        """Whether that node knows the address of `name`: it is asked there."""
+        """Whether that node can resolve `name`. Asks on that node."""
         ...
 
 
 @runtime_checkable
 class CanLoseNodes(Protocol):
-    """Takes whole nodes away from a running job, and gives it others."""
+    """Takes whole nodes away from a running job, and adds nodes to it."""
 
     def nodes(self) -> tuple[str, ...]:
         """See `CanPartition`."""
         ...
 
     def lose_node(self, node: str, *, replaced: bool = False) -> Mapping[str, Any]:
-        """Cut the node off and end all that runs on it, so that it says nothing to anybody; who was ended. What becomes
-        of the node is the supervisor's affair, unless it is `replaced`: then a fresh node takes its place at once.
-        Raises LookupError where it is not up."""
+        """Cut the node off the network and kill everything on it; returns what was killed. The job's policy for lost
+        nodes decides what follows, unless it is `replaced`: then a fresh node takes its place at once. Raises
+        LookupError if the node is not up."""
         ...
 
     def is_lost(self, node: str) -> bool:
-        """Whether nothing of the job runs there, and nobody reaches it: of the node that was lost, also where a fresh
-        one has taken its place."""
+        """Whether the node was lost: no process of the job runs there and no node reaches it. Stays true when a fresh
+        node takes its place."""
         ...
 
     def freeze_node(self, node: str) -> Mapping[str, Any]:
-        """Stop every process of the node (SIGSTOP); which. Raises LookupError where it is not up."""
+        """Stop every process of the node (SIGSTOP); returns which. Raises LookupError if the node is not up."""
         ...
 
     def is_frozen(self, node: str) -> bool:
@@ -219,36 +230,36 @@ class CanLoseNodes(Protocol):
         ...
 
     def thaw_node(self, node: str) -> None:
-        """Let its processes go on."""
+        """Continue its processes."""
         ...
 
     def add_node(self) -> str:
-        """Bring up a fresh node, whose agent joins the running job; its name. Raises LookupError where the job runs on
-        as many as it may."""
+        """Start a fresh node whose agent joins the running job; returns its name. Raises LookupError if the job already
+        has its maximum of nodes."""
         ...
 
     def remove_node(self, node: str) -> None:
-        """Ask the agent of the node to end (SIGTERM), as a scheduler does that wants the node back. It is not replaced.
-        Raises LookupError where it is not up."""
+        """Ask the agent of the node to end (SIGTERM), as a scheduler does when it takes the node back. The node is not
+        replaced. Raises LookupError if it is not up."""
         ...
 
     def ranks_of(self, node: str) -> tuple[int, ...]:
-        """The ranks that live on that node now."""
+        """The ranks that run on that node now."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trouble:
-    """What is wrong with the storage of a job, from now on until it is mended.
+class InjectedIOError:
+    """An error of the job's storage, in effect from `fail_storage` until `mend_storage`.
 
-    It meets requests of the kinds `operations` (those of `chaoskit.journal`, and `open`, `lookup`, `read`, `list`,
-    `space`; none: every one) to files whose path below `{out}`, or whose name, matches the shell pattern `files`. It
-    begins once `after_bytes` bytes have been written to such files, and meets `times` requests (None: all).
+    It affects requests of the kinds `operations` (those of `chaoskit.protocol.io_journal`, and `open`, `lookup`,
+    `read`, `list`, `space`; empty: all) to files whose path below `{out}`, or whose name, matches the shell pattern
+    `files`. It begins after `after_bytes` bytes have been written to such files, and affects `times` requests (None:
+    all). With `nodes`, it affects only requests from these nodes.
 
-    What it does: answers with the error of the name `error` (`ENOSPC`, `EIO`); or, if there is none, holds each request
-    back for `seconds` before it is carried out (None: until it is mended, or whoever waits is killed). With `late`,
-    nothing is held back: the names that one session makes or removes are seen by the others so many `seconds` later,
-    as over NFS with its cached directories.
+    A request is answered with the error named `error` (`ENOSPC`, `EIO`). Without `error`, it is delayed by `seconds`
+    (None: until the error is mended, or the waiting process is killed). With `late`, no request is delayed: a name that
+    one session makes or removes becomes visible to other sessions `seconds` later, as with cached directories over NFS.
     """
 
     operations: tuple[str, ...] = ()
@@ -258,36 +269,56 @@ class Trouble:
     late: bool = False
     after_bytes: int = 0
     times: int | None = None
+    nodes: tuple[str, ...] = ()
 
 
 @runtime_checkable
 class CanFailStorage(Protocol):
-    """Makes the storage beneath `{out}` fail, for every process of the job, whatever it is written in."""
+    """Makes the storage under `{out}` fail for the processes of the job, whatever library they write with."""
 
-    def fail_storage(self, trouble: Trouble) -> int:
-        """From now on; a number that stands for this trouble. Raises LookupError where the job has no storage that can
-        be made to fail."""
+    def fail_storage(self, trouble: InjectedIOError) -> int:
+        """Begin this error; returns its number. Raises LookupError if the job's storage cannot be made to fail."""
         ...
 
     def mend_storage(self, trouble: int) -> None:
-        """As before, and what was held back goes on; no such number is no error."""
+        """End this error and let delayed requests continue. An unknown number is no error."""
         ...
 
     def storage_met(self, trouble: int) -> Mapping[str, Any]:
-        """What has met it so far: `count`, how many requests; `operations`, how many by kind; `files`, the paths of the
-        first ten."""
+        """The requests that it has affected so far: `count`, `operations` (count by kind) and `files` (the paths of the
+        first ten)."""
         ...
 
 
-#: How to get a capability that an environment lacks.
+@runtime_checkable
+class CanShowDirectory(Protocol):
+    """Shows the job another directory in place of its `{out}`, and records what the job reads there."""
+
+    def show(self, directory: Path) -> None:
+        """From the next launch on, the job finds `directory` at the path of its `{out}`. Forgets everything about the
+        directory shown before. Raises UsageError if that is not possible."""
+        ...
+
+    def looked_at(self) -> frozenset[tuple[str, str]]:
+        """What the job has read since, and where (see `chaoskit.analysis.crash_model.observed`)."""
+        ...
+
+    def hide(self) -> None:
+        """Stop showing the directory. Call it while no launch is running."""
+        ...
+
+
+#: What an environment must have for a capability; `chaoskit.environments.remedy_for` names those that have it.
 REMEDIES: dict[str, str] = {
-    "CanSignal": "use --env local, which runs the ranks as processes of this machine",
-    "CanOrder": "use --env local, and let the probe run in the ranks",
-    "CanCorruptNumbers": "use --env local, and let the probe run in the ranks",
-    "CanTouchFiles": "use --env local, where the job's files are those of this machine",
-    "CanPartition": "use --env netns, where each node has a network of its own",
-    "CanDegrade": "use --env netns, where each node has a network of its own",
-    "CanHideNames": "use --env netns, where each node has names of its own",
-    "CanFailStorage": "use --env local, where {out} can be a file system of chaoskit's own (FUSE)",
-    "CanLoseNodes": "use --env netns, which runs the job on virtual hosts",
+    "CanSignal": "ranks whose processes the harness can signal",
+    "CanOrder": "ranks in which the probe runs, and a channel to them",
+    "CanCorruptNumbers": "ranks in which the probe runs, and a channel to them",
+    "CanTouchFiles": "an {out} that the harness can read and write",
+    "CanNameNodes": "nodes that have names of their own",
+    "CanPartition": "nodes that have a network of their own",
+    "CanDegrade": "nodes that have a network of their own",
+    "CanHideNames": "nodes that have names of their own",
+    "CanFailStorage": "an {out} that is a file system of chaoskit's own (FUSE)",
+    "CanShowDirectory": "an {out} that is a file system of chaoskit's own (FUSE)",
+    "CanLoseNodes": "nodes that can be taken away from a running job",
 }

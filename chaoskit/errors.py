@@ -1,7 +1,6 @@
-"""The public vocabulary of trouble: exit codes, diagnosis codes, exceptions.
+"""The public vocabulary of errors: exit codes, codes of diagnosis, exceptions.
 
-Nothing here imports anything: the probe, the checks and the command line all speak these words.
-`docs/codes.md` says the same for people; a test keeps the two equal.
+This module imports nothing of chaoskit, so every other module may use it. `docs/reference/codes.md` is made of it.
 """
 
 from __future__ import annotations
@@ -20,70 +19,109 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-#: Every code of diagnosis and the one sentence that it stands for. Codes may join; none changes its meaning.
-CODES: dict[str, str] = {
-    # state
-    "model-not-restored": "The parameters after the resume are not those of the checkpoint.",
-    "buffers-not-restored": "The buffers after the resume are not those of the checkpoint.",
-    "optimizer-not-restored": "The optimizer's moments or step counts are not those of the checkpoint.",
-    "options-not-restored": "An option of a parameter group (weight decay, betas) is not that of the step.",
-    "lr-schedule-off": "The learning rate after the resume is not the one that belongs to the step.",
-    "scaler-not-restored": "The gradient scaler is not that of the checkpoint.",
-    "ema-not-restored": "The averaged copy of the model is not that of the checkpoint.",
-    "rng-not-restored": "A random stream is not the one that an uninterrupted run has at that step.",
-    "extra-state-not-restored": "Something else in the checkpoint (a counter, a table) is not what it should be.",
-    # data
-    "data-replayed": "Batches that had been consumed before the checkpoint come again.",
-    "data-skipped": "Batches that come after the checkpoint are never consumed.",
-    "data-reordered": "The batches after the resume are others than the reference consumed, or in another order.",
-    "global-batch-changed": "A step consumed more or fewer samples, over all ranks, than it should.",
-    # checkpoint
-    "restarted-from-scratch": "The job began again at its first step although a checkpoint was due.",
-    "stale-checkpoint": "The job resumed from a checkpoint older than the last valid one.",
-    "corrupt-accepted": "The job resumed from a checkpoint that was not what had been saved.",
-    "torn-checkpoint": "The resume crashes or hangs on a save that the fault left unfinished, or on damaged files.",
-    "checkpoint-lost": "The last valid checkpoint was destroyed by retention or by a failed save.",
-    "checkpoint-not-durable": "A power cut would lose the checkpoint that the job counts on.",
-    "poisoned-checkpoint": "A checkpoint that holds not-a-number was saved.",
-    "debris-left": "What interrupted saves leave behind piles up from launch to launch.",
-    "disk-use-grows": "After interruptions the job keeps more on the disk than a usual run and one checkpoint more.",
-    # liveness
-    "hang": "The job made no end before its deadline.",
-    "crash-loop": "The job never came back within its budget of relaunches.",
-    "exited-early": "The job ended without its last step.",
-    "orphans": "Processes of the job outlived its launcher.",
-    "needless-restart": "The job restarted for a fault that it should have waited out.",
-    "slow-recovery": "The job came back later, or lost more steps, than the limit that was set.",
-    # trajectory
-    "loss-diverged": "Every component is aligned with the reference and the losses still differ.",
-    "ranks-diverged": "Replicas that are equal in the reference are not equal in the run.",
-    "nonfinite-accepted": "A loss that is not a number was trained on.",
-    "corruption-accepted": "A wrong number was trained on, and nobody noticed in time.",
-    "corruption-saved": "A number that a fault had made wrong got into a checkpoint.",
-    "corruption-spread": "A number that a fault had made wrong on one rank made others wrong.",
-    "log-wrong": "The training is right and the job's own log is wrong.",
-    # inconclusive
-    "fault-not-observed": "The fault was never seen to take effect, so nothing was tested.",
-    "not-deterministic": "Two uninterrupted runs differ, so equality to the bit cannot be judged.",
-    "probe-blind": "The probe could not see what the check needs.",
-    "reference-failed": "The uninterrupted run itself failed, so there is nothing to compare with.",
+#: What each exit code says to the shell.
+EXIT_MEANINGS: dict[ExitCode, str] = {
+    ExitCode.PASS: "every verdict is a pass",
+    ExitCode.FAIL: "at least one verdict is a fail",
+    ExitCode.USAGE: (
+        "usage error: a command, an option or a name cannot be used; nothing was run, nothing was lost"
+    ),
+    ExitCode.INCONCLUSIVE: (
+        "nothing failed, but at least one verdict is inconclusive (a skipped run counts, too)"
+    ),
+    ExitCode.INTERNAL: "an error inside chaoskit, or its disk is full",
+    ExitCode.INTERRUPTED: "interrupted",
 }
+
+#: By family, every code of diagnosis and the one sentence that it stands for. New codes may join; none changes its
+#: meaning.
+_BY_FAMILY: dict[str, dict[str, str]] = {
+    "state": {
+        "model-not-restored": "The parameters after the resume differ from those in the checkpoint.",
+        "buffers-not-restored": "The buffers after the resume differ from those in the checkpoint.",
+        "optimizer-not-restored": (
+            "The optimizer's moments or step counts after the resume differ from those in the checkpoint."
+        ),
+        "options-not-restored": (
+            "An option of a parameter group (weight decay, betas) has the wrong value for the step."
+        ),
+        "lr-schedule-off": "The learning rate after the resume is wrong for the step.",
+        "scaler-not-restored": "The gradient scaler after the resume differs from that in the checkpoint.",
+        "ema-not-restored": "The averaged copy of the model differs from that in the checkpoint.",
+        "rng-not-restored": "A random stream differs from that of an uninterrupted run at the same step.",
+        "extra-state-not-restored": "Something else in the checkpoint (a counter, a table) has the wrong value.",
+    },
+    "data": {
+        "data-replayed": (
+            "After the resume the job consumed batches again that it had consumed before the checkpoint."
+        ),
+        "data-skipped": "The job never consumed some batches that come after the checkpoint.",
+        "data-reordered": (
+            "After the resume the job consumed different batches from the reference, or the same ones in a different "
+            "order."
+        ),
+        "global-batch-changed": "A step consumed the wrong number of samples, counted over all ranks.",
+    },
+    "checkpoint": {
+        "restarted-from-scratch": (
+            "The job restarted at its first step although there was a checkpoint to resume from."
+        ),
+        "stale-checkpoint": "The job resumed from a checkpoint older than the last valid one.",
+        "corrupt-accepted": "The job resumed from a checkpoint whose contents are not those that it saved.",
+        "torn-checkpoint": (
+            "The resume crashes or hangs on a save that the fault left unfinished, or on damaged files."
+        ),
+        "checkpoint-lost": "Retention or a failed save destroyed the last valid checkpoint.",
+        "checkpoint-not-durable": "A power cut would lose the checkpoint that the job relies on.",
+        "poisoned-checkpoint": "The job saved a checkpoint that contains NaN or infinity.",
+        "debris-left": "Leftovers of interrupted saves accumulate from launch to launch.",
+        "disk-use-grows": "After interruptions the job keeps more on disk than a usual run plus one checkpoint.",
+    },
+    "liveness": {
+        "hang": "The job did not finish before its deadline.",
+        "crash-loop": "The job did not recover within its limit of relaunches.",
+        "exited-early": "The job ended before its last step.",
+        "orphans": "Processes of the job outlived its launcher.",
+        "needless-restart": "The job restarted because of a fault that it should have waited out.",
+        "slow-recovery": "The job recovered later, or lost more steps, than the limit allows.",
+    },
+    "trajectory": {
+        "loss-diverged": "Every component agrees with the reference and the losses still differ.",
+        "ranks-diverged": "Replicas that are equal in the reference differ in the run.",
+        "nonfinite-accepted": "The job trained on a loss that is NaN or infinite.",
+        "corruption-accepted": "The job trained on a corrupted number and did not detect it in time.",
+        "corruption-saved": "The job saved a number that a fault had corrupted.",
+        "corruption-spread": "A number that a fault corrupted on one rank corrupted other ranks.",
+        "log-wrong": "The training is right and the job's own log is wrong.",
+    },
+    "inconclusive": {
+        "fault-not-observed": "The fault was not observed to take effect, so nothing was tested.",
+        "not-deterministic": "Two uninterrupted runs differ, so bitwise equality cannot be judged.",
+        "probe-blind": "The probe could not see something that the check needs.",
+        "reference-failed": "The uninterrupted run itself failed, so there is nothing to compare with.",
+    },
+}
+
+#: Every code of diagnosis, and its sentence.
+CODES: dict[str, str] = {code: text for family in _BY_FAMILY.values() for code, text in family.items()}
+#: The family of each code.
+FAMILIES: dict[str, str] = {code: family for family, codes in _BY_FAMILY.items() for code in codes}
 
 
 class ChaoskitError(Exception):
-    """Base of what chaoskit raises on purpose; `exit_code` is what the command line returns for it."""
+    """Base of the errors that chaoskit raises on purpose. The command line returns their `exit_code`."""
 
     exit_code = ExitCode.INTERNAL
 
 
 class UsageError(ChaoskitError):
-    """An argument, a command or a name that cannot be used; the message names it and the remedy."""
+    """An argument, a command or a name that cannot be used. The message names it and says what to do."""
 
     exit_code = ExitCode.USAGE
 
 
 class CannotWarm(UsageError):
-    """A command that only fresh processes can stand for, although warm launches were demanded; says why."""
+    """Warm launches were required, and this command can only start in fresh processes. The message says why."""
 
 
 class ParentLost(CannotWarm):
@@ -91,11 +129,11 @@ class ParentLost(CannotWarm):
 
 
 class TooFewNodes(ChaoskitError):
-    """A job whose nodes are lost for good: fewer are left than it needs, and none will come."""
+    """Nodes were lost for good: fewer are left than the job needs, and none will come."""
 
 
 class StoreError(ChaoskitError):
-    """A stored run that cannot be read or written: truncated, of another version, not ours, disk full."""
+    """A stored run that cannot be read or written: truncated, of another version, not of chaoskit, disk full."""
 
     def __init__(self, message: str, *, path: str = "", exit_code: ExitCode = ExitCode.USAGE) -> None:
         super().__init__(message)
@@ -104,7 +142,7 @@ class StoreError(ChaoskitError):
 
 
 class MissingCapability(ChaoskitError):
-    """The environment cannot do what a fault needs; the experiment is skipped with this reason."""
+    """The environment lacks a capability that a fault needs. The experiment is skipped for this reason."""
 
     exit_code = ExitCode.INCONCLUSIVE
 
@@ -115,7 +153,7 @@ class MissingCapability(ChaoskitError):
 
 
 class ReferenceFailed(ChaoskitError):
-    """The uninterrupted run gave no reference. `code` says why: `reference-failed` or `probe-blind`."""
+    """The uninterrupted run gave no reference. `code` is `reference-failed` or `probe-blind`."""
 
     exit_code = ExitCode.INCONCLUSIVE
 
@@ -126,7 +164,7 @@ class ReferenceFailed(ChaoskitError):
 
 
 class Undecided(ChaoskitError):
-    """Something that cannot be told of this job, at least not so; `code` says why."""
+    """A question that cannot be decided for this job, at least not this way. `code` says why."""
 
     exit_code = ExitCode.INCONCLUSIVE
 
@@ -136,7 +174,7 @@ class Undecided(ChaoskitError):
 
 
 class CheckFailed(AssertionError):
-    """At least one check of `Run.verify` failed. `verdicts` holds all of them, `run` the directory."""
+    """At least one check of `Run.verify` failed. `verdicts` has all verdicts, `run` is the directory of the run."""
 
     def __init__(self, message: str, *, verdicts: tuple[object, ...] = (), run: str = "") -> None:
         super().__init__(message)
@@ -145,4 +183,4 @@ class CheckFailed(AssertionError):
 
 
 class Inconclusive(CheckFailed):
-    """No check failed, but at least one could not be decided; it is not a pass."""
+    """No check failed, and at least one could not be decided. That is not a pass."""

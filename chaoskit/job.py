@@ -1,4 +1,4 @@
-"""`Job`: how the user's training is launched, unedited, and how often it may be relaunched."""
+"""`Job`: how the user's unmodified training is launched, and how often it may be relaunched."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from chaoskit.errors import UsageError
-from chaoskit.nodes import Nodes, count_nodes
-from chaoskit.supervisor import Supervisor
+from chaoskit.nodes import NodeLossPolicy, Nodes, count_nodes
+from chaoskit.validation import check_number, check_strings, check_whole
 
 OUT = "{out}"
-#: What names the node itself, whichever it is.
+#: Addresses of the node itself, whichever it is.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MEETING_FLAGS = ("--rdzv-endpoint", "--master-addr")
 _MEETING = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR")
@@ -27,26 +27,26 @@ _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 @dataclass(frozen=True)
 class Job:
-    """A training job: a script for torchrun, or (`Job.from_command`) a whole command of the user's own.
+    """A training job: a script for torchrun, or (`Job.from_command`) a complete command.
 
-    `{out}` in `args`, in the command or in a value of `env` becomes a fresh directory for each run; a relaunch gets
-    the same one. `module` starts `script` as `python -m` would. `max_restarts` is torchrun's. `resume_args` are
-    added on relaunches; a `relaunch_command` is what they start instead of the command, with another interpreter, say.
-    `relaunches` bounds how often the whole command is started again after it died, as a cluster's scheduler would.
-    `timeout` is the deadline of one run in seconds (default: derived from the reference). `cwd` is where the command
-    starts (default: the current directory).
+    Each run replaces `{out}` in `args`, in the command and in the values of `env` by a fresh directory; a relaunch gets
+    the same one. `module` starts `script` as `python -m` does. `max_restarts` is torchrun's. A relaunch appends
+    `resume_args` to the command, or starts `relaunch_command` instead of it, with another interpreter for example.
+    `relaunches` limits how often the whole command is started again after a failure, as a cluster's scheduler does.
+    `timeout` is the deadline of one run in seconds (default: derived from the reference). The command starts in `cwd`
+    (default: the current directory).
 
-    `controls` is how many uninterrupted runs are made of a job whose first two differ: the spread that others are
-    judged by.
+    `controls` is the number of uninterrupted runs made of a job whose first two differ. Their spread is what later runs
+    are compared with.
 
-    `nnodes` is torchrun's: on how many nodes the job runs, `2`, or between how many, `"1:2"`; each node has
-    `nproc_per_node` ranks. It needs an environment with nodes (`--env netns`), which tells torchrun where they are.
-    `rdzv_conf` is torchrun's too, and `supervisor` what the scheduler does when a node is lost.
+    `nnodes` is torchrun's: the number of nodes, `2`, or a range, `"1:2"`. Each node has `nproc_per_node` ranks. This
+    needs an environment with nodes (`--env netns`), which gives torchrun their addresses. `rdzv_conf` is torchrun's
+    too. `node_loss` is the policy of the scheduler for a node that is lost.
 
-    `log_regex` finds the job's log lines; its named groups `step` and `loss` are what they tell. The log is what the
-    job prints, or `log_file`, a path below `{out}`, if the job keeps one document there over all relaunches.
+    `log_regex` finds the lines of the job's log that state a `step` and a `loss`, its two named groups. The log is the
+    output of the job, or `log_file`, a path below `{out}`, if the job keeps one file there over all relaunches.
 
-    Raises UsageError, naming the argument, for what cannot be launched.
+    Raises UsageError, naming the argument, for a job that cannot be launched.
     """
 
     script: str = ""
@@ -54,7 +54,7 @@ class Job:
     nproc_per_node: int = field(default=2, kw_only=True)
     nnodes: int | str = field(default=1, kw_only=True)
     rdzv_conf: str = field(default="", kw_only=True)
-    supervisor: Supervisor = field(default_factory=Supervisor, kw_only=True)
+    node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy, kw_only=True)
     max_restarts: int = field(default=0, kw_only=True)
     module: bool = field(default=False, kw_only=True)
     command: Sequence[str] = field(default=(), kw_only=True)
@@ -70,27 +70,19 @@ class Job:
 
     def __post_init__(self) -> None:
         for name in ("args", "command", "resume_args", "relaunch_command"):
-            value = getattr(self, name)
-            if isinstance(value, str) or not all(isinstance(word, str) for word in value):
-                raise UsageError(f"Job: {name} must be a list of strings, not {value!r}")
-            object.__setattr__(self, name, tuple(value))
+            object.__setattr__(self, name, check_strings("Job", name, getattr(self, name)))
         if bool(self.script) == bool(self.command):
             raise UsageError("Job: give a script, or command=[...] (one of the two)")
-        if self.nproc_per_node < 1:
-            raise UsageError(f"Job: nproc_per_node must be at least 1, not {self.nproc_per_node}")
-        for name in ("max_restarts", "relaunches"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"Job: {name} must not be negative, not {getattr(self, name)}")
+        for name, least in (("nproc_per_node", 1), ("max_restarts", 0), ("relaunches", 0), ("controls", 2)):
+            check_whole("Job", name, getattr(self, name), least=least)
         count_nodes(self.nnodes)
-        if self.controls < 2:
-            raise UsageError(f"Job: controls must be at least 2, not {self.controls}")
-        if self.timeout is not None and self.timeout <= 0:
-            raise UsageError(f"Job: timeout must be a positive number of seconds, not {self.timeout}")
+        if self.timeout is not None:
+            check_number("Job", "timeout", self.timeout, over=0)
         if self.log_regex is not None:
             log_pattern(self.log_regex)
         if self.log_file is not None:
             if self.log_regex is None:
-                raise UsageError("Job: log_file needs log_regex, which says what the lines of the file tell")
+                raise UsageError("Job: log_file needs log_regex, which finds the step and the loss in its lines")
             path = PurePath(self.log_file)
             if path.is_absolute() or ".." in path.parts or OUT in self.log_file or not path.parts:
                 raise UsageError(
@@ -99,19 +91,19 @@ class Job:
 
     @classmethod
     def from_command(cls, command: Sequence[str], **options: Any) -> Job:
-        """The job that a whole command starts: torchrun with flags of the user's own, or plain python."""
+        """The job that a complete command starts, such as torchrun with other flags, or plain python."""
         return cls(command=command, **options)
 
     @property
     def directory(self) -> Path:
-        """Where the command starts."""
+        """The directory in which the command starts."""
         return Path(self.cwd or os.getcwd()).absolute()
 
     @property
     def nodes(self) -> Nodes:
-        """On how many nodes it runs, and all that belongs to that."""
+        """The number of its nodes, how they meet, and the policy for lost ones."""
         least, most = count_nodes(self.nnodes)
-        return Nodes(least, most, self.rdzv_conf, self.supervisor)
+        return Nodes(least, most, self.rdzv_conf, self.node_loss)
 
     @property
     def uses_out(self) -> bool:
@@ -135,17 +127,17 @@ class Job:
         return [word.replace(OUT, str(out)) for word in words]
 
     def validate(self) -> None:
-        """Raises UsageError for what would only fail later: no such program or script, no `{out}`."""
+        """Raises UsageError for a job that would only fail later: no such program or script, no `{out}`."""
         if not self.directory.is_dir():
             raise UsageError(f"Job: there is no directory {self.directory} to start in")
         words = self.words()
-        self._must_start(words)
+        self._check_program(words)
         if self.relaunch_command:
-            self._must_start(self.words(relaunch=True))
-        if self.nodes.most > 1 and (alone := self._stays_alone(words)):
+            self._check_program(self.words(relaunch=True))
+        if self.nodes.most > 1 and (alone := self._loopback_setting(words)):
             raise UsageError(
                 f"the job binds to its own node only ({alone}), so that the ranks of {self.nodes} nodes cannot meet: "
-                "leave it out; torchrun is told where the others are by PET_RDZV_ENDPOINT"
+                "leave it out; chaoskit gives torchrun the address of the others in PET_RDZV_ENDPOINT"
             )
         if not self.uses_out:
             raise UsageError(
@@ -154,8 +146,8 @@ class Job:
                 "gets a fresh directory and a relaunch finds its own checkpoints"
             )
 
-    def _must_start(self, words: Sequence[str]) -> None:
-        """Raises UsageError for a program or a script that is not there."""
+    def _check_program(self, words: Sequence[str]) -> None:
+        """Raises UsageError for a program or a script that does not exist."""
         path = self.env.get("PATH", os.environ.get("PATH", os.defpath))
         if shutil.which(words[0], path=path) is None and not (self.directory / words[0]).is_file():
             raise UsageError(f"there is no program {words[0]!r} on the PATH: is its environment active?")
@@ -163,8 +155,8 @@ class Job:
         if script is not None and not (self.directory / script).is_file():
             raise UsageError(f"there is no script {script!r} in {self.directory}: check the path")
 
-    def _stays_alone(self, words: Sequence[str]) -> str | None:
-        """What in the command or its environment keeps the ranks of one node from those of others."""
+    def _loopback_setting(self, words: Sequence[str]) -> str | None:
+        """The flag or variable that makes each node meet itself alone; None if there is none."""
         for word, following in zip(words, (*words[1:], ""), strict=True):
             flag, _, value = word.partition("=")
             flag, value = flag.replace("_", "-"), value or following
@@ -185,7 +177,7 @@ class Job:
             "nproc_per_node": self.nproc_per_node,
             "nnodes": self.nnodes,
             "rdzv_conf": self.rdzv_conf,
-            "supervisor": self.supervisor.to_json(),
+            "node_loss": self.node_loss.to_json(),
             "max_restarts": self.max_restarts,
             "module": self.module,
             "command": list(self.command),
@@ -202,35 +194,37 @@ class Job:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Job:
-        """The inverse of `to_json`."""
-        supervisor = Supervisor.from_json(data.get("supervisor", {}))
-        return cls(**{**data, "supervisor": supervisor})
+        """The inverse of `to_json`. Older runs call `node_loss` the supervisor."""
+        options = {**data}
+        policy = options.pop("supervisor", {})
+        options["node_loss"] = NodeLossPolicy.from_json(options.get("node_loss", policy))
+        return cls(**options)
 
     def digest(self) -> str:
-        """Identifies what an uninterrupted run of the job would do, as far as the job itself says it."""
-        told = self.to_json()
+        """Identifies what an uninterrupted run of the job does, as far as the job itself determines it."""
+        content = self.to_json()
         for name in (
-            "resume_args", "relaunch_command", "relaunches", "timeout", "max_restarts", "controls", "supervisor",
+            "resume_args", "relaunch_command", "relaunches", "timeout", "max_restarts", "controls", "node_loss",
         ):  # fmt: skip
-            told.pop(name)
-        told["words"] = self.words()[0:1]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+            content.pop(name)
+        content["words"] = self.words()[0:1]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _is_loopback(address: str) -> bool:
-    """Whether an address, with a port or without, is that of whoever reads it."""
+    """Whether an address, with or without a port, is the reader's own node."""
     return any(host.strip("[]") in LOOPBACK for host in (address, address.rpartition(":")[0]))
 
 
 def log_pattern(regex: str) -> re.Pattern[str]:
-    """A regular expression that finds log lines, compiled.
+    """Compile the regular expression that finds log lines.
 
-    Raises UsageError for one that cannot be, or that lacks one of the named groups `step` and `loss`.
+    Raises UsageError for an invalid one, or one that lacks one of the named groups `step` and `loss`.
     """
     try:
         pattern = re.compile(regex)
     except re.error as error:
-        raise UsageError(f"log_regex {regex!r} is no regular expression: {error}") from error
+        raise UsageError(f"log_regex {regex!r} is not a regular expression: {error}") from error
     missing = [f"(?P<{name}>...)" for name in ("step", "loss") if name not in pattern.groupindex]
     if missing:
         raise UsageError(f"log_regex {regex!r} lacks the named group {' and '.join(missing)}")

@@ -1,11 +1,51 @@
-"""`Nodes`: on how many nodes a job runs, how they meet, and what its scheduler does when one is lost."""
+"""`Nodes`: the nodes of a job and how they meet; `NodeLossPolicy`: what its scheduler does when one is lost."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from chaoskit.errors import UsageError
-from chaoskit.supervisor import Supervisor
+from chaoskit.validation import check_choice, check_number
+
+POLICIES = ("returns", "spare", "gone")
+RESTARTS = ("auto", "job", "node")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeLossPolicy:
+    """What the scheduler does when a node is lost.
+
+    `lost` is `returns` (after `after` seconds the node is back, rebooted and with an empty scratch directory), `spare`
+    (after `after` seconds a spare host with another name takes its place) or `gone` (the node never comes back, and the
+    job continues with the others, if its range of nodes allows that).
+
+    `restarts` is `job` (the agents of the other nodes are told to end, and the whole job is started again), `node`
+    (only the lost node is started again, and its agent joins the others) or `auto` (`job` for a fixed number of nodes,
+    `node` for a range).
+
+    A node whose agent fails by itself is not lost. Then the others are told to end at once, and all are launched again,
+    as by a scheduler that starts a job as a whole or not at all.
+    """
+
+    lost: Literal["returns", "spare", "gone"] = "returns"
+    after: float = 0.0
+    restarts: Literal["auto", "job", "node"] = "auto"
+
+    def __post_init__(self) -> None:
+        check_choice("NodeLossPolicy", "lost", self.lost, POLICIES)
+        check_choice("NodeLossPolicy", "restarts", self.restarts, RESTARTS)
+        check_number("NodeLossPolicy", "after", self.after, least=0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> NodeLossPolicy:
+        """The inverse of `to_json`."""
+        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -15,7 +55,7 @@ class Nodes:
     least: int = 1
     most: int = 1
     rdzv_conf: str = ""
-    supervisor: Supervisor = field(default_factory=Supervisor)
+    node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
 
     @property
     def elastic(self) -> bool:
@@ -25,7 +65,7 @@ class Nodes:
     @property
     def restarts_job(self) -> bool:
         """Whether the loss of a node has all of them started again."""
-        restarts = self.supervisor.restarts
+        restarts = self.node_loss.restarts
         return restarts == "job" or (restarts == "auto" and not self.elastic)
 
     def __str__(self) -> str:

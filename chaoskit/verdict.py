@@ -1,4 +1,4 @@
-"""`Verdict`: what one check says about one run, always with its evidence."""
+"""`Verdict`: the result of one check on one run, with its evidence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim, judged.
+    """The verdict on one claim.
 
     `check` is the name of the check; `sentence` is for people; `codes` are from `errors.CODES`
     (none when the claim passed, at least one otherwise); `evidence` is plain JSON: steps, ranks, files, tables.
@@ -40,7 +40,7 @@ class Verdict:
             raise ValueError(f"{self.check}: a pass carries no code, anything else carries at least one")
 
     def to_json(self) -> dict[str, Any]:
-        """The form that `verdicts.json` keeps."""
+        """Return the form stored in `verdicts.json`."""
         return {
             "check": self.check,
             "outcome": self.outcome.value,
@@ -62,22 +62,22 @@ class Verdict:
 
 
 def passed(check: str, sentence: str, **evidence: Any) -> Verdict:
-    """A pass."""
+    """Make a verdict that passes."""
     return Verdict(check, Outcome.PASS, sentence, (), evidence)
 
 
 def failed(check: str, sentence: str, *codes: str, **evidence: Any) -> Verdict:
-    """A fail, with its codes of diagnosis, the most telling one first."""
+    """Make a verdict that fails, with its diagnosis codes, the most specific one first."""
     return Verdict(check, Outcome.FAIL, sentence, codes, evidence)
 
 
 def inconclusive(check: str, sentence: str, *codes: str, **evidence: Any) -> Verdict:
-    """Neither: the evidence does not carry a judgement."""
+    """Make an inconclusive verdict: the evidence is not sufficient for pass or fail."""
     return Verdict(check, Outcome.INCONCLUSIVE, sentence, codes, evidence)
 
 
 def merge(outcomes: Iterable[Outcome]) -> Outcome:
-    """The outcome of several: fail over inconclusive over pass; of none at all, inconclusive."""
+    """Combine outcomes: fail outranks inconclusive, which outranks pass; inconclusive if there are none."""
     seen = set(outcomes)
     for outcome in (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.PASS):
         if outcome in seen:

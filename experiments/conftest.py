@@ -1,6 +1,6 @@
-"""What the experiments share: the job, and what is claimed of it.
+"""What the experiments share: the job, and the claims about it.
 
-`chaoskit run -- COMMAND` gives the job. In a checkout, `pytest experiments` alone takes the bundled trainer.
+`chaoskit run -- COMMAND` provides the job. In a checkout, `pytest experiments` alone uses the bundled trainer.
 """
 
 import re
@@ -14,14 +14,17 @@ from chaoskit import Job, checks
 CHECKOUT = Path(__file__).parent.parent
 TRAINER = CHECKOUT / "tinymodels" / "train.py"
 
-#: Marks of experiments that run where they are asked for.
+#: Marks of experiments that run only on request.
 WIDE = ("corruption", "storage", "numbers")
 
 
 def pytest_collection_modifyitems(config, items):
-    """What needs several nodes runs where there are some (`--nodes 2`), what needs a range of them where there is one
-    (`--nodes 1:2`). The whole matrix of corruption, all faults of the storage, and all but one of the numbers that lie
-    run where they are asked for (`-k corruption`, `-k storage`, `-k numbers`), by the name of a test as well."""
+    """Leave out the experiments that cannot run here, or that run only on request.
+
+    Those that need several nodes run with `--nodes 2`, those that need a range of nodes with `--nodes 1:2`. The
+    whole matrix of damaged checkpoints, all faults of the storage, and all wrong numbers but one run only on
+    request (`-k corruption`, `-k storage`, `-k numbers`), or by the name of a test.
+    """
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
     asked = f"{config.option.keyword} {config.option.markexpr}"
@@ -37,7 +40,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _numbers(item, words):
-    """Whether it is one of the numbers that lie, and a part of its name was asked for."""
+    """Whether the experiment is one of the wrong numbers, and a part of its name was asked for."""
     return item.get_closest_marker("numbers") is not None and any(word in item.name for word in words)
 
 
@@ -45,20 +48,20 @@ def _numbers(item, words):
 def job(request):
     if request.config.getoption("--chaos-job") or not TRAINER.is_file():
         return request.getfixturevalue("job")
-    # What nobody feels has to be looked for, which the trainer does where it is told to.
+    # A silent error has to be looked for; these flags make the trainer look.
     numbers = request.node.get_closest_marker("numbers")
     flags = numbers.kwargs.get("flags", ["--check-replicas", "5", "--check-finite", "1"]) if numbers else []
     job = Job("tinymodels.train", ["--out", "{out}", *flags], module=True, nproc_per_node=2, cwd=str(CHECKOUT))
     nodes = request.config.getoption("--chaos-nodes") or ""
     if nodes:
-        # The ranks are spread over nodes, and wait for lost ones no longer than a rehearsal should take.
+        # One rank on each node. Collectives time out soon, so that the experiment does not take long.
         job = replace(job, args=[*job.args, "--timeout", "4"], nproc_per_node=1)
     if ":" in nodes:
-        # The same samples in each step whatever becomes of the nodes; agents that meet again by themselves, and soon.
+        # The agents meet again by themselves, and soon.
         meeting = "join_timeout=120,last_call_timeout=1,keep_alive_interval=1"
-        # With torch 2.13 an agent that joins a running job otherwise waits in vain to be told where the ranks meet.
+        # Without it, an agent of torch 2.13 that joins a running job waits forever for the address of the rendezvous.
         unshared = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-        # Steps that take their time: a node that joins must find somebody who still trains.
+        # The same samples in each step for any number of nodes. Slow steps: a node that joins must find a running job.
         args = [*job.args, "--global-batch", "16", "--step-delay", "0.05"]
         job = replace(job, args=args, max_restarts=5, rdzv_conf=meeting, env=unshared)
     return job
@@ -66,7 +69,7 @@ def job(request):
 
 @pytest.fixture
 def claims(request, job):
-    """Whatever is done to it, the job ends with its last step, as if nothing had been."""
+    """Whatever happens to the job, it ends with its last step as if nothing had happened."""
     made = [
         checks.completed(),
         checks.resumed_from_last_valid(),
@@ -84,10 +87,10 @@ def claims(request, job):
 
 @pytest.fixture
 def sound():
-    """Whatever a number became: it was noticed, came into no checkpoint, and what the job did about it was right.
+    """Whatever number was wrong: the job noticed, no checkpoint contains it, and the reaction was right.
 
-    A job may go back and try again, go back and leave the bad batches out, or leave out the one update; each is held to
-    what it promises.
+    A job may go back and try again, go back and leave the bad batches out, or leave out one update. Each policy is
+    checked for what it promises.
     """
     return [
         checks.completed(),
@@ -99,7 +102,7 @@ def sound():
 
 @pytest.fixture
 def step(chaos, job):
-    """Two steps past a save that leaves something to lose."""
+    """Two steps after a save, with steps to lose behind it."""
     reference = chaos.reference(job)
     saves = [position for position in reference.saves if position + 4 <= reference.steps]
     if not saves:

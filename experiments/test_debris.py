@@ -1,4 +1,4 @@
-"""Saves are interrupted again and again: what they leave behind must not fill the disk."""
+"""Saves are interrupted several times: their leftovers must not fill the disk."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from chaoskit import checks, faults
 
 
 def test_interrupted_saves(chaos, job, claims):
-    """Save after save all ranks are killed inside it, three times."""
+    """All ranks are killed inside three saves in a row."""
     reference = chaos.reference(job)
     if len(reference.saves) < 3:
         pytest.skip("the job makes fewer than 3 saves")

@@ -1,26 +1,26 @@
-"""The job goes on with fewer nodes, and with more again: its ranks meet anew, and checkpoints are dealt out anew.
+"""The job continues with fewer nodes, and with more again: its ranks meet anew and redistribute the checkpoint.
 
-What is expected: each sample of the training is consumed exactly once, every step has its global batch and its learning
-rate, and losses stay within a band of those of the uninterrupted run; equal to the bit they cannot be, since sums are
-made in another order and random streams are other ranks'. Needs a range of nodes: `--env netns --nodes 1:2`.
+Expected: the training consumes each sample exactly once, every step has its global batch and its learning rate, and
+losses stay within a band of those of the uninterrupted run. They cannot be bitwise equal, because sums have another
+order and the ranks have other random streams. Needs a range of nodes: `--env netns --nodes 1:2`.
 """
 
 from dataclasses import replace
 
 import pytest
 
-from chaoskit import Supervisor, checks, faults
+from chaoskit import NodeLossPolicy, checks, faults
 
 pytestmark = [pytest.mark.nodes, pytest.mark.elastic]
 
 EPOCH = 2
-#: How far a loss may be from the uninterrupted run's, relatively.
+#: Largest relative difference between a loss and that of the uninterrupted run.
 BAND = 0.05
 
 
 @pytest.fixture
 def claims():
-    """All that holds whatever the world size."""
+    """Claims that hold for every number of ranks."""
     return [
         checks.completed(),
         checks.resumed_from_last_valid(),
@@ -41,14 +41,14 @@ def reference(chaos, job):
 
 
 def sizes(run):
-    """The numbers of ranks that the job went through, one after the other."""
+    """The numbers of ranks of the job, one after the other."""
     found = [inc.world_size for inc in run.history.incarnations if inc.first_step is not None]
     return [size for at, size in enumerate(found) if at == 0 or size != found[at - 1]]
 
 
 def test_shrink(chaos, job, claims, reference):
-    """A node is lost for good; the others go on without it."""
-    job = replace(job, supervisor=Supervisor(lost="gone"))
+    """A node is lost for good; the others continue without it."""
+    job = replace(job, node_loss=NodeLossPolicy(lost="gone"))
     run = chaos.run(job, faults.kill_node(node=-1).at_step(reference.middle_of_epoch(EPOCH)))
     run.verify(*claims)
     full = reference.world_size
@@ -56,26 +56,26 @@ def test_shrink(chaos, job, claims, reference):
 
 
 def test_shrink_and_grow(chaos, job, claims, reference):
-    """A node is lost, the others go on, and a fresh one joins them later."""
-    job = replace(job, supervisor=Supervisor(lost="gone"))
+    """A node is lost, the others continue, and a fresh one joins them later."""
+    job = replace(job, node_loss=NodeLossPolicy(lost="gone"))
     first = reference.middle_of_epoch(EPOCH)
     later = first + (reference.steps - first) // 4
-    run = chaos.run(job, faults.kill_node(node=-1).at_step(first), faults.grow().at_step(later))
+    run = chaos.run(job, faults.kill_node(node=-1).at_step(first), faults.add_node().at_step(later))
     run.verify(*claims)
     full = reference.world_size
     assert sizes(run) == [full, full - full // reference.nodes, full]
 
 
 def test_node_returns(chaos, job, claims, reference):
-    """A lost node comes back while the others train, and they take it in."""
-    job = replace(job, supervisor=Supervisor(lost="returns", after=8))
+    """A lost node comes back while the others train, and they let it join."""
+    job = replace(job, node_loss=NodeLossPolicy(lost="returns", after=8))
     run = chaos.run(job, faults.kill_node(node=-1).at_step(reference.middle_of_epoch(EPOCH)))
     run.verify(*claims)
 
 
 def test_scaled_down(chaos, job, claims, reference):
-    """The scheduler takes a node away, by asking its agent to end."""
-    run = chaos.run(job, faults.shrink(node=-1).at_step(reference.middle_of_epoch(EPOCH)))
+    """The scheduler removes a node: it asks the node's agent to end."""
+    run = chaos.run(job, faults.remove_node(node=-1).at_step(reference.middle_of_epoch(EPOCH)))
     run.verify(*claims)
     full = reference.world_size
     assert sizes(run) == [full, full - full // reference.nodes]

@@ -1,4 +1,4 @@
-"""Losses that leap up and come down again: one bad batch, one step that was far too long."""
+"""Losses that jump up and come down again: after one bad batch, after one step that was far too long."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from chaoskit import checks, faults
 @pytest.mark.numbers(flags=["--spike", "1.2", "--rollback-after", "1"])
 @pytest.mark.parametrize("cause", ["bad_batch", "lr_spike"])
 def test_loss_spike(chaos, job, step, cause):
-    """The job lives through it, saves nothing that is no number, and its losses come back to what they would be."""
+    """The job survives it, saves no NaN or infinity, and its losses return to those of the uninterrupted run."""
     fault = faults.bad_batch(rank=-1) if cause == "bad_batch" else faults.lr_spike(100.0)
     run = chaos.run(job, fault.at_step(step))
     run.verify(

@@ -1,25 +1,25 @@
-"""Numbers that are none: what a bad batch or a bad device gives must not find its way into the state.
+"""NaN and infinity, from a bad batch or a bad device: they must not get into the state.
 
-The first runs with every battery; `-k nan` puts them into every place of the training, one at a time.
+The first experiment runs with every battery; `-k nan` changes every target of the training, one at a time.
 """
 
 import pytest
 
-from chaoskit import checks, faults, places
+from chaoskit import checks, faults, targets
 
-PLACES = {
-    "activation": places.activation("*"),
-    "loss": places.loss(),
-    "gradient": places.gradient(),
-    "reduced-gradient": places.gradient(reduced=True),
-    "parameter": places.parameter(),
-    "optimizer": places.optimizer(),
-    "all-reduce": places.collective("all_reduce"),
+TARGETS = {
+    "activation": targets.activation("*"),
+    "loss": targets.loss(),
+    "gradient": targets.gradient(),
+    "reduced-gradient": targets.gradient(reduced=True),
+    "parameter": targets.parameter(),
+    "optimizer": targets.optimizer(),
+    "all-reduce": targets.collective("all_reduce"),
 }
 
 
 def test_not_a_number(chaos, job, sound):
-    """One rank's loss is NaN once; later, with more saves made, all ranks are killed."""
+    """One rank's loss is NaN once; later, after more saves, all ranks are killed."""
     reference = chaos.reference(job)
     saves = [position for position in reference.saves if position + 2 <= reference.steps]
     if len(saves) < 3:
@@ -34,8 +34,10 @@ def test_not_a_number(chaos, job, sound):
 
 @pytest.mark.numbers
 @pytest.mark.parametrize("value", ["nan", "inf"])
-@pytest.mark.parametrize("place", PLACES)
-def test_nan(chaos, job, sound, step, place, value):
-    """A number that is none, on one rank, in one place: noticed within a step, never saved, recovered from."""
-    fault = getattr(faults, value)(rank=-1, into=PLACES[place])
+@pytest.mark.parametrize("target", TARGETS)
+def test_nan(chaos, job, sound, step, target, value):
+    """One number of one target is NaN or infinite on one rank. The job notices within a step, never saves it, and
+    recovers.
+    """
+    fault = getattr(faults, value)(rank=-1, into=TARGETS[target])
     chaos.run(job, fault.at_step(step)).verify(*sound, checks.detected_within(steps=1))

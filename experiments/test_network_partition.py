@@ -1,8 +1,8 @@
-"""The network falls apart between the nodes of the job, and comes together again; nobody helps.
+"""The network splits between the nodes of the job, and heals again; nobody helps.
 
-What is expected: a partition that is shorter than the process group's timeout is ridden out, with no restart and no
-step lost. A longer one is a crash of every rank, and a restart from the last checkpoint. Needs an environment with
-nodes: `--env netns --nodes 2`.
+Expected: the job waits out a partition shorter than the timeout of its process group, without a restart and without
+a lost step. A longer one crashes every rank, and the job restarts from its last checkpoint. Needs an environment
+with nodes: `--env netns --nodes 2`.
 """
 
 import pytest
@@ -12,7 +12,7 @@ from chaoskit import checks, faults
 pytestmark = pytest.mark.nodes
 
 EPOCH = 2
-#: A process group that waits longer than this (seconds) makes the rehearsal of a partition a matter of hours.
+#: Longest timeout of a process group, in seconds. With a longer one these experiments would take hours.
 PATIENCE = 60.0
 HALVES = ((0,), (1,))
 
@@ -29,13 +29,13 @@ def step(reference):
 
 @pytest.fixture
 def timeout(reference):
-    """After how many seconds without a word a collective of the job gives up."""
+    """The seconds after which a collective of the job times out."""
     known = reference.group_timeout
     if known is None:
-        pytest.skip("the job makes no process group, so that no collective of its ranks can time out")
+        pytest.skip("the job makes no process group, so none of its collectives can time out")
     if known > PATIENCE:
         pytest.skip(
-            f"the job's collectives wait {known:g} s: for this rehearsal give it a shorter timeout, "
+            f"the job's collectives time out after {known:g} s: for this experiment give it a shorter timeout, "
             f"init_process_group(timeout=...) of at most {PATIENCE:g} s"
         )
     return known
@@ -52,38 +52,38 @@ def shorter(timeout):
 
 
 def test_longer_than_the_timeout(chaos, job, claims, step, longer):
-    """Every collective times out, the job crashes, and is restarted from its last checkpoint."""
+    """Every collective times out, the job crashes, and restarts from its last checkpoint."""
     run = chaos.run(job, faults.partition(groups=HALVES, seconds=longer).at_step(step))
     run.verify(*claims)
 
 
 def test_shorter_than_the_timeout(chaos, job, claims, step, shorter):
-    """The job waits, and goes on as if nothing had been: no restart, no step lost."""
+    """The job waits and continues as if nothing had happened: no restart, no lost step."""
     run = chaos.run(job, faults.partition(groups=HALVES, seconds=shorter).at_step(step))
     run.verify(*claims, checks.ridden_out())
 
 
 def test_one_way(chaos, job, claims, step, longer):
-    """The second node hears the first, and is not heard by it."""
+    """The second node receives from the first, but its packets do not arrive there."""
     run = chaos.run(job, faults.one_way(source=1, target=0, seconds=longer).at_step(step))
     run.verify(*claims)
 
 
 def test_flapping(chaos, job, claims, step, timeout):
-    """A link goes up and down, never for as long as the timeout."""
+    """A link goes down and up, never for as long as the timeout."""
     down = timeout / 6
     run = chaos.run(job, faults.flap(node=1, times=3, down=down, up=down).at_step(step))
     run.verify(*claims, checks.ridden_out())
 
 
 def test_connections_reset(chaos, job, claims, step):
-    """A switch forgets its connections: every one of them is reset, new ones work at once."""
+    """A switch forgets its connections: each one is reset, new ones work at once."""
     run = chaos.run(job, faults.reset(node=1).at_step(step))
     run.verify(*claims)
 
 
 def test_during_a_save(chaos, job, claims, reference, longer):
-    """The nodes lose sight of each other in the middle of a save that they make together."""
+    """The nodes cannot reach each other in the middle of a save that they make together."""
     if not reference.saves:
         pytest.skip("the job saves nothing")
     partition = faults.partition(groups=HALVES, seconds=longer)
@@ -92,7 +92,7 @@ def test_during_a_save(chaos, job, claims, reference, longer):
 
 
 def test_during_rendezvous(chaos, job, claims, step, shorter):
-    """The job is relaunched into a partition: its nodes meet as soon as that is over."""
+    """The job is relaunched during a partition: its nodes meet as soon as it is over."""
     kill = faults.kill(rank=-1).at_step(step)
     run = chaos.run(job, kill, faults.partition(groups=HALVES, seconds=shorter).before_relaunch())
     run.verify(*claims)

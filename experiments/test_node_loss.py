@@ -1,7 +1,7 @@
-"""Whole nodes are lost: agent and ranks at once, and nothing is said to anybody.
+"""Whole nodes are lost, agent and ranks at once, without a word to anybody.
 
-What is expected: the others notice by their timeouts, the job is launched again as soon as it has its nodes, and goes
-on from its last checkpoint; nobody helps. Needs an environment with nodes: `--env netns --nodes 2`.
+Expected: the other nodes notice by their timeouts, the job is launched again as soon as it has its nodes, and it
+resumes from its last checkpoint; nobody helps. Needs an environment with nodes: `--env netns --nodes 2`.
 """
 
 import random
@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from chaoskit import Supervisor, faults
+from chaoskit import NodeLossPolicy, faults
 
 pytestmark = pytest.mark.nodes
 
 EPOCH = 2
-#: Scaled down from "every thirty minutes": a node is lost every so many steps, drawn evenly from this range.
+#: The steps from one lost node to the next, drawn evenly from this range: a model of one loss every thirty minutes.
 BETWEEN = (12, 25)
 SEED = 1
 
@@ -26,39 +26,39 @@ def step(chaos, job):
 
 def test_worker_node(chaos, job, claims, step):
     """The last node is lost, and comes back two seconds later, rebooted."""
-    job = replace(job, supervisor=Supervisor(lost="returns", after=2))
+    job = replace(job, node_loss=NodeLossPolicy(lost="returns", after=2))
     run = chaos.run(job, faults.kill_node(node=-1).at_step(step))
     run.verify(*claims)
 
 
 def test_rendezvous_node(chaos, job, claims, step):
-    """The node is lost on which the others meet."""
-    job = replace(job, supervisor=Supervisor(lost="returns", after=2))
+    """The node that hosts the rendezvous is lost."""
+    job = replace(job, node_loss=NodeLossPolicy(lost="returns", after=2))
     run = chaos.run(job, faults.kill_node(node=0).at_step(step))
     run.verify(*claims)
 
 
 def test_hot_spare(chaos, job, claims, step):
-    """A host of another name takes the place of the one that was lost, which was the one where all met."""
-    job = replace(job, supervisor=Supervisor(lost="spare", after=1))
+    """The node that hosts the rendezvous is lost, and a host of another name takes its place."""
+    job = replace(job, node_loss=NodeLossPolicy(lost="spare", after=1))
     run = chaos.run(job, faults.kill_node(node=0).at_step(step))
     run.verify(*claims)
 
 
 def test_replaced(chaos, job, claims, step):
-    """A node is taken away, and a fresh one put in its place at once."""
+    """A node is lost, and a fresh one takes its place at once."""
     run = chaos.run(job, faults.replace_node(node=-1).at_step(step))
     run.verify(*claims)
 
 
 def test_frozen_node(chaos, job, claims, step):
-    """Everything on one node stands still for a second, and goes on."""
+    """Every process of one node is frozen for a second."""
     run = chaos.run(job, faults.pause_node(node=-1, seconds=1).at_step(step))
     run.verify(*claims)
 
 
 def test_every_so_often(chaos, job, claims):
-    """Nodes drawn at random are lost at random, again and again, for as long as the training lasts."""
+    """Nodes drawn at random are lost at random times, for as long as the training lasts."""
     reference, draw = chaos.reference(job), random.Random(SEED)
     losses, step = [], draw.randint(*BETWEEN)
     while step < reference.steps:

@@ -1,13 +1,13 @@
-"""Processes of the job are lost, at the moments that hurt; the job comes back as if they had not been.
+"""Processes of the job are lost at the worst moments; the job recovers as if nothing had happened.
 
-Ranks count from 0, -1 is the last one. The steps and saves to aim at are taken from the uninterrupted run.
+Ranks count from 0; -1 is the last one. The steps and saves to aim at come from the uninterrupted run.
 """
 
 import pytest
 
 from chaoskit import faults
 
-EPOCH = 2  # late enough for a checkpoint to be there, and for a data loader to have been reshuffled
+EPOCH = 2  # late enough for a checkpoint, and for a reshuffled data loader
 
 
 def test_one_rank_mid_epoch(chaos, job, claims):
@@ -25,7 +25,7 @@ def test_all_ranks(chaos, job, claims):
 
 
 def test_launcher(chaos, job, claims):
-    """The node is lost: the launcher and all its ranks, at once, without a word to anybody."""
+    """The node is lost: the launcher and all its ranks at once."""
     step = chaos.reference(job).middle_of_epoch(EPOCH)
     run = chaos.run(job, faults.kill(launcher=True).at_step(step))
     run.verify(*claims)
@@ -60,23 +60,23 @@ def test_twice(chaos, job, claims):
 
 
 def test_frozen_rank(chaos, job, claims):
-    """One rank freezes for three seconds and goes on."""
+    """One rank is frozen for three seconds."""
     step = chaos.reference(job).middle_of_epoch(EPOCH)
     run = chaos.run(job, faults.pause(rank=-1, seconds=3).at_step(step))
     run.verify(*claims)
 
 
 def test_rank_exits_0(chaos, job, claims):
-    """One rank leaves with exit code 0 in the middle of training, which no monitor takes for a failure."""
+    """One rank exits with code 0 in the middle of training; no monitor takes that for a failure."""
     reference = chaos.reference(job)
     if reference.world_size == 1:
-        pytest.skip("the job has one rank only: when that exits with 0, the job has ended")
+        pytest.skip("the job has only one rank: if it exits with 0, the job has ended")
     run = chaos.run(job, faults.exit(rank=-1, code=0).at_step(reference.middle_of_epoch(EPOCH)))
     run.verify(*claims)
 
 
 def at_second_save(reference, fault, *, inside):
-    """The fault at the second save, so that an older one is there to fall back on; without saves, at a step."""
+    """The fault at the second save, so that the job can fall back on the first; without saves, at a step."""
     if not reference.saves:
         return fault.at_step(reference.middle_of_epoch(EPOCH))
     n = min(2, len(reference.saves))

@@ -1,8 +1,8 @@
-"""Replicas that should be equal: what differs between them is seen by nobody, and trains on for weeks."""
+"""Replicas that should be equal and are not: nobody sees the difference, and the job trains on for weeks."""
 
 import pytest
 
-from chaoskit import checks, faults, places
+from chaoskit import checks, faults, targets
 
 
 def test_replicas_agree(chaos, job):
@@ -13,6 +13,6 @@ def test_replicas_agree(chaos, job):
 
 @pytest.mark.numbers
 def test_replica_divergence(chaos, job, sound, step):
-    """One weight of one replica is doubled, nothing is loud: the job notices before it saves it, and recovers."""
-    fault = faults.scale(2.0, rank=-1, into=places.parameter(), elements=1)
+    """One weight of one replica is doubled, silently: the job notices before it saves it, and recovers."""
+    fault = faults.scale(2.0, rank=-1, into=targets.parameter(), elements=1)
     chaos.run(job, fault.at_step(step)).verify(*sound)

@@ -1,8 +1,8 @@
-"""Some ranks are lost again and again while torchrun's agents go on: what was said at the meetings before must not be
-taken for what is said at this one.
+"""Some ranks are lost several times while torchrun's agents keep running.
 
-What is expected: the agents restart the ranks, all of them meet anew each time, and the job goes on from its last
-checkpoint. Needs an environment with nodes: `--env netns --nodes 2`.
+Messages of an earlier rendezvous must not be taken for messages of this one. Expected: the agents restart the
+ranks, all of them meet anew each time, and the job resumes from its last checkpoint. Needs an environment with
+nodes: `--env netns --nodes 2`.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ RESTARTS = 4
 
 @pytest.fixture
 def job(job):
-    """The job, whose agents may restart its ranks a few times."""
+    """The job, with agents that may restart its ranks a few times."""
     if job.command:
         return replace(job, env={"PET_MAX_RESTARTS": str(RESTARTS), **job.env})
     return replace(job, max_restarts=max(job.max_restarts, RESTARTS))

@@ -1,9 +1,9 @@
-"""The storage fails while a save is being made: it is full, read-only, slow, or gone for a while.
+"""The storage fails during a save: it is full, read-only, slow, or gone for a while.
 
-What is expected: training goes on, or it stops cleanly and goes on once it is launched again. What is over soon is
-ridden out. No valid checkpoint is lost, and a save that failed is none: all ranks are killed before the next save, or
-after it, or both, to see from what the job resumes. Where `{out}` cannot be a file system of chaoskit's own (FUSE),
-these are skipped, and say what would help.
+Expected: training continues, or it stops cleanly and resumes when it is launched again. The job waits out a short
+failure. No valid checkpoint is lost, and a failed save does not count as one: all ranks are killed before the next
+save, or after it, or both, to see from which save the job resumes. If chaoskit cannot provide a file system of its
+own (FUSE) for `{out}`, these experiments are skipped with a message that says how to enable it.
 """
 
 from itertools import pairwise
@@ -14,11 +14,11 @@ import pytest
 from chaoskit import checks, faults
 
 NO_SAVES = "the job makes no save with another one, and a step after that, to follow"
-#: A process group that waits longer than this (seconds) makes a save that outlasts it too slow a rehearsal.
+#: Longest timeout of a process group, in seconds, that a slow save outlasts; longer ones would take too much time.
 PATIENCE = 10.0
-#: So long (seconds) a save takes where it need not, or cannot, outlast the process group; and a storage is gone.
+#: Seconds of a slow save that need not, or cannot, outlast the process group, and of a storage that is gone.
 LONG = 3.0
-#: A larger file is no pointer.
+#: Larger files are no pointers.
 LARGEST_POINTER = 4096
 
 
@@ -29,7 +29,7 @@ def reference(chaos, job):
 
 @pytest.fixture
 def n(reference):
-    """The save that is struck: the second, if there is another one after it that can be proved."""
+    """The number of the save that the fault hits: the second, if a later save can prove that the job kept saving."""
     good = [n for n, save in enumerate(reference.saves) if n and save + 2 <= reference.steps]
     if not good:
         pytest.skip(NO_SAVES)
@@ -50,13 +50,13 @@ def mended(reference, n):
 
 @pytest.fixture
 def kill_before(mended):
-    """Everybody is killed before the next save: was that one a save, and is the one before it still there?"""
+    """All ranks are killed before the next save: did that save succeed, and is the one before it still there?"""
     return faults.kill(rank="all").at_step(mended)
 
 
 @pytest.fixture
 def kill_after(reference, n):
-    """Everybody is killed two steps after the next save, when it has settled: has the job gone on saving?"""
+    """All ranks are killed two steps after the next save, when it has settled: did the job keep saving?"""
     return faults.kill(rank="all").at_step(reference.saves[n] + 2)
 
 
@@ -72,22 +72,32 @@ def waits():
 
 
 def test_disk_full(chaos, job, claims, reference, before, mended, kill_before, kill_after):
-    """The disk is full in the middle of a save; it is freed before the next one, or before the job is relaunched."""
+    """The disk is full in the middle of a save; it has space again before the next save, or before the relaunch."""
     half = max((size for _, size in listed(reference)), default=0) // 2
     full = faults.disk_full(after_bytes=half, until_step=mended, launches=0)
     run = chaos.run(job, full.at_step(before), kill_before, kill_after)
     run.verify(*claims)
 
 
+@pytest.mark.nodes
+@pytest.mark.storage
+def test_disk_full_on_one_node(chaos, job, claims, reference, before, mended, kill_before, kill_after):
+    """The disk is full for the first node alone, in the middle of a save; the other nodes write as before."""
+    half = max((size for _, size in listed(reference)), default=0) // 2
+    full = faults.disk_full(node=0, after_bytes=half, until_step=mended, launches=0)
+    run = chaos.run(job, full.at_step(before), kill_before, kill_after)
+    run.verify(*claims)
+
+
 def test_transient_error(chaos, job, claims, waits, reference, before, kill_before):
-    """A single write of a checkpoint gives an error; the next one is fine."""
+    """A single write of a checkpoint returns an error; the next one succeeds."""
     error = faults.io_error(files=where_it_saves(reference))
     run = chaos.run(job, error.at_step(before), kill_before)
     run.verify(*claims, waits)
 
 
 def test_storage_gone(chaos, job, claims, waits, reference, before, kill_after):
-    """The storage does not answer for a while, as on a hard mount; then it does."""
+    """The storage does not answer for a while, as on a hard mount."""
     timeout = reference.group_timeout
     short = LONG if timeout is None else min(LONG, timeout / 3)
     gone = faults.storage_gone(seconds=round(short + slowest_step(reference), 1))
@@ -97,7 +107,9 @@ def test_storage_gone(chaos, job, claims, waits, reference, before, kill_after):
 
 @pytest.mark.storage
 def test_stale_handles(chaos, job, claims, before, mended, kill_after):
-    """Every request to the storage fails at once, as on a soft mount whose server forgot it; then none does."""
+    """Every request to the storage fails at once, as on a soft mount whose server forgot it; then all succeed
+    again.
+    """
     gone = faults.storage_gone(error="ESTALE", until_step=mended, launches=0)
     run = chaos.run(job, gone.at_step(before), kill_after)
     run.verify(*claims)
@@ -105,7 +117,7 @@ def test_stale_handles(chaos, job, claims, before, mended, kill_after):
 
 @pytest.mark.storage
 def test_read_only(chaos, job, claims, before, mended, kill_after):
-    """The storage becomes read-only before a save; it can be written again before the next one."""
+    """The storage becomes read-only before a save, and writable again before the next one."""
     run = chaos.run(job, faults.read_only(until_step=mended, launches=0).at_step(before), kill_after)
     run.verify(*claims)
 
@@ -115,15 +127,17 @@ def test_quota_on_pointer(chaos, job, claims, reference, before, kill_before, ki
     """The checkpoint is written, and the pointer to it hits the quota; the job is killed, and launched with space."""
     files = pointer(chaos.run(job, storage="watched"), reference)
     if files is None:
-        pytest.skip("the job keeps no pointer: it writes no small file anew at each save")
+        pytest.skip("the job keeps no pointer: no save writes a small file under the same name")
     run = chaos.run(job, faults.quota(files=files, launches=0).at_step(before), kill_before, kill_after)
     run.verify(*claims)
 
 
 @pytest.mark.storage
 def test_slow_storage(chaos, job, claims, waits, reference, before, mended, kill_before):
-    """A save takes longer than the collectives of the job wait, if these wait for 10 s at most; else 3 s, which shows
-    that no shorter watchdog ends a job that is well."""
+    """A save takes longer than the collectives of the job wait, if they wait for at most 10 s.
+
+    Otherwise it takes 3 s, which shows that no shorter watchdog ends a healthy job.
+    """
     timeout = reference.group_timeout
     delay = 1.25 * timeout + 1 if timeout is not None and timeout <= PATIENCE else LONG
     slow = faults.slow_storage(
@@ -140,30 +154,30 @@ def test_slow_storage(chaos, job, claims, waits, reference, before, mended, kill
 
 @pytest.mark.storage
 def test_late_names(chaos, job, claims, waits, before, mended, kill_before):
-    """What one rank makes in a save, the others see half a second later."""
+    """Files that one rank makes in a save appear half a second later for the others."""
     late = faults.late_names(delay=0.5, until_step=mended, launches=0)
     run = chaos.run(job, late.at_step(before), kill_before)
     if run.history.faults[0].observed is None:
-        pytest.skip("no rank asked for anything that another one had just made")
+        pytest.skip("no rank asked for a file that another one had just made")
     run.verify(*claims, waits)
 
 
 def listed(reference):
-    """What an uninterrupted run leaves: names and sizes."""
+    """The files that an uninterrupted run leaves: names and sizes."""
     return [file for event in reference.controls[0].files[-1:] for file in event["files"]]
 
 
 def slowest_step(reference):
-    """From the beginning of a step to that of the next, in seconds."""
+    """The longest time from the beginning of a step to that of the next, in seconds."""
     lives = reference.controls[0].incarnations[0].ranks.values()
     return max((b - a for life in lives for a, b in pairwise(life.steps.times)), default=0.0)
 
 
 def where_it_saves(reference):
-    """A pattern for the files of checkpoints: of the directory in `{out}` that all saves go to, if they do."""
+    """A pattern for the files of checkpoints: the directory in `{out}` that all saves go to, if there is one."""
     lives = reference.controls[0].incarnations[0].ranks.values()
     every = [save for life in lives for save in life.saves]
-    # Weights alone are an export, unless the job saves nothing else.
+    # A save of weights alone is an export, unless the job saves nothing else.
     paths = [PurePath(save.path).parts for save in [one for one in every if one.full] or every]
     for top in sorted({PurePath(name).parts[0] for name, _ in listed(reference)}):
         if all(top in parts[:-1] for parts in paths):
@@ -172,7 +186,7 @@ def where_it_saves(reference):
 
 
 def pointer(run, reference):
-    """A pattern for the file, or its temporary names, that is small and made anew at each save under one name."""
+    """A pattern for the pointer, or its temporary names: a small file that each save writes under the same name."""
     made, sizes = {}, {}
     for one in run.journal.operations:
         if one.kind == "write":

@@ -1,5 +1,6 @@
 """What tests share: one store, so that a reference is made once for all of them; Hypothesis without a clock."""
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -7,9 +8,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, settings
 
-from chaoskit.launch.warm import WarmLauncher
-from chaoskit.store import Store
+from chaoskit.engine.run_store import Store
+from chaoskit.environments.launch.warm import WarmLauncher
 from tests.probe.started import MODULES
+from tests.warm_modes import teach
 
 # The jobs are tiny: more threads than one would only spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,17 +26,25 @@ def pytest_addoption(parser):
     parser.addoption("--upgrade-to", metavar="PYTHON", help=about)
 
 
+def pytest_collection_finish():
+    """Four thousand collected tests stay to the end: no garbage collection needs to look at them again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def parents(request):
     """The warm parents are there for as long as the tests are, for every process that a test starts."""
-    if any(item.get_closest_marker("slow") for item in request.session.items):
+    if any(item.get_closest_marker(mark) for item in request.session.items for mark in ("launches", "slow")):
         WarmLauncher(MODULES, threads="1").prepare(os.environ, os.getcwd())
 
 
 @pytest.fixture(scope="session")
 def shared_store(tmp_path_factory, worker_id):
     base = tmp_path_factory.getbasetemp()
-    return Store((base if worker_id == "master" else base.parent) / "chaos")
+    store = Store((base if worker_id == "master" else base.parent) / "chaos")
+    teach(store)
+    return store
 
 
 @pytest.fixture

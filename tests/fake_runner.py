@@ -1,4 +1,4 @@
-"""A conftest.py for tests of the plugin and the command line: `chaoskit.runner` runs nothing.
+"""A conftest.py for tests of the plugin and the command line: `chaoskit.engine.runner` runs nothing.
 
 The name of the job's script says what happens; a check is the verdict that it will come to.
 """
@@ -91,9 +91,9 @@ class Runner:
 
 
 # Stored runs are read by a copy of what this stands in for.
-spec = importlib.util.spec_from_file_location("real_runner", Path(chaoskit.__file__).with_name("runner.py"))
+spec = importlib.util.spec_from_file_location("real_runner", Path(chaoskit.__file__).parent / "engine" / "runner.py")
 real = sys.modules["real_runner"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(real)
-module = types.ModuleType("chaoskit.runner")
+module = types.ModuleType("chaoskit.engine.runner")
 module.Runner, module.Run, module.stored = Runner, real.Run, real.stored
-sys.modules["chaoskit.runner"] = module
+sys.modules["chaoskit.engine.runner"] = module

@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chaoskit.capabilities import Trouble
-from chaoskit.environments.troubles import matches
+from chaoskit.capabilities import InjectedIOError
+from chaoskit.environments.fusefs.injected_errors import matches
 
 
 class FakeStorage:
     """Requests are met by what meets them in a real one, at once: `ask` says the error, and never waits."""
 
     def __init__(self) -> None:
-        self.troubles: dict[int, Trouble] = {}
+        self.troubles: dict[int, InjectedIOError] = {}
         self.mended: set[int] = set()
         self._met: dict[int, dict[str, Any]] = {}
         self._written: dict[int, int] = {}
 
-    def fail_storage(self, trouble: Trouble) -> int:
+    def fail_storage(self, trouble: InjectedIOError) -> int:
         number = len(self.troubles) + 1
         self.troubles[number] = trouble
         self._met[number] = {"count": 0, "operations": {}, "files": []}

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import Case
-from chaoskit.events import Event
-from chaoskit.fingerprint import of_bytes
-from chaoskit.history import History
-from chaoskit.reference import Reference
+from chaoskit.protocol.events import Event
+from chaoskit.protocol.fingerprint import of_bytes
 
 #: Every column, and the random streams that nobody draws from.
 NAMES = ("model", "buffers", "optimizer", "lr", "scaler", "ema", "rng.torch", "rng.python", "batch")
@@ -91,11 +91,11 @@ class Writer:
         self.events.append(Event(kind, self.t, source, data))
         return self
 
-    def launch(self) -> Writer:
-        """The job's command is started, once more."""
+    def launch(self, **told: Any) -> Writer:
+        """The job's command is started, once more; `told` are further fields of that event."""
         self.launches += 1
         self.restart = 0
-        return self.say("launch.start", launch=self.launches)
+        return self.say("launch.start", launch=self.launches, **told)
 
     def restarted(self) -> Writer:
         """The elastic agent restarts the ranks inside the launch."""

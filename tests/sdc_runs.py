@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from chaoskit.places import Place
-from chaoskit.sdc.sample import Cell, Injection
-from chaoskit.sdc.slot import Trial
-from chaoskit.sdc.trace import End, Seen, Trace
-from chaoskit.sdc.windows import Window
-from chaoskit.steps import Step
+from chaoskit.analysis.record.steps import Step
+from chaoskit.protocol.targets import InjectionTarget
+from chaoskit.studies.sdc.sample import Injection, Stratum
+from chaoskit.studies.sdc.slot import Trial
+from chaoskit.studies.sdc.trace import End, Seen, Trace
+from chaoskit.studies.sdc.windows import WatchWindow
 
 #: What a rank says of a corruption.
 EFFECT = {"where": "head.weight[3]", "dtype": "float32", "before": ["0x1.0p+0"], "after": ["0x1.0p+1"]}
@@ -55,7 +55,8 @@ def trace(window, *, ranks=2, until=None, change=lambda rank, step: {}, losses=N
 
 def injection(number=1, *, opens=1, change="sign", place="parameter:*", rank=1):
     """One corruption."""
-    return Injection(number, Cell(Place.parse(place), change), Window(opens, opens + 11), rank, 0.5, 7)
+    stratum = Stratum(InjectionTarget.parse(place), change)
+    return Injection(number, stratum, WatchWindow(opens, opens + 11), rank, 0.5, 7)
 
 
 def done(trial, **told):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from chaoskit.shards import Shards, whole_of
+from chaoskit.protocol.sharded_hash import Shards, whole_of
 
 
 class Mesh:

@@ -1,4 +1,4 @@
-"""The recipes of docs/ci.md: the YAML is YAML, the commands are chaoskit's, and the script of cron is run."""
+"""The recipes of docs/how-to/ci.md: the YAML is YAML, the commands are chaoskit's, and the script of cron is run."""
 
 import fcntl
 import json
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit import battery, cli
+from chaoskit.cli import battery, main
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-TEXT = (REPOSITORY / "docs" / "ci.md").read_text()
+TEXT = (REPOSITORY / "docs" / "how-to" / "ci.md").read_text()
 #: Blocks by language.
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.M | re.S)
 YAML = [text for language, text in BLOCKS if language == "yaml"]
@@ -65,10 +65,10 @@ def test_every_command_is_one_that_chaoskit_takes():
     named = [shlex.split(command)[1] for command in found]
     assert named.count("run") == 5 and named.count("history") == 3 and named.count("clean") == 1
     for command in found:
-        own, job = cli.split(shlex.split(command)[1:])
+        own, job = main.split(shlex.split(command)[1:])
         # The script's options are in its configuration.
         own = [word for word in own if word != "${OPTIONS[@]}"]
-        args = cli.make_parser().parse_args(own)
+        args = main.make_parser().parse_args(own)
         assert args.do is not None
         if own[0] == "run":
             assert (
@@ -82,8 +82,8 @@ def test_what_the_configuration_says_is_what_chaoskit_takes():
         ["bash", "-c", CONF + 'printf "%s\\0" run "${OPTIONS[@]}" -- "${JOB[@]}"'],
         env={"HOME": "/home/a", "USER": "a"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    own, job = cli.split(told.stdout.rstrip("\0").split("\0"))
-    assert cli.make_parser().parse_args(own).n == "2" and job[0] == "torchrun" and job[-1] == "{out}"
+    own, job = main.split(told.stdout.rstrip("\0").split("\0"))
+    assert main.make_parser().parse_args(own).n == "2" and job[0] == "torchrun" and job[-1] == "{out}"
 
 
 class Workstation:
@@ -129,7 +129,7 @@ def test_a_night_that_is_at_work_is_left_alone(workstation):
     with open(workstation.place / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = workstation.night()
-    assert done.returncode == 75 and "still at work" in done.stderr
+    assert done.returncode == 75 and "still running" in done.stderr
     assert not (workstation.place / "nights").exists() and not workstation.letters.exists()
 
 

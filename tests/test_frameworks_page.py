@@ -1,4 +1,4 @@
-"""`docs/frameworks.md`: what the page makes of what was measured, what it complains of, and that it is up to date."""
+"""`docs/reference/frameworks.md`: what it makes of what was measured, what it complains of, that it is up to date."""
 
 import argparse
 import importlib
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PAGE = REPOSITORY / "docs" / "frameworks.md"
+PAGE = REPOSITORY / "docs" / "reference" / "frameworks.md"
 
 TOML = """
 title = "A Trainer"
@@ -188,7 +188,7 @@ def test_of_a_damaged_checkpoint_that_is_taken_nobody_says_beforehand_what_is_lo
 
 def test_a_program_that_does_not_come_back_says_so(made, every, found):
     del found["rows"][1]["table"][2:]
-    assert "| augment | it did not come back |" in made.page(found, every, [])
+    assert "| augment | it did not recover |" in made.page(found, every, [])
 
 
 def test_what_is_amiss_is_told(made, every, found):

@@ -11,8 +11,6 @@ import pytest
 
 from tinymodels.gallery.catalogue import CRASH_STATES, mutants
 
-pytestmark = pytest.mark.slow
-
 EXAM = Path(__file__).resolve().parents[1] / "benchmarks" / "gallery.py"
 #: One of each kind of diagnosis, and quick.
 CHOSEN = (
@@ -20,6 +18,9 @@ CHOSEN = (
     "no-checksum", "silent-scratch", "nan-through-clip", "sched-times-world", "fails-open", "debris-grows",
     "nan-to-num", "replica-unreduced",
 )  # fmt: skip
+
+#: Those that `make test` has sit, too: state, and a torn checkpoint.
+QUICKEST = ("rng-missing", "torn-overwrite")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,10 @@ def exam():
     return module
 
 
-@pytest.mark.parametrize("slug", CHOSEN)
+@pytest.mark.launches
+@pytest.mark.parametrize(
+    "slug", [pytest.param(slug, marks=() if slug in QUICKEST else pytest.mark.slow) for slug in CHOSEN]
+)
 def test_a_broken_trainer_is_caught_and_named(exam, shared_store, slug):
     (mutant,) = (one for one in mutants() if one.slug == slug)
     # Warm from the first launch, where the good trainer has shown what to import: test_launching.py compares.

@@ -4,7 +4,8 @@ import argparse
 
 import pytest
 
-from chaoskit import Job, options
+from chaoskit import Job
+from chaoskit.cli import options
 from chaoskit.errors import UsageError
 
 REGEX = r"step (?P<step>\d+) .*loss (?P<loss>\S+)"
@@ -17,7 +18,7 @@ def job(**given):
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"log_regex": r"step (?P<step>\d+"}, "no regular expression"),
+        ({"log_regex": r"step (?P<step>\d+"}, "not a regular expression"),
         ({"log_regex": r"step (\d+)"}, r"lacks the named group \(\?P<step>...\) and \(\?P<loss>...\)"),
         ({"log_regex": r"step (?P<step>\d+)"}, r"lacks the named group \(\?P<loss>...\)"),
         ({"log_file": "train.log"}, "log_file needs log_regex"),

@@ -2,12 +2,12 @@
 
 import pytest
 
-from chaoskit import Job, Supervisor
+from chaoskit import Job, NodeLossPolicy
+from chaoskit.analysis.record.history import History
 from chaoskit.checks import completed
 from chaoskit.errors import UsageError
-from chaoskit.events import Event
-from chaoskit.history import History
 from chaoskit.nodes import Nodes, count_nodes
+from chaoskit.protocol.events import Event
 from tests.history_writer import Writer
 
 
@@ -36,7 +36,7 @@ def test_what_is_no_number_of_nodes(text):
 )
 def test_policies_are_validated(options, named):
     with pytest.raises(UsageError, match=named):
-        Supervisor(**options)
+        NodeLossPolicy(**options)
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,20 @@ def test_policies_are_validated(options, named):
 )
 def test_what_is_started_again_when_a_node_is_lost(nodes, restarts, job):
     assert (
-        Job("train.py", ["{out}"], nnodes=nodes, supervisor=Supervisor(restarts=restarts)).nodes.restarts_job
+        Job("train.py", ["{out}"], nnodes=nodes, node_loss=NodeLossPolicy(restarts=restarts)).nodes.restarts_job
         is job
     )
 
 
 def test_a_job_of_several_nodes_comes_back_from_json():
-    job = Job("train.py", ["{out}"], nnodes="1:2", rdzv_conf="a=b", supervisor=Supervisor(lost="spare", after=2))
+    job = Job("train.py", ["{out}"], nnodes="1:2", rdzv_conf="a=b", node_loss=NodeLossPolicy(lost="spare", after=2))
     again = Job.from_json(job.to_json())
-    assert (again.nodes, again.supervisor) == (job.nodes, job.supervisor)
+    assert (again.nodes, again.node_loss) == (job.nodes, job.node_loss)
+    older = job.to_json()
+    older["supervisor"] = older.pop("node_loss")
+    assert Job.from_json(older) == again
+    del older["supervisor"]  # older still
+    assert Job.from_json(older).node_loss == NodeLossPolicy()
     assert job.digest() != Job("train.py", ["{out}"], nnodes=2, rdzv_conf="a=b").digest()
     assert job.digest() == Job("train.py", ["{out}"], nnodes="1:2", rdzv_conf="a=b").digest()
 

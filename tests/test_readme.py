@@ -1,28 +1,130 @@
-"""The experiment in the README, as it stands there, in a project of somebody else's."""
+"""The README and the guides show commands, scripts and an experiment: they are taken from the pages and tried."""
 
 import os
 import re
-import shutil
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from chaoskit.cli import battery, main
+from chaoskit.engine.result import Result
+from chaoskit.report.terminal.table import as_text, total
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+DOCS = REPOSITORY / "docs"
+README = (REPOSITORY / "README.md").read_text()
+HOUR = (DOCS / "tutorial" / "first-hour.md").read_text()
+GUIDES = [
+    REPOSITORY / "README.md",
+    *sorted((DOCS / "tutorial").glob("*.md")),
+    *sorted((DOCS / "how-to").glob("*.md")),
+]
+PAGES = [*sorted(DOCS.rglob("*.md")), REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
 
 
-def test_the_experiment_in_the_readme_is_a_test(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.S)
-    (tmp_path / "test_mine.py").write_text(code)
-    shutil.copy(REPOSITORY / "tests" / "trainers" / "simple.py", tmp_path / "train.py")
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", "-c", "/dev/null"],
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
+def blocks(text, language):
+    """The blocks of code of one language in a page."""
+    return [block for name, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S) if name == language]
+
+
+def commands(text):
+    """Every command line of chaoskit in the blocks of a shell."""
+    lines = re.sub(r"\\\n\s*", " ", "".join(blocks(text, "sh"))).splitlines()
+    return [line.partition("  #")[0].strip() for line in lines if line.startswith("chaoskit ")]
+
+
+def test_the_readme_fits_on_two_screens():
+    assert len(README.splitlines()) <= 110
+
+
+def test_the_guides_show_commands():
+    assert len(commands(README)) >= 1 and len(commands(HOUR)) >= 5
+    assert {"make demo", "make test"} <= set(re.findall(r"make \w+", "".join(blocks(README, "sh"))))
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_every_command_of_a_guide_is_one_that_chaoskit_takes(page):
+    for line in commands(page.read_text()):
+        own, job = main.split(shlex.split(line)[1:])
+        args = main.make_parser().parse_args(own)
+        assert args.do is not None, line
+        if own[0] == "run":
+            assert job and (job == ["COMMAND"] or "{out}" in job), line
+            assert not args.k or battery.titles(args.k), line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_every_target_of_make_that_a_page_names_is_there(page):
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (REPOSITORY / "Makefile").read_text(), re.M))
+    text = page.read_text()
+    assert set(re.findall(r"`make ([a-z-]+)[` ]", text)) <= targets
+    assert set(re.findall(r"^make ([a-z-]+)", "".join(blocks(text, "sh")), re.M)) <= targets
+
+
+@pytest.mark.parametrize("text", [README, HOUR], ids=["README.md", "first-hour.md"])
+def test_the_table_of_the_demo_is_the_one_that_is_printed(text):
+    (table,) = (block for block in blocks(text, "") if "launched warm: 1 passed" in block)
+    demo = Result(
+        "test_one_rank_mid_epoch", "pass", resumed_from=30, last_valid=30, steps_lost=5,
+        recovery_seconds=0.8, seconds=22.0, launched=("warm",),
     )  # fmt: skip
+    printed = [line.rstrip() for line in as_text([demo]).splitlines()]
+    assert table.splitlines()[:3] == printed[:3] and table.splitlines()[-1] == total([demo], seconds=22.5)
+
+
+def test_the_readme_and_the_gallery_agree():
+    (told,) = re.findall(r"holds (\d+) trainers broken on purpose", README)
+    assert f"**{told} of {told} caught" in (DOCS / "reference" / "gallery.md").read_text()
+
+
+class Hour:
+    """A directory of somebody who follows the tutorial, and the commands of this environment."""
+
+    def __init__(self, place):
+        self.place = place
+        (script, test) = (block for block in blocks(HOUR, "python") if "import" in block)
+        (place / "train.py").write_text(script)
+        (place / "test_mine.py").write_text(test)
+
+    def repair(self):
+        """Put both lines of the tutorial where it says."""
+        path = self.place / "train.py"
+        text = path.read_text()
+        for block in blocks(HOUR, "python"):
+            if "import" not in block:
+                known = block.splitlines()[0] + "\n"
+                assert text.count(known) == 1
+                text = text.replace(known, block)
+        path.write_text(text)
+
+    def run(self, *words):
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+        env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
+        return subprocess.run(words, cwd=self.place, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_the_tutorial_fails_and_passes_where_it_says(tmp_path):
+    """Its script loses the random state, and resumes exactly once it is repaired; its experiment is a test."""
+    hour = Hour(tmp_path)
+    (command,) = {line for line in commands(HOUR) if "one_rank_mid_epoch" in line}
+    broken = hour.run(*shlex.split(command))
+    assert broken.returncode == 1, broken.stdout + broken.stderr
+    assert "FAIL test_one_rank_mid_epoch: rng-not-restored\n" in broken.stdout
+    hour.repair()
+    result = hour.run(
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", "-c", "/dev/null"
+    )
     assert result.returncode == 0, result.stdout
     assert "1 passed" in result.stdout and "test_survives_a_lost_rank" in result.stdout
     assert (tmp_path / ".chaoskit" / "runs").is_dir()
+
+
+def test_the_experiment_of_the_guide_is_that_of_the_tutorial():
+    """But for the arguments of the script and the step; so what was tried there holds here too."""
+    (mine,) = (block for block in blocks(HOUR, "python") if "def test" in block)
+    (guide,) = blocks((DOCS / "how-to" / "write-an-experiment.md").read_text(), "python")
+    assert guide == mine.replace('["{out}"]', '["--out", "{out}"]').replace("at_step(23)", "at_step(25)")

@@ -26,11 +26,13 @@ def test_the_battery_runs_from_an_unpacked_wheel(tmp_path):
     top = {path.name for path in unpacked.iterdir() if not path.name.endswith(".dist-info")}
     assert top == {"chaoskit"}
     assert (unpacked / "chaoskit" / "probe" / "site" / "sitecustomize.py").is_file()
-    templates = REPOSITORY / "chaoskit" / "report" / "templates"
-    packed = {path.name for path in (unpacked / "chaoskit" / "report" / "templates").iterdir()}
-    assert packed == {path.name for path in templates.iterdir()}
+    for stub in ("faults", "checks"):
+        assert (unpacked / "chaoskit" / stub / "__init__.pyi").is_file()
+    templates = Path("chaoskit", "report", "html", "templates")
+    packed = {path.name for path in (unpacked / templates).iterdir()}
+    assert packed == {path.name for path in (REPOSITORY / templates).iterdir()}
     listed = subprocess.run(
-        [sys.executable, "-c", "import chaoskit.cli as c; print(c.__file__); c.main(['run', '--list'])"],
+        [sys.executable, "-c", "import chaoskit.cli.main as c; print(c.__file__); c.main(['run', '--list'])"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(unpacked)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert str(unpacked) in listed.stdout and "test_one_rank_mid_epoch" in listed.stdout, (

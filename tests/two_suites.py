@@ -2,9 +2,9 @@
 
 import struct
 
-from chaoskit.results import Result
-from chaoskit.suites.baseline import Baseline
-from chaoskit.suites.suite import Suite
+from chaoskit.engine.result import Result
+from chaoskit.studies.nights.baseline import Baseline
+from chaoskit.studies.nights.suite import Suite
 
 STEPS, RANKS = 12, 2
 SETTINGS = {"torch": "2.13.0", "threads": "1"}

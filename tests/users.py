@@ -77,7 +77,7 @@ def run_as_ordinary(command: list[str], place: Path, *, timeout: float) -> subpr
 @cache
 def refused() -> str | None:
     """Why an ordinary user has no virtual hosts here, None where he has."""
-    code = "from chaoskit.environments.netns import NetnsEnvironment as It; print(It.available())"
+    code = "from chaoskit.environments.netns.environment import NetnsEnvironment as It; print(It.available())"
     with home() as place:
         try:
             done = run_as_ordinary([sys.executable, "-c", code], place, timeout=60)
@@ -93,7 +93,7 @@ def must_have(request: pytest.FixtureRequest, why_not: str | None) -> None:
         (pytest.fail if request.config.getoption("chaos_require") else pytest.skip)(why_not)
 
 
-def repeat(request: pytest.FixtureRequest, path: str, *words: str, timeout: float = 120) -> None:
+def repeat(request: pytest.FixtureRequest, path: str, *words: str, timeout: float = 400) -> None:
     """Run the tests of a file once more, as an ordinary user; none of them may be skipped."""
     must_have(request, refused())
     with home() as place:

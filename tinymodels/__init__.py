@@ -1,1 +1,1 @@
-"""A small fault-tolerant training program, to be read over coffee: begin with train.py."""
+"""A small fault-tolerant training program. README.md is the guided walk; train.py shows the whole training."""

@@ -1,6 +1,6 @@
-"""Evaluation on samples that are never trained on, and when to stop since it gets no better.
+"""Evaluation on held-out samples, and early stopping.
 
-It moves nothing that training depends on: no random number is drawn, no weight or buffer changes.
+An evaluation changes nothing that training depends on: it draws no random number, and changes no weight or buffer.
 """
 
 import math
@@ -11,17 +11,14 @@ import torch
 from torch import nn
 
 from tinymodels.config import Config
-from tinymodels.data import Tokens
-from tinymodels.endings import Refused
-from tinymodels.precision import autocast
-from tinymodels.world import World
-
-HELD_OUT = 64  # samples
+from tinymodels.elasticity.world import World
+from tinymodels.numbers.precision import autocast
+from tinymodels.tokens import Tokens
 
 
 @dataclass
 class Stopping:
-    """What the evaluations so far have come to. It belongs to the state: a resume must not forget."""
+    """The outcome of the evaluations so far. It is part of the checkpoint."""
 
     best: float = math.inf
     bad: int = 0  # evaluations since the best one
@@ -34,20 +31,37 @@ class Stopping:
             self.best = loss
 
     def exhausted(self, patience: int) -> bool:
-        """Is it time to stop? Never, with a patience of 0."""
+        """Return True if it is time to stop. With a patience of 0 it never is."""
         return 0 < patience <= self.bad
 
 
 class Evaluation:
-    """The held-out samples, shared out among the ranks."""
+    """The held-out samples, shared among the ranks."""
 
     def __init__(self, held_out: Tokens, config: Config, world: World) -> None:
         self.rows, self.world = held_out.rows, world
-        self.chunk = config.batch * world.size  # as in training: every rank has as many batches
+        self.chunk = config.batch * world.size  # as in training: every rank has the same number of batches
         self.config = config
 
+    def update(self, stopping: Stopping, step: int, model: nn.Module, interrupted: Callable[[], bool]) -> bool:
+        """Evaluate the bare model after a step, and note the loss. Returns False if it was interrupted.
+
+        Call it on all ranks. `model` is the model without DDP around it.
+        """
+        loss = self.loss(model, interrupted)
+        if self.config.parallel == "fsdp":
+            model.reshard()  # type: ignore[operator]  # FSDP2 does it in the backward, and here is none
+        if loss is None:
+            return False
+        stopping.note(step, loss)
+        self.world.require_same("early stopping", stopping)  # a rank that stops alone leaves the others waiting
+        self.world.say(f"evaluated step {step}: loss {loss:.4f}, best {stopping.best:.4f}")
+        if stopping.exhausted(self.config.patience):
+            self.world.say(f"stopping early: no better loss in {stopping.bad} evaluations")
+        return True
+
     def loss(self, model: nn.Module, interrupted: Callable[[], bool]) -> float | None:
-        """All ranks: the mean loss a token; None if it was interrupted, on which all ranks agree."""
+        """Return the mean loss per token over all ranks, or None if `interrupted` says so on all of them."""
         total = torch.zeros((), device=self.world.device)
         model.eval()
         try:
@@ -60,34 +74,7 @@ class Evaluation:
         return self.world.total(total) / (self.rows.numel() - len(self.rows))
 
     def batch_loss(self, model: nn.Module, rows: torch.Tensor) -> torch.Tensor:
-        """The sum over this rank's share of a batch."""
+        """Return the summed loss of this rank's share of a batch."""
         mine = rows[self.world.rank :: self.world.size].to(self.world.device)
         with torch.no_grad(), autocast(self.config, self.world):
             return model(mine)
-
-
-def load_tokens(config: Config) -> tuple[Tokens, Tokens]:
-    """What to train on, and what to evaluate on."""
-    try:
-        if config.text is None:
-            tokens = Tokens.language(config.samples, config.context, config.seed)
-        else:
-            tokens = Tokens.text(config.text, config.context)
-        return hold_out(tokens, config)
-    except ValueError as problem:
-        raise Refused(str(problem)) from None
-
-
-def hold_out(tokens: Tokens, config: Config) -> tuple[Tokens, Tokens]:
-    """What to train on and what to evaluate on (nothing, if there are no evaluations).
-
-    The synthetic language has more to say, so nothing is taken from training. A text is what it
-    is: its end is held out, a tenth of it at most.
-    """
-    if not config.evaluate_every:
-        return tokens.cut(len(tokens))
-    if config.text is None:
-        return tokens, Tokens.language(HELD_OUT, config.context, config.seed, unheard=True)
-    if len(tokens) < 2:
-        raise ValueError(f"{config.text} is too short to hold a part of it out")
-    return tokens.cut(len(tokens) - max(1, min(HELD_OUT, len(tokens) // 10)))

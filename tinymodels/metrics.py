@@ -1,8 +1,9 @@
-"""The metrics of a run: one line a step, each step once, however often the run was interrupted.
+"""The metrics of a run: one line for each step, and each step once, however often the run was interrupted.
 
-OUT/metrics.jsonl holds {"step": 12, "loss": "0x1.9p+1", "lr": 0.003}, the loss to the last bit.
+OUT/metrics.jsonl holds {"step": 12, "loss": "0x1.9p+1", "lr": 0.003}, with the exact loss as a hexadecimal float.
 
-A thread writes them: no step waits for a disk. A checkpoint does, since whoever resumes from it writes no older line.
+A thread writes the lines, so no step waits for a disk. A checkpoint waits for them: the launch that resumes from it
+does not write older lines again.
 """
 
 import json
@@ -10,23 +11,24 @@ import os
 from pathlib import Path
 from threading import Event, Lock, Thread
 
-from tinymodels.durable import make_folder, sync_folder, write_text
-from tinymodels.world import World
+from tinymodels.checkpoints.durable import make_folder, sync_folder, write_text
+from tinymodels.elasticity.collective_io import StorageFailed, on_all_ranks
+from tinymodels.elasticity.world import World
 
 
 class Metrics:
-    """Written by rank 0; the others may call the same methods."""
+    """Rank 0 writes. The other ranks may call the same methods."""
 
     def __init__(self, path: Path, world: World) -> None:
         self.path, self.world = path, world
         self.pending: list[str] = []  # lines
         self.writing = Lock()
-        self.torn: int | None = None  # where a write that failed may have left a part
+        self.torn: int | None = None  # where a failed write may have left a part of a line
         self.news = Event()
         self.thread: Thread | None = None
 
     def rewind(self, step: int) -> None:
-        """Before training goes on after a step: cut off what was written past it, by the launch before or this one."""
+        """Cut off the lines after this step, before training goes on from it."""
         if not self.world.leads:
             return
         make_folder(self.path.parent)
@@ -35,6 +37,17 @@ class Metrics:
             if self.path.exists():
                 lines = self.path.read_text(errors="replace").splitlines(keepends=True)
                 write_text(self.path, "".join(line for line in lines if is_kept(line, step)))
+
+    def rewind_together(self, step: int) -> None:
+        """Rewind on all ranks: `StorageFailed` on all of them if the disk fails."""
+        on_all_ranks(self.world, lambda: self.rewind(step))
+
+    def keep(self) -> None:
+        """Force every line so far to the disk, on all ranks. A failing disk is reported, and does not end the run."""
+        try:
+            on_all_ranks(self.world, self.sync)
+        except StorageFailed as problem:
+            self.world.say(f"metrics are held back: {problem}")
 
     def log(self, step: int, loss: float, rate: float) -> None:
         if not self.world.leads:
@@ -46,7 +59,7 @@ class Metrics:
             self.thread.start()
 
     def work(self) -> None:
-        """The thread: write what there is."""
+        """Write what there is, again and again. Runs in the thread."""
         while True:
             self.news.wait()
             self.news.clear()
@@ -56,7 +69,7 @@ class Metrics:
                 self.world.say(f"metrics are held back: {problem}")
 
     def sync(self) -> None:
-        """Every line so far is on the disk; OSError if it is not."""
+        """Force every line so far to the disk, or raise OSError."""
         if not self.world.leads or not (self.pending or self.path.exists()):
             return
         self.write()
@@ -77,7 +90,7 @@ class Metrics:
 
 
 def is_kept(line: str, step: int) -> bool:
-    """A whole line of a step that was not undone. A crash may have left a part of one, or anything."""
+    """Return True for a whole line of this step or an earlier one. A crash may have left a part of a line."""
     try:
         return line.endswith("}\n") and json.loads(line)["step"] <= step
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Two tiny language models: a GPT, and an MLP that sees the last few tokens only."""
+"""Two tiny language models, a GPT and an MLP that sees only the last few tokens, and how the ranks share a model."""
 
 import math
 
@@ -7,13 +7,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from tinymodels.config import Config
+from tinymodels.elasticity.world import World
 
 
 class LanguageModel(nn.Module):
-    """What both have in common: embed, think in blocks, and say how surprised the model was."""
+    """What both have in common: embedding, blocks, output head, and the loss."""
 
     forwards: torch.Tensor
-    counts = True  # does a training forward count as one? (see Trainer.step)
+    counts = True  # whether a training forward is counted (see Trainer.step)
 
     def __init__(self, config: Config, vocabulary: int) -> None:
         super().__init__()
@@ -22,8 +23,8 @@ class LanguageModel(nn.Module):
         self.blocks = nn.ModuleList()
         self.norm = nn.LayerNorm(config.width)
         self.head = nn.Linear(config.width, vocabulary, bias=False)
-        # Logits of a new-born model are damped, less and less with each training forward. The
-        # count is a buffer: state that no optimizer knows, and that a checkpoint must not forget.
+        # The logits of a new model are damped, less with each training forward. The count is a buffer: state that
+        # the optimizer does not know, and that a checkpoint must hold.
         self.register_buffer("forwards", torch.zeros((), dtype=torch.int64))
 
     def initialise(self) -> None:
@@ -35,20 +36,20 @@ class LanguageModel(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(weight)
 
-    def think(self, tokens: torch.Tensor) -> torch.Tensor:
+    def hidden(self, tokens: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """The *sum* of the losses over rows of context + 1 tokens (zero, for no rows)."""
+        """Return the *sum* of the losses over rows of context + 1 tokens (zero for no rows)."""
         if self.training and self.counts:
             self.forwards += 1
         damping = 1.0 - 0.5 * torch.exp(-self.forwards / 20.0)
-        logits = self.head(self.norm(self.think(rows[:, :-1]))) * damping
+        logits = self.head(self.norm(self.hidden(rows[:, :-1]))) * damping
         return F.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten(), reduction="sum")
 
 
 class Attention(nn.Module):
-    """Causal self-attention, written out: deterministic everywhere, and one can read it."""
+    """Causal self-attention, written out: deterministic on every device, and easy to read."""
 
     future: torch.Tensor
 
@@ -107,7 +108,7 @@ class GPT(LanguageModel):
         self.blocks.extend(Block(config, attention=True) for _ in range(config.layers))
         self.initialise()
 
-    def think(self, tokens: torch.Tensor) -> torch.Tensor:
+    def hidden(self, tokens: torch.Tensor) -> torch.Tensor:
         places = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.drop(self.embed(tokens) + self.places(places))
         for block in self.blocks:
@@ -116,7 +117,7 @@ class GPT(LanguageModel):
 
 
 class MLP(LanguageModel):
-    """Bengio's model of 2003, more or less: the last few embeddings, side by side."""
+    """The last few embeddings side by side, as in Bengio's model of 2003."""
 
     SEES = 4
 
@@ -126,7 +127,7 @@ class MLP(LanguageModel):
         self.blocks.extend(Block(config, attention=False) for _ in range(config.layers))
         self.initialise()
 
-    def think(self, tokens: torch.Tensor) -> torch.Tensor:
+    def hidden(self, tokens: torch.Tensor) -> torch.Tensor:
         length = tokens.shape[1]
         past = F.pad(self.embed(tokens), (0, 0, self.SEES - 1, 0))
         x = torch.cat([past[:, i : i + length] for i in range(self.SEES)], dim=-1)
@@ -138,3 +139,26 @@ class MLP(LanguageModel):
 
 def build(config: Config, vocabulary: int) -> LanguageModel:
     return {"gpt": GPT, "mlp": MLP}[config.model](config, vocabulary)
+
+
+def distribute(bare: nn.Module, average: nn.Module, config: Config, world: World) -> nn.Module:
+    """Give each rank the whole model (DDP), or a part of the model and of its average (FSDP2)."""
+    if config.parallel == "fsdp":
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = init_device_mesh(world.device.type, (world.size,))
+        for model in (bare, average):
+            for block in model.blocks:  # type: ignore[union-attr]
+                fully_shard(block, mesh=mesh)
+            fully_shard(model, mesh=mesh)
+        return bare
+
+    from torch.nn.parallel import DistributedDataParallel
+
+    # After its first backward DDP rebuilds its buckets in the order in which the gradients came. With three ranks or
+    # more, the place in a bucket decides in which order a gradient is summed. So a run that resumes at step 40 would
+    # sum that step differently from the uninterrupted run, and differ in the last bit. DDP does not rebuild the
+    # buckets while it looks for unused parameters, so let it look. (With two ranks the order does not matter: a + b
+    # is b + a.)
+    return DistributedDataParallel(bare, find_unused_parameters=world.size > 2)

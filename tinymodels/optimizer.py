@@ -1,4 +1,4 @@
-"""What moves the weights: AdamW, its learning rate over time, and the average of where it was."""
+"""AdamW, the schedule of its learning rate, and a moving average of the weights."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from tinymodels.config import Config
 
 
 def build_optimizer(model: nn.Module, config: Config) -> torch.optim.AdamW:
-    """AdamW. Matrices decay; biases, norms and other vectors must not."""
+    """Build AdamW. Matrices get weight decay; biases, norms and other vectors do not."""
 
     def group(weights: Iterable[nn.Parameter], decay: float) -> dict[str, object]:
         return {"params": list(weights), "weight_decay": decay}
@@ -24,7 +24,7 @@ def build_optimizer(model: nn.Module, config: Config) -> torch.optim.AdamW:
 
 
 def factor(step: int, *, warmup: int, steps: int, floor: float = 0.1) -> float:
-    """The share of the peak rate at a step: up a line, down half a cosine, to a tenth."""
+    """Return the share of the peak rate at a step: linear warm-up, then half a cosine down to a tenth."""
     if step < warmup:
         return (step + 1) / (warmup + 1)
     done = min(1.0, (step - warmup) / max(1, steps - warmup))
@@ -32,12 +32,12 @@ def factor(step: int, *, warmup: int, steps: int, floor: float = 0.1) -> float:
 
 
 def build_scheduler(optimizer: torch.optim.Optimizer, config: Config, steps: int) -> LambdaLR:
-    """Build it before the optimizer's state is restored: building one rewrites the rates."""
+    """Build the schedule. Do it before the optimizer is restored, because it overwrites the learning rates."""
     return LambdaLR(optimizer, lambda step: factor(step, warmup=config.warmup, steps=steps))
 
 
 def set_peak(scheduler: LambdaLR, rate: float) -> None:
-    """Another peak rate, in the middle of the schedule and from the next step on."""
+    """Set another peak rate in the middle of the schedule, from the next step on."""
     scheduler.base_lrs = [rate] * len(scheduler.base_lrs)
     rates = [rate * share(scheduler.last_epoch) for share in scheduler.lr_lambdas]
     for group, now in zip(scheduler.optimizer.param_groups, rates, strict=True):
@@ -46,9 +46,8 @@ def set_peak(scheduler: LambdaLR, rate: float) -> None:
 
 
 def build_average(model: nn.Module, config: Config) -> AveragedModel:
-    """A moving average of the weights. Copy first, shard afterwards: FSDP2 can't be copied.
+    """Build the moving average. It copies the model, so do it before sharding: FSDP2 models cannot be copied.
 
-    Weight by weight (`avg_fn`), not in bulk: so it works on plain tensors and shards alike, since
-    the average of a shard is the shard of the average.
+    It averages weight by weight (`avg_fn`), so it works on plain tensors and on shards alike.
     """
     return AveragedModel(model, avg_fn=get_ema_avg_fn(config.ema_decay))

@@ -1,182 +1,143 @@
-"""Train a tiny language model, and survive: start it again with the same --out and it resumes.
+"""Train a tiny language model. Started again with the same --out, the run resumes where it was.
 
     torchrun --nproc-per-node 2 -m tinymodels.train --out runs/first
     python -m tinymodels.train --out runs/alone --model mlp
     torchrun --nnodes 1:4 ... -m tinymodels.train --out /shared/elastic --global-batch 64
 
-Read it from top to bottom: `main`, then the Trainer that it builds; then one step, in stepping.py. What
-a run consists of is in state.py, how it outlives a crash in checkpoint.py, and a bad number in guard.py
-and rollback.py. It leaves with exit code 0 when it is done, 143 when it was told to leave before (SIGTERM)
-and has saved, 1 when something is wrong.
-The last of these runs may lose nodes and win others: whoever is there takes a share of the same batch.
+Read this file from top to bottom: the data, what a run is built from, the loop, one step, saving and resuming, one
+launch. The last of the three runs above may lose nodes and gain others: the ranks that are there share the same batch.
+
+Exit codes: 0 the run has finished, 143 the rank was told to leave (SIGTERM) and has saved, 1 something is wrong.
 """
 
-import os
-import sys
-from collections.abc import Sequence
-from dataclasses import replace
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
 
-from tinymodels import inspection, postmortem
-from tinymodels import model as models
-from tinymodels import optimizer as optimizers
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.formats import export
+from tinymodels.checkpoints.loading import Checkpoints
+from tinymodels.checkpoints.manifest import step_of
+from tinymodels.checkpoints.state import Progress, State
 from tinymodels.config import Config, parse
-from tinymodels.data import Data
-from tinymodels.endings import Diverged, Ending, NotFinite, Preempted, Refused, Stopped, leave_at_once
-from tinymodels.evaluation import Evaluation, Stopping, load_tokens
-from tinymodels.export import export
-from tinymodels.guard import Guard
-from tinymodels.manifest import number
+from tinymodels.elasticity.collective_io import StorageFailed
+from tinymodels.elasticity.world import World
+from tinymodels.evaluation import Evaluation, Stopping
 from tinymodels.metrics import Metrics
-from tinymodels.parallel import distribute
-from tinymodels.precision import build_scaler
-from tinymodels.preemption import Preemption
-from tinymodels.rollback import Journal, Rollback, places, rate_after
-from tinymodels.state import Progress, State, seed_everything
-from tinymodels.stepping import Stepping
-from tinymodels.together import Unwritten, together
-from tinymodels.world import World
+from tinymodels.model import build, distribute
+from tinymodels.numbers.checks import NumberChecks
+from tinymodels.numbers.determinism import make_deterministic, seed_everything
+from tinymodels.numbers.precision import agree_on_overflow, autocast, build_scaler
+from tinymodels.optimizer import build_average, build_optimizer, build_scheduler
+from tinymodels.preemption.exits import LaunchEnd, Preempted, Refused, Stopped, exit_at_once
+from tinymodels.preemption.signals import Preemption
+from tinymodels.tokens import Tokens, add_noise, batches, load_tokens
 
 
-def main(
-    argv: Sequence[str] | None = None,
-    *,
-    trainer: "type[Trainer] | None" = None,
-    world: type[World] = World,
-    state: type[State] = State,
-    checkpoints: type[Checkpoints] = Checkpoints,
-    data: type[Data] = Data,
-    evaluation: type[Evaluation] = Evaluation,
-    metrics: type[Metrics] = Metrics,
-    preemption: type[Preemption] = Preemption,
-) -> int:
-    """One launch on this rank. The parts can be exchanged, one by one, for parts of your own."""
-    config = parse(argv)
-    make_deterministic()
-    here = replace(world.join(config.device, config.timeout), patience=config.storage_timeout)
-    with preemption(here) as listening:
-        try:
-            (trainer or Trainer)(config, here, state, checkpoints, data, evaluation, metrics, listening).run()
-        except Ending as end:
-            if here.leads:
-                end.tell()
-            return end.code
-        finally:
-            # After an exception the peers may be gone, and a farewell to them could hang or hide
-            # the exception; the group falls with the process then.
-            if sys.exc_info()[0] is None:
-                here.leave()
-    return 0
+@dataclass(frozen=True)
+class Group:
+    """What one rank contributes to one optimizer step: its micro-batches, each of rows of context + 1 tokens."""
+
+    batches: list[torch.Tensor]
+    samples: int  # of all ranks: the loss is divided by it
 
 
-def make_deterministic() -> None:
-    """The same run twice gives the same bits. Without that, "resumed exactly" means nothing."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before CUDA starts
-    torch.set_num_threads(1)  # sums over threads depend on how many there are
-    torch.use_deterministic_algorithms(True)
-    torch.backends.cudnn.benchmark = False
+class Data:
+    """The samples of the run in their order, and the position: how many of this epoch have become steps.
+
+    Order and position do not depend on the ranks, so another number of ranks can continue the run.
+    """
+
+    def __init__(self, tokens: Tokens, config: Config, world: World) -> None:
+        self.tokens, self.world = tokens, world
+        self.seed, self.epochs, self.noise, self.workers = config.seed, config.epochs, config.noise, config.workers
+        self.chunk = config.batch * world.size  # samples in one micro-batch, all ranks together
+        self.stride = self.chunk * world.micro_batches(config)  # samples in one optimizer step
+        self.epoch, self.position = 0, 0
+        self.skipped: frozenset[tuple[int, int]] = frozenset()  # epoch and position of steps that rollbacks skip
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps in the whole run. The last step of an epoch may have fewer samples."""
+        return self.epochs * -(-len(self.tokens) // self.stride)
+
+    def order(self, epoch: int) -> list[int]:
+        """Shuffle an epoch. The order depends on seed and epoch only, so a resumed run computes it again."""
+        generator = torch.Generator().manual_seed(self.seed + epoch)
+        return torch.randperm(len(self.tokens), generator=generator).tolist()
+
+    def remaining(self) -> list[list[int]]:
+        """Return this rank's micro-batches in the rest of the epoch: of each chunk, every rank takes its share.
+
+        The last chunk may be short. Then shares differ by one sample or are empty. The losses are *summed* and
+        divided by the samples of the whole group, so every sample has the same weight all the same.
+        """
+        order = self.order(self.epoch)
+        starts = range(self.position, len(order), self.chunk)
+        return [order[at : at + self.chunk][self.world.rank :: self.world.size] for at in starts]
+
+    def groups(self) -> Iterator[Group]:
+        """Yield the rest of the epoch, one optimizer step at a time."""
+        loaded = batches(self.tokens, self.remaining(), self.workers, self.seed + self.epoch)
+        at = self.position
+        while at < len(self.tokens):
+            size = min(self.stride, len(self.tokens) - at)
+            rows = list(islice(loaded, -(-size // self.chunk)))
+            if (self.epoch, at) in self.skipped:
+                self.used(Group([], size))
+            else:
+                yield Group([add_noise(each, self.noise, self.tokens.vocabulary) for each in rows], size)
+            at += size
+
+    def used(self, group: Group) -> None:
+        """Move the position: the group has become a step. A loader that reads ahead does not move it."""
+        self.position += group.samples
+        if self.position >= len(self.tokens):
+            self.epoch, self.position = self.epoch + 1, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "position": self.position}
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        self.epoch, self.position = saved["epoch"], saved["position"]
 
 
-class Trainer(Stepping):
-    """One run: put together, resumed where it was, trained to its end."""
+class Trainer(NumberChecks):
+    """One launch of the run on this rank. `NumberChecks` judges steps and states, and rolls back."""
 
-    def __init__(
-        self,
-        config: Config,
-        world: World,
-        state: type[State],
-        checkpoints: type[Checkpoints],
-        data: type[Data],
-        evaluation: type[Evaluation],
-        metrics: type[Metrics],
-        preemption: Preemption,
-    ) -> None:
-        self.config, self.world, self.preemption = config, world, preemption
+    def __init__(self, config: Config, world: World, parts: "Parts", preemption: Preemption) -> None:
         tokens, held_out = load_tokens(config)
         about = config.trajectory() | {"device": world.device.type, "tokens": tokens.digest()}
-        world.compare(about)
-        self.data = data(tokens, config, world)
-        self.evaluation = evaluation(held_out, config, world)
-        self.metrics = metrics(config.metrics, world)
-        self.checkpoints = checkpoints(
-            config.checkpoints,
-            world,
-            config.keep,
-            about,
-            keep_epochs=config.keep_epochs,
-            keep_best=config.keep_best,
-            elastic=config.global_batch > 0,
-            form=config.format,
-            delta_every=config.delta_every,
-            save_async=config.save_async,
-            write_delay=config.write_delay,
-            replica=config.replica,
-        )
-        self.judge = Guard(config, world)
-        self.journal = Journal(config.rollbacks, world)
-        self.bad, self.evidence = [], {}
-        self.make_state = state
-        self.saved = 0  # the step after which this run saved last, or that it resumed from
-
-    def run(self) -> None:
-        exported = self.config.out / "model.safetensors"
-        newest = self.checkpoints.newest_valid()
-        self.journal.read()
-        steps = self.data.steps - len(places(self.journal.rollbacks))
-        done = newest is not None and number(newest) == steps and exported.exists()
-        if self.world.agree(done):  # another node may see a file a little later
-            self.world.say(f"finished before, at step {steps}: nothing to do")
-            return
-
-        self.state = self.build()
-        self.resume(newest)
-        try:
-            together(self.world, lambda: self.metrics.rewind(self.state.progress.step))
-            self.train()
-            if self.saved != self.state.progress.step or not self.checkpoints.settle():
-                self.save()  # the last steps deserve a checkpoint too
-            self.put_away()
-            export(self.model, exported, self.world)
-        except Unwritten as problem:
-            raise Refused(f"the storage fails: {problem}; start again when it does not") from None
-        except Ending as end:
-            if isinstance(end, NotFinite) and self.config.postmortem:
-                why = self.evidence | {"why": str(end)}
-                postmortem.dump(self.config.dumps, self.world, self.state, why)
-            self.put_away()
-            raise
-        except BaseException:
-            if self.checkpoints.busy:  # its thread may wait for a peer that is gone, and we for the thread
-                leave_at_once()
-            raise
-        self.world.say(f"finished at step {self.state.progress.step}: {exported}")
-
-    def put_away(self) -> None:
-        """All ranks, before they leave: time enough for what is on its way to the disk."""
-        self.checkpoints.settle()
-        self.keep_metrics()
-        self.checkpoints.leave()
-
-    # Put together.
+        world.require_same_run(about)
+        super().__init__(config, world)
+        self.parts, self.preemption = parts, preemption
+        self.data = parts.data(tokens, config, world)
+        self.evaluation = parts.evaluation(held_out, config, world)
+        self.metrics = parts.metrics(config.metrics, world)
+        self.checkpoints = parts.checkpoints(config, world, about)
+        self.saved = 0  # the step of the last checkpoint that this launch saved or resumed from
 
     def build(self) -> State:
-        """Everything new, as for a first step. The order matters in three places, each marked."""
+        """Build everything that the next step depends on. A checkpoint holds all of it, and the random streams."""
         config, world = self.config, self.world
-        seed_everything(config.seed)  # one seed for all: every rank builds the same weights ...
-        bare = models.build(config, self.data.tokens.vocabulary).to(world.device)
-        seed_everything(config.seed + world.rank)  # ... then each its own: dropout must differ
-        average = optimizers.build_average(bare, config)  # before sharding: a copy of the model
-        self.model = distribute(bare, average.module, config, world)
-        optimizer = optimizers.build_optimizer(self.model, config)  # after: it wants the shards
-        return self.make_state(
+        seed_everything(config.seed)  # the same seed on all ranks: each builds the same weights
+        bare = build(config, self.data.tokens.vocabulary).to(world.device)
+        seed_everything(config.seed + world.rank)  # then one seed for each rank: dropout masks must differ
+        average = build_average(bare, config)  # a copy of the model, so before it is sharded
+        self.model = distribute(bare, average.module, config, world)  # DDP, or FSDP2 shards
+        optimizer = build_optimizer(self.model, config)  # after sharding: it holds the shards
+        return self.parts.state(
             model=self.model,
             optimizer=optimizer,
             average=average,
-            scheduler=optimizers.build_scheduler(optimizer, config, self.data.steps),
+            scheduler=build_scheduler(optimizer, config, self.data.steps),
             scaler=build_scaler(config, world),
             data=self.data,
             progress=Progress(),
@@ -184,34 +145,13 @@ class Trainer(Stepping):
             device=world.device,
         )
 
-    # Resume.
-
-    def resume(self, newest: Path | None) -> None:
-        """Continue from a checkpoint, if there is one, and say which it is in any case."""
-        if newest is None:
-            self.world.say(f"no checkpoint in {self.config.checkpoints}: starting from scratch")
-        else:
-            self.checkpoints.read(self.state, newest)
-            self.saved = self.state.progress.step
-            at = f"epoch {self.data.epoch}, sample {self.data.position}"
-            self.world.say(f"resumed from {newest} ({at})")
-        self.remember()
-
-    def remember(self) -> None:
-        """Rollbacks last, also over a resume from a checkpoint that knows nothing of them."""
-        memory = self.state.memory
-        memory.rollbacks = max(memory.rollbacks, self.journal.rollbacks, key=len)
-        if memory.rollbacks:
-            self.data.skipped = places(memory.rollbacks)
-            optimizers.set_peak(self.state.scheduler, self.config.lr * rate_after(memory.rollbacks))
-
-    # Train.
+    # The loop.
 
     def train(self) -> None:
-        """All the steps that are left."""
+        """Take all the steps that are left."""
         progress, config = self.state.progress, self.config
         self.model.train()
-        self.evaluate()  # if the launch before was told to leave after a step, before its evaluation
+        self.evaluate()  # the launch before may have left between a step and its evaluation
         while not self.finished():
             for group in self.data.groups():
                 epoch, rate = self.data.epoch, float(self.state.scheduler.get_last_lr()[0])
@@ -220,13 +160,13 @@ class Trainer(Stepping):
                 if progress.step % config.log_every == 0:
                     self.log(epoch, loss, rate)
                 self.evaluate()
-                if self.gone_wrong():
+                if self.must_roll_back():
                     self.roll_back()
-                    break
+                    break  # the rest of this epoch begins at another position now
                 if progress.step % config.save_every == 0:
                     self.save()
                 else:
-                    self.inspect()
+                    self.check_between_saves()
                 self.checkpoints.poll()
                 if self.preemption.asked():
                     self.leave()
@@ -236,32 +176,8 @@ class Trainer(Stepping):
                     break
 
     def finished(self) -> bool:
-        """Through all epochs, or not getting any better?"""
+        """All epochs are done, or early stopping has run out of patience."""
         return self.data.epoch >= self.config.epochs or self.state.stopping.exhausted(self.config.patience)
-
-    def gone_wrong(self) -> bool:
-        """Too many bad steps in a row? None at all is allowed at the end: nobody would ever look again."""
-        allowed = 0 if self.finished() else self.config.rollback_after - 1
-        return self.config.rollback_after > 0 and len(self.bad) > allowed
-
-    def roll_back(self) -> None:
-        """Back to the last valid checkpoint in this process, and past what was bad."""
-        step, known = self.state.progress.step, self.state.memory.rollbacks
-        self.checkpoints.settle()
-        together(self.world, self.checkpoints.leave)  # its replica is about to be looked at
-        newest = self.checkpoints.newest_valid()
-        to = 0 if newest is None else number(newest)
-        if known and known[-1].to == to:
-            raise Refused(f"step {step} is bad, and it was rolled back to step {to} before: that did not help")
-        self.journal.write([*known, Rollback(to, tuple(self.bad), self.config.rollback_lr)])
-        if newest is None:
-            raise NotFinite(f"step {step} is bad, and there is no checkpoint to roll back to")
-        self.world.say(f"rolling back from step {step} to {to}; bad and skipped from now on: {len(self.bad)}")
-        self.bad.clear()
-        self.keep_metrics()
-        self.resume(newest)
-        together(self.world, lambda: self.metrics.rewind(to))
-        self.evaluate()  # as at the beginning of a launch
 
     def log(self, epoch: int, loss: float, rate: float) -> None:
         done = self.state.progress
@@ -269,62 +185,164 @@ class Trainer(Stepping):
         self.world.say(f"step {done.step} epoch {epoch} loss {loss:.4f}{exact} lr {rate:.3e} tokens {done.tokens}")
 
     def evaluate(self) -> None:
-        """If it is time: the loss on what is never trained on, and whether that still gets better."""
+        """Measure the loss on the held-out samples, if an evaluation is due after this step."""
         every, step, stopping = self.config.evaluate_every, self.state.progress.step, self.state.stopping
-        if not every or step % every or step == stopping.step:
-            return
-        loss = self.evaluation.loss(self.unwrapped, self.preemption.asked)
+        due = every and step % every == 0 and step != stopping.step
+        if due and not self.evaluation.update(stopping, step, self.unwrapped, self.preemption.asked):
+            self.leave()  # the next launch begins with this evaluation
+
+    # One optimizer step.
+
+    def step(self, group: Group) -> float:
+        """Forward, backward, clip, step, schedule. Returns the mean loss per token over all ranks."""
+        state, config = self.state, self.config
+        time.sleep(config.step_delay)
+        share = torch.zeros((), device=self.world.device)  # this rank's part of the loss
+        for i, rows in enumerate(group.batches):
+            # With --global-batch the ranks decide how many micro-batches there are, so the model counts steps.
+            self.unwrapped.counts = i == 0 or not config.global_batch  # type: ignore[assignment]
+            with self.exchange(last=i == len(group.batches) - 1):
+                share += self.micro_step(rows, group)
+        state.scaler.unscale_(state.optimizer)
+        agree_on_overflow(state.scaler, state.optimizer, self.world)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
+        loss = self.world.total(share)
+        self.evidence = {"step": state.progress.step + 1, "batch": group.batches, "loss": loss, "norm": norm}
+        if self.guard(loss, norm):  # a bad number, on which all ranks agree: leave the update out
+            self.bad.append((state.data.epoch, state.data.position, group.samples))
+        else:
+            self.bad.clear()
+            self.update(loss)
+        state.scaler.update()
+        state.optimizer.zero_grad(set_to_none=True)
+        state.scheduler.step()
+        state.progress.step += 1
+        state.progress.tokens += group.samples * config.context
+        state.data.used(group)
+        return loss
+
+    def micro_step(self, rows: torch.Tensor, group: Group) -> torch.Tensor:
+        """Forward and backward. Returns the summed loss, divided by the number of tokens of the whole group."""
+        with autocast(self.config, self.world):
+            total = self.model(rows.to(self.world.device))
+        share = total / (group.samples * self.config.context)
+        # DDP and FSDP average the gradients over the ranks. We want their sum.
+        self.state.scaler.scale(share * self.world.size).backward()
+        return share.detach()
+
+    def exchange(self, last: bool) -> Any:
+        """Reduce gradients over the ranks with the last micro-batch only. Until then they add up on each rank."""
         if self.config.parallel == "fsdp":
-            self.model.reshard()  # type: ignore[operator]  # after a forward without a backward
-        if loss is None:
-            self.leave()  # the launch that resumes begins with this evaluation
-        stopping.note(step, loss)
-        self.world.insist("early stopping", stopping)  # who stops alone leaves the others waiting
-        self.world.say(f"evaluated step {step}: loss {loss:.4f}, best {stopping.best:.4f}")
-        if stopping.exhausted(self.config.patience):
-            self.world.say(f"stopping early: no better loss in {stopping.bad} evaluations")
+            self.model.set_requires_gradient_sync(last)  # type: ignore[operator]
+            return nullcontext()
+        return nullcontext() if last else self.model.no_sync()  # type: ignore[operator]
+
+    def update(self, loss: float) -> None:
+        """Apply the gradients, and move the average of the weights."""
+        self.state.scaler.step(self.state.optimizer)
+        self.state.average.update_parameters(self.unwrapped)
+        if self.config.spike:
+            self.state.memory.note(loss)
+
+    @property
+    def unwrapped(self) -> nn.Module:
+        """The model without DDP around it."""
+        return self.model if self.config.parallel == "fsdp" else self.model.module  # type: ignore[return-value]
+
+    # Saving and resuming.
+
+    def save(self) -> None:
+        """Save the state after this step, unless a check finds that it must not be resumed from.
+
+        Every rank writes its part of the tensors and its random streams. Rank 0 writes what is equal on all ranks and
+        a manifest with a checksum of every file. When all of that is on the disk, one rename publishes it.
+        """
+        step = self.state.progress.step
+        if self.bad and self.config.rollback_after:
+            return self.world.say(f"step {step} is not saved: it may have to be rolled back")
+        self.compare_replicas()
+        self.check_finite()
+        self.metrics.keep()  # first: a launch that resumes from this checkpoint does not write these lines again
+        if self.checkpoints.save(step, self.state) is not False:
+            self.saved = step
+
+    def resume(self, newest: Path | None) -> None:
+        """Put the state back from the newest valid checkpoint. Without one, the run starts from scratch."""
+        if newest is None:
+            self.world.say(f"no checkpoint in {self.config.checkpoints}: starting from scratch")
+        else:
+            self.checkpoints.read(self.state, newest)
+            self.saved = self.state.progress.step
+            self.world.say(f"resumed from {newest} (epoch {self.data.epoch}, sample {self.data.position})")
+        self.apply_rollbacks()
+        self.metrics.rewind_together(self.state.progress.step)  # cut off what was written past this step
 
     def leave(self) -> NoReturn:
-        """Someone wants the machine back: save, and leave."""
+        """Save and end this launch: someone wants the machine back."""
         if self.saved != self.state.progress.step:
             self.save()
         without = "" if self.saved == self.state.progress.step else ", which could not be saved"
         raise Preempted(f"told to leave after step {self.state.progress.step}{without}")
 
-    def save(self) -> None:
-        if self.bad and self.config.rollback_after:
-            return self.world.say(f"step {self.state.progress.step} is not saved: it may have to be rolled back")
-        self.compare_replicas()
-        self.check_finite()
-        self.keep_metrics()  # first: a launch that resumes from the checkpoint would not write them again
-        if self.checkpoints.save(self.state.progress.step, self.state) is not False:
-            self.saved = self.state.progress.step
+    # One launch.
 
-    def inspect(self) -> None:
-        """Between two saves, if it is time: what a save would look at (--check-replicas, --check-finite)."""
-        step, config = self.state.progress.step, self.config
-        if config.check_replicas and step % config.check_replicas == 0:
-            self.compare_replicas()
-        due = config.check_finite and step % config.check_finite == 0
-        if due and (found := inspection.not_finite(self.state, self.world)):
-            raise NotFinite(f"after step {step} the state is not finite: {found}")
-
-    def compare_replicas(self) -> None:
-        """Who has gone astray says nothing and learns on: nothing but a comparison will tell."""
-        if self.config.check_replicas and (found := inspection.differing(self.state, self.world)):
-            raise Diverged(f"after step {self.state.progress.step} the replicas are not equal: {found}")
-
-    def check_finite(self) -> None:
-        """What is published will be resumed from: better nothing than a checkpoint with a bad value."""
-        if not self.config.allow_nonfinite_saves and (found := inspection.not_finite(self.state, self.world)):
-            raise NotFinite(f"step {self.state.progress.step} is not published, as it is not finite: {found}")
-
-    def keep_metrics(self) -> None:
-        """All ranks: have on the disk what there is of metrics. Trouble there is not worth a run."""
+    def run(self) -> None:
+        """Resume, train to the end, and export the model."""
+        exported = self.config.out / "model.safetensors"
+        newest = self.checkpoints.newest_valid()
+        steps = self.data.steps - len(self.read_rollbacks())
+        done = newest is not None and step_of(newest) == steps and exported.exists()
+        if self.world.agree(done):  # rank 0 decides: another node may see the file a little later
+            return self.world.say(f"finished before, at step {steps}: nothing to do")
+        self.state = self.build()
         try:
-            together(self.world, self.metrics.sync)
-        except Unwritten as problem:
-            self.world.say(f"metrics are held back: {problem}")
+            self.resume(newest)
+            self.train()
+            if self.saved != self.state.progress.step or not self.checkpoints.settle():
+                self.save()
+            self.finish_writing()
+            export(self.model, exported, self.world)
+        except StorageFailed as problem:
+            raise Refused(f"the storage fails: {problem}; start again when it does not") from None
+        except LaunchEnd as end:
+            self.keep_evidence(end)
+            self.finish_writing()
+            raise
+        except BaseException:
+            if self.checkpoints.busy:  # its thread may wait for a peer that is gone, and block the exit
+                exit_at_once()
+            raise
+        self.world.say(f"finished at step {self.state.progress.step}: {exported}")
+
+    def finish_writing(self) -> None:
+        """Wait until checkpoints, metrics and copies that are on their way are on the disk."""
+        self.checkpoints.settle()
+        self.metrics.keep()
+        self.checkpoints.wait_for_replica()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """The classes that a run is made of. Each trainer of the gallery replaces one or two of them."""
+
+    trainer: type[Trainer] = Trainer
+    world: type[World] = World
+    state: type[State] = State
+    checkpoints: type[Checkpoints] = Checkpoints
+    data: type[Data] = Data
+    evaluation: type[Evaluation] = Evaluation
+    metrics: type[Metrics] = Metrics
+    preemption: type[Preemption] = Preemption
+
+
+def main(argv: Sequence[str] | None = None, **replaced: Any) -> int:
+    """Run one launch on this rank, with other `Parts` where given. Returns the exit code."""
+    config, parts = parse(argv), Parts(**replaced)
+    make_deterministic()
+    world = parts.world.join(config.device, config.timeout, config.storage_timeout)
+    with parts.preemption(world) as preemption:
+        return world.run(lambda: parts.trainer(config, world, parts, preemption).run())
 
 
 if __name__ == "__main__":

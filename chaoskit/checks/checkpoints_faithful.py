@@ -1,4 +1,4 @@
-"""`checkpoints_faithful`: each checkpoint holds what the run held, and what was saved came back."""
+"""`checkpoints_faithful`: each checkpoint equals the state of the run, and each load returns what was saved."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from chaoskit import contents
-from chaoskit.checks.check import Case, Check, unmeasured
-from chaoskit.contents import Unlike
-from chaoskit.history import lives
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints import contents
+from chaoskit.analysis.checkpoints.contents import Unlike
+from chaoskit.analysis.record.history import lifetimes
+from chaoskit.checks.check import Check, unmeasured
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 #: What keys of averaged copies are called.
@@ -26,29 +28,29 @@ class CheckpointsFaithful:
         if (unknown := unmeasured(self.name, case)) is not None:
             return unknown
         assert case.reference is not None
-        saves = [save for _, life in lives(case.history) for save in life.saves]
-        loads = [load for _, life in lives(case.history) for load in life.loads if load.content]
+        saves = [save for _, lifetime in lifetimes(case.history) for save in lifetime.saves]
+        loads = [load for _, lifetime in lifetimes(case.history) for load in lifetime.loads if load.content]
         resumed = [base for resume in case.resumes if (base := case.timeline.base(resume.incarnation))]
         if not saves and resumed:
             sentence = (
-                f"the job resumed from step {resumed[0]}, and no save was seen: it writes its checkpoints in a way"
+                f"the job resumed from step {resumed[0]}, but no save was recorded: it writes checkpoints in a way"
             )
             return inconclusive(self.name, f"{sentence} that the probe does not know", "probe-blind")
         if not saves:
-            return passed(self.name, "no save was seen, so there is none that could be wrong")
+            return passed(self.name, "no save was recorded, so there is no checkpoint to judge")
         if not any(save.content for save in saves):
-            return inconclusive(self.name, "what the saves were given was not seen", "probe-blind")
+            return inconclusive(self.name, "the contents of the saves were not recorded", "probe-blind")
         altered = list(contents.altered(case.history, case.timeline))
         unlike = list(contents.unlike(case.timeline, case.reference, case.comparison.first))
         if altered or unlike:
             codes = ["corrupt-accepted"] if altered or any(one.live for one in unlike) else []
             codes += [_code(one) for one in unlike if not one.live]
-            told = dict.fromkeys(str(one) for one in [*altered, *_first_of_each(unlike)])
+            sentences = dict.fromkeys(str(one) for one in [*altered, *_first_of_each(unlike)])
             evidence = {"altered": [asdict(one) for one in altered], "unlike": [asdict(one) for one in unlike]}
-            return failed(self.name, "; ".join(told), *dict.fromkeys(codes), **evidence)
-        sentence = f"what {len(saves)} saves were given is what the run held"
+            return failed(self.name, "; ".join(sentences), *dict.fromkeys(codes), **evidence)
+        sentence = f"the contents of {len(saves)} saves equal the state of the run at that time"
         if loads:
-            sentence += f", and what {len(loads)} loads gave back is what had been saved"
+            sentence += f", and {len(loads)} loads returned what was saved"
         return passed(self.name, sentence, saves=len(saves), loads=len(loads))
 
     def to_json(self) -> Mapping[str, Any]:
@@ -62,18 +64,19 @@ def _code(one: Unlike) -> str:
 
 
 def _first_of_each(unlike: list[Unlike]) -> list[Unlike]:
-    """What is wrong in one checkpoint is wrong in all that follow: the first of each is told."""
+    """Return the first entry for each set of keys: what is wrong in one checkpoint is wrong in all later ones."""
     first: dict[tuple[str, ...], Unlike] = {}
     for one in unlike:
         first.setdefault(one.keys, one)
     return list(first.values())
 
 
+@check("corrupt-accepted", "ema-not-restored", "extra-state-not-restored")
 def checkpoints_faithful() -> Check:
-    """What each save was given is what the run held then, and what each resume read is what had been saved.
+    """Each save wrote the state that the run had at that step, and each resume loaded what was saved.
 
-    Finds what no component of the live state shows: averages kept by hand, counters (tokens, patience) that started
-    anew, values that changed while an asynchronous save was still writing. Fails with `corrupt-accepted`,
+    It finds what no component of the live state shows: averages kept by hand, counters (tokens, patience) that
+    restarted from 0, values that changed while an asynchronous save was still writing. Fails with `corrupt-accepted`,
     `ema-not-restored`, `extra-state-not-restored`.
     """
     return CheckpointsFaithful()

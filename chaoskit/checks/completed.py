@@ -1,4 +1,4 @@
-"""`completed`: the job came to its last step on every rank and ended by itself with exit code 0."""
+"""`completed`: the job took its last step on every rank and exited by itself with code 0."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checkpoints import checkpoints, resume_after
-from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.analysis.alignment.segment import Execution
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints.resumes import resume_after
+from chaoskit.analysis.record.history import lifetimes
+from chaoskit.analysis.record.rank_lifetime import Load
+from chaoskit.checks.check import Check, unmeasured
+from chaoskit.checks.registry import check
 from chaoskit.checks.stacks import explain, waits_in
-from chaoskit.history import lives
-from chaoskit.life import Load
-from chaoskit.segment import Execution
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 
@@ -44,42 +46,45 @@ class Completed:
         reached = {rank: case.timeline.highest(rank) for rank in range(ranks)}
         evidence = {"steps": last, "reached": {str(rank): step for rank, step in reached.items()}, "code": code}
         if code != 0:
-            return failed(self.name, f"the job ended with exit code {code}", "exited-early", **evidence)
+            return failed(self.name, f"the job exited with code {code}", "exited-early", **evidence)
         if not missing and not unsure and _last_save_open(case, last):
             sentence = (
-                f"every rank took its last step, {last}, but the save after it was struck and never completed, and the "
-                "job ended with 0 without making it again: what it left behind may be torn"
+                f"every rank took its last step, {last}, and the job exited with code 0; but a fault interrupted "
+                "the save "
+                "after that step and the job did not repeat it, so the checkpoint may be incomplete"
             )
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if not missing and not unsure:
-            sentence = f"every rank took its last step, {last}, and the job ended with 0"
+            sentence = f"every rank took its last step, {last}, and the job exited with code 0"
             return passed(self.name, sentence, **evidence)
         if blind := blind_spots(case):
-            sentence = f"the job ended with 0; whether it took every step is not known: {blind[0]}"
+            sentence = (
+                f"the job exited with code 0, but the record does not show whether it took every step: {blind[0]}"
+            )
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if any(step < last for step in reached.values()):
-            short = ", ".join(f"rank {rank} got to step {step}" for rank, step in reached.items() if step < last)
-            sentence = f"the job ended with 0 before step {last}: {short}"
+            short = ", ".join(f"rank {rank} reached step {step}" for rank, step in reached.items() if step < last)
+            sentence = f"the job exited with code 0 before step {last}: {short}"
             return failed(self.name, sentence, "exited-early", **evidence)
         if missing:
-            sentence = f"the job took step {last}, but rank {missing[0][0]} never took step {missing[0][1]}"
+            sentence = f"the job reached step {last}, but rank {missing[0][0]} never took step {missing[0][1]}"
             return failed(self.name, sentence, "exited-early", **evidence)
         sentence = (
-            f"rank {unsure[0].rank} was struck as it took step {last}; nothing shows that the step was finished, "
-            "and the job ended without taking it again"
+            f"a fault struck rank {unsure[0].rank} during step {last}; nothing shows that the step finished, "
+            "and the job exited without repeating it"
         )
         return failed(self.name, sentence, "exited-early", **evidence)
 
     def _hang(self, case: Case) -> Verdict:
         stacks = case.history.stacks
         # A rank that is gone left no stack, and that is part of the explanation.
-        told = {rank: stacks.get(rank, "") for rank in sorted({*range(case.history.world_size), *stacks})}
-        where = f": {explain(told)}" if told else ""
-        waits = {str(rank): own for rank, text in told.items() if (own := waits_in(text)) is not None}
+        every_stack = {rank: stacks.get(rank, "") for rank in sorted({*range(case.history.world_size), *stacks})}
+        where = f": {explain(every_stack)}" if every_stack else ""
+        waits = {str(rank): own for rank, text in every_stack.items() if (own := waits_in(text)) is not None}
         codes, why = _torn(case, "hung")
         return failed(
             self.name,
-            f"the job made no end before its deadline{why}{where}",
+            f"the job did not finish before its deadline{why}{where}",
             *codes,
             "hang",
             stacks={str(rank): text for rank, text in stacks.items()},
@@ -89,14 +94,14 @@ class Completed:
 
     def _crash_loop(self, case: Case) -> Verdict:
         launches = case.history.launches
-        last = f", the last with exit code {launches[-1].code}" if launches else ""
+        last = f"; the last one exited with code {launches[-1].code}" if launches else ""
         if launches and launches[-1].cause == "too-few-nodes":
-            last = ", for fewer nodes are left than it needs"
+            last = ", because fewer nodes are left than it needs"
         codes, why = _torn(case, "failed")
         uncaught = _uncaught(case)
         return failed(
             self.name,
-            f"the job did not come back in {max(0, len(launches) - 1)} relaunches{last}{why}{uncaught}",
+            f"the job did not recover in {max(0, len(launches) - 1)} relaunches{last}{why}{uncaught}",
             *codes,
             "crash-loop",
             exit_codes=[launch.code for launch in launches],
@@ -106,13 +111,13 @@ class Completed:
 
 
 def last_step(case: Case) -> int:
-    """The last step that is due: after a rollback past which bad batches were left out there are fewer steps."""
+    """Return the last step that is due. A rollback that skips bad batches leaves fewer steps."""
     assert case.reference is not None
-    return case.reference.steps - len(case.omitted)
+    return case.reference.steps - len(case.skipped_steps)
 
 
 def missing_steps(case: Case) -> list[tuple[int, int]]:
-    """The steps that were never seen to be taken, as (rank, true step)."""
+    """Return the steps that no record shows, as (rank, true step)."""
     assert case.reference is not None
     last = last_step(case)
     return [
@@ -121,24 +126,24 @@ def missing_steps(case: Case) -> list[tuple[int, int]]:
 
 
 def blind_spots(case: Case) -> list[str]:
-    """Why steps may have been taken that the record does not show; empty where there is no such reason."""
+    """Return reasons why the record may lack steps that the job took."""
     spots = [f"the record of {gap.source} is damaged at line {gap.line}" for gap in case.history.gaps]
-    for inc, life in lives(case.history):
-        spots += [f"rank {life.rank}: {error}" for error in life.errors]
-        if list(life.steps.numbers) != list(range(1, len(life.steps) + 1)):
-            spots.append(f"steps of rank {life.rank} are missing in incarnation {inc.index}")
-    return spots + [f"the state of incarnation {index} matches nothing" for index in case.timeline.unplaced]
+    for inc, lifetime in lifetimes(case.history):
+        spots += [f"rank {lifetime.rank}: {error}" for error in lifetime.errors]
+        if list(lifetime.steps.numbers) != list(range(1, len(lifetime.steps) + 1)):
+            spots.append(f"the record of rank {lifetime.rank} lacks steps of incarnation {inc.index}")
+    return spots + [f"the state of incarnation {index} matches no known step" for index in case.timeline.unplaced]
 
 
 def incomplete(name: str, case: Case, evidence: Mapping[str, Any]) -> Verdict | None:
-    """The verdict of the check `name` on a run of which all that was seen is right, and of which something was not
-    seen."""
+    """Return the verdict of the check `name` on a run whose record is right as far as it goes, if the record lacks
+    steps."""
     missing = missing_steps(case)
     if not missing and not case.timeline.unplaced:
         return None
     end = completed()(case)
     rank, step = missing[0] if missing else (0, 0)
-    sentence = f"step {step} of rank {rank} is missing" if missing else "some steps cannot be placed"
+    sentence = f"step {step} of rank {rank} is missing" if missing else "the numbers of some steps are unknown"
     if end.outcome is Outcome.FAIL:
         return failed(name, f"{sentence}: {end.sentence}", *end.codes, **evidence)
     why = "; ".join(blind_spots(case)[:1]) or end.sentence
@@ -146,11 +151,11 @@ def incomplete(name: str, case: Case, evidence: Mapping[str, Any]) -> Verdict | 
 
 
 def _last_save_open(case: Case, last: int) -> bool:
-    """Whether the checkpoint of the last step was begun and no life of the run has completed it."""
-    written = [one for one in checkpoints(case.history, case.timeline) if one.position == last]
-    # A life that takes no step may make it again; its position is not known.
-    stepless = [life for _, life in lives(case.history) if not life.steps]
-    again = any(save.ok and save.ended is not None for life in stepless for save in life.saves)
+    """Whether the checkpoint of the last step was begun and no lifetime of the run has completed it."""
+    written = [one for one in case.checkpoints if one.position == last]
+    # A lifetime that takes no step may make it again; its position is not known.
+    stepless = [lifetime for _, lifetime in lifetimes(case.history) if not lifetime.steps]
+    again = any(save.ok and save.ended is not None for lifetime in stepless for save in lifetime.saves)
     struck = any(fault.observed is not None for fault in case.history.faults)
     return struck and bool(written) and not again and not any(one.ended is not None for one in written)
 
@@ -163,37 +168,46 @@ def _unfinished(case: Case, rank: int) -> Execution | None:
     if last is None:
         return None
     inc = case.history.incarnations[last.incarnation]
-    saved = any(save.n >= last.record.n for life in inc.ranks.values() for save in life.saves)
-    last_life = inc.index == len(case.history.incarnations) - 1
+    saved = any(save.n >= last.record.n for lifetime in inc.ranks.values() for save in lifetime.saves)
+    last_incarnation = inc.index == len(case.history.incarnations) - 1
     # A relaunch that brought no rank up has not seen to it either.
-    whole = last_life and all(launch.index <= inc.launch for launch in case.history.launches)
-    ended = inc.ranks[rank].end is not None or whole
+    ended_with_job = last_incarnation and all(launch.index <= inc.launch for launch in case.history.launches)
+    ended = inc.ranks[rank].end is not None or ended_with_job
     return None if saved or ended else last
 
 
 def _uncaught(case: Case) -> str:
-    """A clause: what the first rank of the last launch that ended with an exception ended with."""
+    """Return a clause: the exception of the first rank that failed in the last launch."""
     last = case.history.launches[-1].index if case.history.launches else None
-    ended = [life for inc, life in lives(case.history) if inc.launch == last and life.uncaught and life.left]
-    first = min(ended, key=lambda life: life.left or 0.0, default=None)
+    ended = [
+        lifetime
+        for inc, lifetime in lifetimes(case.history)
+        if inc.launch == last and lifetime.uncaught and lifetime.left
+    ]
+    first = min(ended, key=lambda lifetime: lifetime.left or 0.0, default=None)
     if first is None:
         return ""
-    return f"; in the last one rank {first.rank} ended with {' '.join(first.uncaught.split())}"
+    return f"; in the last launch rank {first.rank} failed with {' '.join(first.uncaught.split())}"
 
 
 def _failed_loads(case: Case) -> list[Load]:
-    return [load for _, life in lives(case.history) for load in life.loads if not load.ok or load.ended is None]
+    return [
+        load
+        for _, lifetime in lifetimes(case.history)
+        for load in lifetime.loads
+        if not load.ok or load.ended is None
+    ]
 
 
 def _torn(case: Case, verb: str) -> tuple[tuple[str, ...], str]:
-    """Codes and a clause, where every life after a fault inside a save ended without a step, or died reading what
-    was being saved."""
+    """Return codes and a clause, if every restart after a fault inside a save ended before a step or failed while it
+    loaded that save."""
     incs = case.history.incarnations
     stepped = max(case.timeline.starts, default=0)
     later = incs[stepped + 1 :]
     if not later:
         return (), ""
-    written = checkpoints(case.history, case.timeline)
+    written = case.checkpoints
     resume = resume_after(case.history, case.timeline, written, later[0])
     unsettled = [one for one in resume.seen if one.settled_at is None or one.settled_at > resume.struck]
     open_paths = {path for one in unsettled for path in one.paths}
@@ -201,20 +215,23 @@ def _torn(case: Case, verb: str) -> tuple[tuple[str, ...], str]:
     if not resume.faults or not (resume.torn or died_reading):
         return (), ""
     position = max(resume.torn, default=max(one.position for one in unsettled or resume.seen))
-    clause = f": the fault left the save of step {position} unfinished, and each life after {verb} before a step"
+    clause = (
+        f": the fault left the save of step {position} unfinished, and every later restart {verb} before a step"
+    )
     if resume.destroyed:
-        clause += f"; that save was overwriting the last valid checkpoint, of step {resume.last_valid}"
+        clause += f"; that save was overwriting the last valid checkpoint (step {resume.last_valid})"
         return ("torn-checkpoint", "checkpoint-lost"), clause
     if resume.removed:
-        clause += f"; of the last valid checkpoint, of step {resume.last_valid}, no file was left"
+        clause += f"; no file of the last valid checkpoint (step {resume.last_valid}) was left"
         return ("torn-checkpoint", "checkpoint-lost") if died_reading else ("checkpoint-lost",), clause
     return ("torn-checkpoint",), clause
 
 
+@check("hang", "crash-loop", "exited-early", "torn-checkpoint", "checkpoint-lost")
 def completed() -> Check:
-    """The job took every step up to the reference's last on every rank, and ended by itself with exit code 0.
+    """The job took every step of the reference on every rank, and exited by itself with code 0.
 
-    Fails with `hang` (with the stacks), `crash-loop`, `exited-early`; with `torn-checkpoint` (and
-    `checkpoint-lost`) before these where the lives after a fault inside a save all ended before a step.
+    Fails with `hang` (with the stacks), `crash-loop`, `exited-early`; with `torn-checkpoint` (and `checkpoint-lost`)
+    before these if every restart after a fault inside a save ended before a step.
     """
     return Completed()

@@ -1,4 +1,4 @@
-"""`controls_agree`: the uninterrupted runs are equal to the bit, so that equality can be asked of a broken one."""
+"""`controls_agree`: the uninterrupted runs are equal to the bit, so an interrupted run can be compared to the bit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
+from chaoskit.analysis.case import Case
+from chaoskit.checks.check import Check
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, inconclusive, passed
 
 
@@ -19,19 +21,25 @@ class ControlsAgree:
     def __call__(self, case: Case) -> Verdict:
         if case.reference is None:
             return inconclusive(self.name, "there is no reference", "reference-failed")
-        count, parting = len(case.reference.controls), case.reference.parting
-        if parting is None:
+        count, divergence = len(case.reference.controls), case.reference.divergence
+        if divergence is None:
             sentence = f"{count} controls agree to the bit in {case.reference.steps} steps"
             return passed(self.name, sentence, steps=case.reference.steps, controls=count)
-        values = {name: list(pair) for name, pair in parting.values.items()}
+        values = {name: list(pair) for name, pair in divergence.values.items()}
         return inconclusive(
-            self.name, parting.sentence, "not-deterministic", step=parting.step, rank=parting.rank, values=values
+            self.name,
+            divergence.sentence,
+            "not-deterministic",
+            step=divergence.step,
+            rank=divergence.rank,
+            values=values,
         )
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
 
 
+@check("not-deterministic")
 def controls_agree() -> Check:
-    """The controls agree to the bit. Never fails: a job may be what it likes, it is only harder to judge then."""
+    """The controls agree to the bit. Never fails: a job need not be deterministic, but then less can be judged."""
     return ControlsAgree()

@@ -1,4 +1,4 @@
-"""`detected_within`: somebody noticed that a number was wrong, before many more steps had been taken."""
+"""`detected_within`: the job detected a wrong number within a few steps."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.corruption.propagation import Propagation
+from chaoskit.checks.check import Check
 from chaoskit.checks.explanation import code_of, explain
+from chaoskit.checks.registry import check
 from chaoskit.checks.struck import faded, judge_each
-from chaoskit.course import Course
 from chaoskit.errors import UsageError
 from chaoskit.verdict import Verdict, failed, passed
 
@@ -22,28 +24,30 @@ class DetectedWithin:
     name = "detected_within"
 
     def __call__(self, case: Case) -> Verdict:
-        return judge_each(self.name, case, lambda course: self._judged(case, course))
+        return judge_each(self.name, case, lambda propagation: self._judged(case, propagation))
 
-    def _judged(self, case: Case, course: Course) -> Verdict:
-        seen = course.detection
+    def _judged(self, case: Case, propagation: Propagation) -> Verdict:
+        seen = propagation.detection
         if seen is not None and seen.after <= self.steps:
-            return passed(self.name, f"{course.corruption}; {seen}")
-        if (nothing := faded(self.name, case, course)) is not None:
+            return passed(self.name, f"{propagation.corruption}; {seen}")
+        if (nothing := faded(self.name, case, propagation)) is not None:
             return nothing
         limit = f"; the limit is {self.steps}" if seen is not None else ""
-        return failed(self.name, f"{explain(case, course)}{limit}", code_of(course))
+        return failed(self.name, f"{explain(case, propagation)}{limit}", code_of(propagation))
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name, "steps": self.steps}
 
 
+@check("nonfinite-accepted", "corruption-accepted")
 def detected_within(*, steps: int = 1) -> Check:
-    """Each corrupted number was noticed before more than `steps` steps were taken after the one that it struck: the job
-    ended itself, left the update out, or rolled back in its processes.
+    """The job detected each corrupted number at most `steps` steps after the corrupted step: it stopped by itself,
+    skipped the update, or rolled back in its processes.
 
-    Fails with `nonfinite-accepted` where what is no number was trained on, else with `corruption-accepted`; the
-    sentence tells where the run left the reference, by how much, and how far that had spread. Where nothing ever came
-    of the corruption, nothing was tested: inconclusive. Raises UsageError for steps that are no whole number from 0.
+    Fails with `nonfinite-accepted` if the job trained on a non-finite value, else with `corruption-accepted`. The
+    sentence says where the run diverged from the reference, by how much, and how far the error spread. If the
+    corruption had no effect, nothing was tested and the verdict is inconclusive. Raises UsageError if `steps` is not
+    a whole number from 0.
     """
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
         raise UsageError(f"detected_within: steps must be a whole number from 0, not {steps!r}")

@@ -1,4 +1,4 @@
-"""`disk_use_bounded`: however often it was interrupted, the job keeps no more on the disk than one checkpoint more."""
+"""`disk_use_bounded`: interruptions make the job keep at most one more checkpoint on disk."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints.damage import Files
+from chaoskit.analysis.record.history import History, lifetimes
+from chaoskit.checks.check import Check
+from chaoskit.checks.registry import check
 from chaoskit.errors import UsageError
-from chaoskit.history import History, lives
-from chaoskit.remains import Files
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 #: Logs of launches that failed, tracebacks: no job is accused of these.
@@ -38,15 +40,16 @@ class DiskUseBounded:
         # A job that clears its checkpoints away at its end says nothing of how many it keeps until then.
         judged = used if one else used[-1:] if case.history.end == "finished" else []
         if not judged:
-            sentence = "an uninterrupted run keeps no checkpoint at its end, so nothing tells how many it may keep"
+            sentence = "an uninterrupted run keeps no checkpoint at its end, so there is no limit to compare with"
             return inconclusive(self.name, sentence, "probe-blind", **facts)
         if max(judged) > limit:
             sentence = (
-                f"the job kept {max(judged):,} bytes on the disk, an uninterrupted run {most:,}, and a checkpoint has "
+                f"the job kept {max(judged):,} bytes on disk; an uninterrupted run keeps {most:,}, and one "
+                "checkpoint has "
                 f"{one or 0:,}"
             )
             return failed(self.name, sentence, "disk-use-grows", **facts)
-        sentence = f"the job kept at most {max(judged):,} bytes on the disk, an uninterrupted run {most:,}"
+        sentence = f"the job kept at most {max(judged):,} bytes on disk; an uninterrupted run keeps {most:,}"
         return passed(self.name, sentence, **facts)
 
     def to_json(self) -> Mapping[str, Any]:
@@ -58,20 +61,23 @@ def _bytes(files: Files) -> int:
 
 
 def _checkpoint(control: History) -> int | None:
-    """How large the largest checkpoint is that it keeps; None where it keeps none. Where the names do not tell one from
-    the other, all that there is: there is one, then."""
-    saves = {save.n for _, life in lives(control) for save in life.saves if save.n > 0}
+    """Return the bytes of the largest checkpoint that the control keeps; None if it keeps none. If file names have no
+    step numbers, all files count as one checkpoint."""
+    saves = {save.n for _, lifetime in lifetimes(control) for save in lifetime.saves if save.n > 0}
     files = control.files[-1]["files"]
     sizes = {n: sum(size for name, size in files if n in map(int, re.findall(r"\d+", name))) for n in saves}
     numbered = max(sizes.values(), default=0)
     names = {name.rpartition("/")[2] for name, _ in files}
-    kept = any(save.path.rpartition("/")[2] in names for _, life in lives(control) for save in life.saves)
+    kept = any(
+        save.path.rpartition("/")[2] in names for _, lifetime in lifetimes(control) for save in lifetime.saves
+    )
     return numbered or (_bytes(files) if kept else None)
 
 
+@check("disk-use-grows")
 def disk_use_bounded(*, margin: float = 0.1) -> Check:
-    """At the end of no launch does the job keep more bytes in its directory than an uninterrupted run keeps, the share
-    `margin` of that, and one checkpoint.
+    """At the end of every launch the job's directory holds at most the bytes of an uninterrupted run, plus the share
+    `margin` of that, plus one checkpoint.
 
     Fails with `disk-use-grows`. Raises UsageError for a margin that is negative.
     """

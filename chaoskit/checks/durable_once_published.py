@@ -1,17 +1,19 @@
-"""`durable_once_published`: what a checkpoint consists of had been forced to the disk once the job counted on it."""
+"""`durable_once_published`: every part of a checkpoint is forced to disk (fsync) before the job relies on it."""
 
 from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checkpoints import Checkpoint, checkpoints
-from chaoskit.checks.check import Case, Check
-from chaoskit.crash import unforced
-from chaoskit.journal import Journal, Operation
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
+from chaoskit.analysis.crash_model import unforced
+from chaoskit.checks.check import Check
+from chaoskit.checks.registry import check
+from chaoskit.protocol.io_journal import Journal, Operation
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -26,22 +28,24 @@ class DurableOncePublished:
         if journal is None:
             sentence = "the storage of this run was not watched: run it with storage='watched'"
             return inconclusive(self.name, sentence, "probe-blind")
-        settled = [one for one in checkpoints(case.history, case.timeline) if one.settled_at is not None]
+        settled = [one for one in case.checkpoints if one.settled_at is not None]
         if not settled:
-            return inconclusive(self.name, "no save was seen to settle, so nothing was published", "probe-blind")
+            sentence = "no save was recorded that settled, so no checkpoint was published"
+            return inconclusive(self.name, sentence, "probe-blind")
         times = [operation.t for operation in journal.operations]
+        roots = _roots(case, journal)
         judged, since = [], 0
         for one in settled:
             upto = bisect_right(times, one.settled_at or 0.0)
-            places = sorted(set(_places(journal, one, upto, since=since)))
+            places = sorted(set(_places(journal, _names(one, roots), upto, since=since)))
             since = bisect_right(times, one.ended or 0.0)
             if not places:
-                sentence = f"of the save after step {one.position} nothing was seen below {{out}}"
+                sentence = f"the journal shows no write below {{out}} for the save after step {one.position}"
                 return inconclusive(self.name, sentence, "probe-blind", paths=sorted(one.paths))
             judged.append((one, [each for place in places for each in unforced(journal, upto=upto, under=place)]))
         lacking = [(one, found) for one, found in judged if found]
         if not lacking:
-            sentence = f"all of {len(judged)} checkpoints had been forced to the disk when the job went on"
+            sentence = f"all {len(judged)} checkpoints had been forced to disk (fsync) when the job went on"
             return passed(self.name, sentence, checkpoints=[one.position for one, _ in judged])
         one, found = lacking[0]
         words = "; ".join(
@@ -49,30 +53,48 @@ class DurableOncePublished:
         )
         more = f", and {len(found) - 3} more" if len(found) > 3 else ""
         sentence = (
-            f"the job counts on the checkpoint of step {one.position}, and a power cut would lose what it consists of: "
+            f"the job relies on the checkpoint of step {one.position}, but a power cut could lose parts of it: "
             f"{words}{more}"
         )
-        told = {one.position: [vars(each) for each in found] for one, found in lacking}
-        return failed(self.name, sentence, "checkpoint-not-durable", unforced=told)
+        by_step = {one.position: [vars(each) for each in found] for one, found in lacking}
+        return failed(self.name, sentence, "checkpoint-not-durable", unforced=by_step)
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
 
 
-def _places(journal: Journal, one: Checkpoint, upto: int, *, since: int) -> Iterator[str]:
-    """Where lies, after `upto` operations, what was written to the paths of a save from operation `since` on; relative
-    to `{out}`, as the journal's own paths."""
-    root = os.path.realpath(journal.directory.parent / "out")
-    operations = journal.operations[:upto]
+def _roots(case: Case, journal: Journal) -> tuple[str, ...]:
+    """The directory that the job had as `{out}` when it ran, and the same without symbolic links. The run may lie
+    elsewhere today, so its present directory counts only where the record names none."""
+    recorded = sorted({launch.out for launch in case.history.launches if launch.out})
+    found = recorded or [str(journal.directory.parent / "out")]
+    return tuple(
+        dict.fromkeys(path for root in found for path in (os.path.normpath(root), os.path.realpath(root)))
+    )
+
+
+def _names(one: Checkpoint, roots: Sequence[str]) -> Iterator[str]:
+    """The paths of a save relative to `{out}`, as the journal has them; none for what lies elsewhere."""
     for path in one.paths:
-        name = os.path.relpath(os.path.realpath(path), root)
+        for own in (os.path.normpath(path), os.path.realpath(path)):
+            root = next((root for root in roots if _below(own, root)), None)
+            if root is not None:
+                yield os.path.relpath(own, root)
+                break
+
+
+def _places(journal: Journal, names: Iterable[str], upto: int, *, since: int) -> Iterator[str]:
+    """Where the journal has, after `upto` operations, what was written under these names from operation `since` on."""
+    operations = journal.operations[:upto]
+    for name in names:
         for made in _made(operations[since:], name):
             if (place := _now(made, operations)) is not None:
                 yield place
 
 
 def _made(operations: Sequence[Operation], name: str) -> list[Operation]:
-    """What made the uppermost directory that was made for it; where none was, what last wrote to each file."""
+    """Return the operation that created the uppermost new directory for it; if there is none, the last write to each
+    file."""
     above = [op for op in operations if op.kind == "mkdir" and _below(name, op.path)]
     if above:
         return [min(above, key=lambda op: len(op.path))]
@@ -85,7 +107,7 @@ def _below(path: str, directory: str) -> bool:
 
 
 def _now(made: Operation, operations: Sequence[Operation]) -> str | None:
-    """The name by which it goes in the end; None if it is gone."""
+    """Return its name after all operations; None if it was removed."""
     name: str | None = made.path
     for operation in operations[made.n + 1 :]:
         if name is None:
@@ -105,11 +127,12 @@ def _renamed(name: str, old: str, new: str, exchange: bool) -> str | None:
     return None if name == new and not exchange else name
 
 
+@check("checkpoint-not-durable")
 def durable_once_published() -> Check:
-    """When a save had settled, a power cut would not have lost it: each file's data, and each name on the way to it,
-    had been forced to the disk (fsync of the file, fsync of its directory), as POSIX at its weakest demands.
+    """A power cut loses no settled save: the data of each file, and each name on the path to it, were forced to disk
+    (fsync of the file, fsync of its directory), as the weakest reading of POSIX requires.
 
     Fails with `checkpoint-not-durable`. Inconclusive where the storage was not watched: `chaos.run(job, fault,
-    storage="watched")`. `chaoskit crash-states` says what would become of the job; see docs/crash-states.md.
+    storage="watched")`. `chaoskit crash-states` shows what would happen to the job; see docs/how-to/crash-states.md.
     """
     return DurableOncePublished()

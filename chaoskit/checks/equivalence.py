@@ -1,8 +1,8 @@
 """Statistical equivalence, for jobs that are not deterministic: do the losses after each resume lie within the spread
 of the controls?
 
-Bitwise claims stay where they can be made: what the controls agree in is compared to the bit all the same, and the
-state after a resume with what the run itself had at that step.
+What the controls agree in is still compared to the bit, and the state after a resume is compared with what the run
+itself had at that step.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chaoskit.alignment import show_positions
-from chaoskit.checks.check import Case
-from chaoskit.spread import POWER, Spread, SpreadTest
-from chaoskit.steps import Steps, values
+from chaoskit.analysis.alignment.alignment import show_positions
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.record.steps import Steps, values
+from chaoskit.analysis.stats.prediction_interval import POWER, Spread, SpreadTest
 
 
 @dataclass(frozen=True)
 class Tested:
-    """The losses of one life, from true step `first` to `last`, against the controls."""
+    """The losses of one lifetime, from true step `first` to `last`, against the controls."""
 
     incarnation: int
     first: int
@@ -30,11 +30,12 @@ class Tested:
         at = self._steps(worst.first, worst.last)
         caught = self._steps(sharpest.first, sharpest.last)
         return (
-            f"the losses of steps {self.first} to {self.last}, in {len(self.result.windows)} windows, against the "
-            f"spread of {self.result.controls} controls (Student's t, two-sided, false alarms at most "
-            f"{self.result.alpha:g}): farthest off in steps {at}, by {self._much(worst.shift)} (t = {worst.t:.2f}, "
-            f"limit {worst.critical:.2f}); a shift of {self._much(sharpest.power_shift)} in steps {caught} would have "
-            f"been caught with probability {POWER:g} or more"
+            f"the losses of steps {self.first} to {self.last}, in {len(self.result.windows)} windows, compared "
+            "with the "
+            f"spread of {self.result.controls} controls (Student's t, two-sided, false-alarm probability at "
+            f"most {self.result.alpha:g}): the largest deviation is {self._much(worst.shift)}, in steps {at} "
+            f"(t = {worst.t:.2f}, limit {worst.critical:.2f}); the test detects a shift of "
+            f"{self._much(sharpest.power_shift)} in steps {caught} with probability {POWER:g} or more"
         )
 
     def _much(self, shift: float) -> str:
@@ -45,23 +46,25 @@ class Tested:
 
 
 def tested(case: Case, *, alpha: float) -> Iterator[Tested]:
-    """Each life that resumed, or the only one there is; `alpha` is shared out among them."""
+    """Each lifetime that resumed, or the only one there is; `alpha` is shared out among them."""
     assert case.reference is not None
-    lives = [resume.incarnation for resume in case.resumes] or list(case.timeline.starts)[:1]
+    lifetimes = [resume.incarnation for resume in case.resumes] or list(case.timeline.starts)[:1]
     controls = [dict(traces) for traces in case.reference.all_traces()]
-    for incarnation in lives:
+    for incarnation in lifetimes:
         base = case.timeline.base(incarnation)
         if base is None or incarnation in case.timeline.resized:
             continue
         own = {
-            rank: life.steps for rank, life in case.history.incarnations[incarnation].ranks.items() if life.steps
+            rank: lifetime.steps
+            for rank, lifetime in case.history.incarnations[incarnation].ranks.items()
+            if lifetime.steps
         }
         last = min((base + len(steps) for steps in own.values()), default=0)
         first, last = base + 1, min(last, case.reference.steps)
         run = _means(own, range(first - base - 1, last - base))
         spread = [_means(control, range(first - 1, last)) for control in controls]
         if run and all(len(trace) == len(run) for trace in spread):
-            yield Tested(incarnation, first, last, Spread.of(spread).test(run, alpha=alpha / len(lives)))
+            yield Tested(incarnation, first, last, Spread.of(spread).test(run, alpha=alpha / len(lifetimes)))
 
 
 def _means(ranks: dict[int, Steps], places: range) -> list[float]:

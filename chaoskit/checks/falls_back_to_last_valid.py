@@ -1,4 +1,4 @@
-"""`falls_back_to_last_valid`: a damaged checkpoint was refused, and the job went on, by itself, from the newest whole
+"""`falls_back_to_last_valid`: the job refused a damaged checkpoint and resumed by itself from the newest intact
 one."""
 
 from __future__ import annotations
@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from chaoskit.checkpoints import Resume, checkpoints, resume_after
-from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints.damage import saves_of
+from chaoskit.analysis.checkpoints.resumes import Resume, resume_after
+from chaoskit.analysis.record.harness_record import FaultRecord
+from chaoskit.analysis.record.history import Incarnation, lifetimes
+from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import completed
+from chaoskit.checks.registry import check
 from chaoskit.checks.resumed_from_last_valid import judge_resume
-from chaoskit.history import FaultRecord, Incarnation, lives
-from chaoskit.remains import saves_of
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, merge, passed
 
 
@@ -26,7 +29,7 @@ class FallsBackToLastValid:
     def __call__(self, case: Case) -> Verdict:
         damages = [fault for fault in case.history.faults if fault.observed is not None and _is_damage(fault)]
         if not damages:
-            sentence = "nothing that lay on the disk was seen to be damaged, so there was nothing to refuse"
+            sentence = "no fault was observed to damage a file on disk, so the job had nothing to refuse"
             return inconclusive(self.name, sentence, "fault-not-observed")
         if (unknown := unmeasured(self.name, case)) is not None:
             return unknown
@@ -36,12 +39,12 @@ class FallsBackToLastValid:
             later = [inc for inc in case.history.incarnations if _within(inc, fault.applied, until)]
             verdicts.append(self._judge(case, fault, later))
         outcome = merge(verdict.outcome for verdict in verdicts)
-        told = [verdict for verdict in verdicts if verdict.outcome is outcome]
+        worst = [verdict for verdict in verdicts if verdict.outcome is outcome]
         return Verdict(
             self.name,
             outcome,
-            "; ".join(dict.fromkeys(verdict.sentence for verdict in told)),
-            tuple(dict.fromkeys(code for verdict in told for code in verdict.codes)),
+            "; ".join(dict.fromkeys(verdict.sentence for verdict in worst)),
+            tuple(dict.fromkeys(code for verdict in worst for code in verdict.codes)),
             {
                 "damages": [
                     {"fault": fault.name, **v.evidence} for fault, v in zip(damages, verdicts, strict=True)
@@ -69,60 +72,61 @@ class FallsBackToLastValid:
             return self._put_back(case, fault, later[0], facts)
         if base == 0 and saves_of(fault):
             sentence = (
-                f"after '{fault.name}' the job began again at 0, and asked nobody: {resume.position} steps lost, "
-                "and what was left of its checkpoints may be buried"
+                f"after '{fault.name}' the job restarted from step 0 without asking: {resume.position} steps lost, "
+                "and new checkpoints may replace what was left of the old ones"
             )
             return failed(self.name, sentence, "restarted-from-scratch", **facts)
         tried = [one for one in later if one.index <= resume.incarnation]
         if base in resume.damaged and not _read(case, fault, tried):
-            altered = ", ".join(told["file"] for told in fault.evidence["files"])
+            altered = ", ".join(one["file"] for one in fault.evidence["files"])
             sentence = (
-                f"after '{fault.name}' it resumed from {base}, and was not seen to read what had been altered "
-                f"({altered}): nothing was put to the test"
+                f"after '{fault.name}' the job resumed from step {base} and was not observed to read the altered files "
+                f"({altered}), so nothing was tested"
             )
             return inconclusive(self.name, sentence, "fault-not-observed", **facts)
-        sentence = f"after '{fault.name}' it {_what(resume, base)}"
+        sentence = f"after '{fault.name}' the job {_what(resume, base)}"
         return passed(self.name, sentence, **facts)
 
     def _put_back(self, case: Case, fault: FaultRecord, first: Incarnation, facts: Mapping[str, Any]) -> Verdict:
-        """It came back only once the files were as they had been."""
+        """Judge a job that recovered only after the files had been put back."""
         left = bool(fault.evidence.get("spared", True))
         if fault.healed is not None and first.start < fault.healed:
-            written = checkpoints(case.history, case.timeline)
+            written = case.checkpoints
             left = resume_after(case.history, case.timeline, written, first).last_valid > 0
         if left:
             sentence = (
-                f"after '{fault.name}' the job did not come back until the files had been put back, although another "
-                "checkpoint was whole: it takes a person"
+                f"after '{fault.name}' the job recovered only when the files had been put back, although another "
+                "checkpoint was intact: a person has to intervene"
             )
             return failed(self.name, sentence, "torn-checkpoint", **facts)
         sentence = (
-            f"after '{fault.name}' no checkpoint was whole, and the job refused to go on; once the files had been put "
-            f"back, it resumed from {facts['resumed_from']}"
+            f"after '{fault.name}' no checkpoint was intact and the job refused to go on; when the files had been put "
+            f"back, it resumed from step {facts['resumed_from']}"
         )
         return passed(self.name, sentence, **facts)
 
     def _stranded(self, case: Case, fault: FaultRecord) -> Verdict:
-        """No rank took a step any more."""
+        """Judge a job in which no rank took a step afterwards."""
         end = completed()(case)
         if end.outcome is not Outcome.FAIL:
-            sentence = f"after '{fault.name}' no step was seen before the next fault: {end.sentence}"
+            sentence = f"after '{fault.name}' no step was recorded before the next fault: {end.sentence}"
             return inconclusive(self.name, sentence, *(end.codes or ("probe-blind",)))
-        sentence = f"after '{fault.name}' no launch came as far as a step, until a person comes: {end.sentence}"
+        sentence = f"after '{fault.name}' no launch reached a step, so a person has to intervene: {end.sentence}"
         return failed(self.name, sentence, *dict.fromkeys(("torn-checkpoint", *end.codes)), **end.evidence)
 
 
 def _is_damage(fault: FaultRecord) -> bool:
-    """Whether it changed what lay on the disk: checkpoints, or a pointer to one."""
+    """Whether the fault changed files on disk: checkpoints, or a pointer to one."""
     return bool(saves_of(fault)) or "files" in fault.evidence
 
 
 def _read(case: Case, fault: FaultRecord, tried: Iterable[Incarnation]) -> bool:
     """Whether a rank loaded one of the files that were altered, or a directory that it is in; or anything, where no
-    save is known to have written those."""
-    altered = [PurePosixPath(told["file"]) for told in fault.evidence.get("files", ())]
-    loaded = {load.path for inc in tried for life in inc.ranks.values() for load in life.loads}
-    saved = {save.path for _, life in lives(case.history) for save in life.saves}
+    save is known to have written those.
+    """
+    altered = [PurePosixPath(one["file"]) for one in fault.evidence.get("files", ())]
+    loaded = {load.path for inc in tried for lifetime in inc.ranks.values() for load in lifetime.loads}
+    saved = {save.path for _, lifetime in lifetimes(case.history) for save in lifetime.saves}
     if not any(_holds(path, file) for path in saved for file in altered):
         return bool(loaded)
     return any(_holds(path, file) for path in loaded for file in altered)
@@ -144,20 +148,29 @@ def _ended_between(ended: float | None, since: float | None, until: float) -> bo
 
 def _what(resume: Resume, base: int | None) -> str:
     if base in resume.damaged:
-        return f"resumed from {base}, and what had been altered there did not matter"
-    if base in resume.beneath:
-        return f"resumed from {base}, since newer ones may hang on what was altered"
-    return f"resumed from {base}, the newest checkpoint that was whole"
+        return f"resumed from step {base}; what a fault had altered there made no difference"
+    if base in resume.below_damaged:
+        return f"resumed from step {base}, because newer checkpoints may depend on the altered one"
+    return f"resumed from step {base}, the newest intact checkpoint"
 
 
+@check(
+    "corrupt-accepted",
+    "torn-checkpoint",
+    "restarted-from-scratch",
+    "stale-checkpoint",
+    "resumed_from_last_valid",
+    "completed",
+)
 def falls_back_to_last_valid() -> Check:
-    """After damage at rest (`flip`, `truncate`, `delete`, `stale_pointer`, ...) the job refused what was damaged, and
-    went on, by itself, from the newest checkpoint that was not. Where none was left, it refused to go on. Where only an
-    older one was damaged, the newest and the one before what was damaged are both right: the newest may be a delta.
+    """After damage at rest (`file_bitflip`, `truncate`, `delete`, `stale_pointer`, ...) the job refused the damaged
+    checkpoint and resumed by itself from the newest intact one. If none was left, it refused to continue. If only an
+    older one was damaged, the newest one and the one before the damaged one are both right: the newest may be a
+    delta.
 
-    Fails with `corrupt-accepted`; `torn-checkpoint` where no launch came as far as a step, or not before the files were
-    put back; `restarted-from-scratch`, also where all checkpoints were damaged: that is for a person to decide;
-    `stale-checkpoint`, and the other codes of `resumed_from_last_valid` and `completed`. Inconclusive where nothing
-    was damaged, and where what was damaged was not seen to be read: the job has another copy, and was not tested.
+    Fails with `corrupt-accepted`; `torn-checkpoint` if no launch reached a step before the files were put back;
+    `restarted-from-scratch`, also if all checkpoints were damaged, because a person has to decide that;
+    `stale-checkpoint`, and the other codes of `resumed_from_last_valid` and `completed`. Inconclusive if nothing was
+    damaged, or if the job was not observed to read the damaged files: it has another copy and was not tested.
     """
     return FallsBackToLastValid()

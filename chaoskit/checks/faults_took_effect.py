@@ -1,4 +1,4 @@
-"""`faults_took_effect`: every fault was seen to have happened. Without that, nothing was tested."""
+"""`faults_took_effect`: every fault was observed to take effect. Otherwise nothing was tested."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
-from chaoskit.history import FaultRecord
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.record.harness_record import FaultRecord
+from chaoskit.checks.check import Check
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, inconclusive, passed
 
 
@@ -24,10 +26,10 @@ class FaultsTookEffect:
         evidence = [_evidence(fault) for fault in faults]
         unseen = [fault for fault in faults if fault.observed is None]
         if unseen:
-            told = "; ".join(f"'{fault.name}' {_stage(fault)}" for fault in unseen)
-            return inconclusive(self.name, told, "fault-not-observed", faults=evidence)
-        told = "; ".join(f"'{fault.name}' was seen to take effect" for fault in faults)
-        return passed(self.name, told, faults=evidence)
+            sentence = "; ".join(f"'{fault.name}' {_stage(fault)}" for fault in unseen)
+            return inconclusive(self.name, sentence, "fault-not-observed", faults=evidence)
+        sentence = "; ".join(f"'{fault.name}' was observed to take effect" for fault in faults)
+        return passed(self.name, sentence, faults=evidence)
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
@@ -35,10 +37,10 @@ class FaultsTookEffect:
 
 def _stage(fault: FaultRecord) -> str:
     if missed := fault.evidence.get("missed"):
-        return f"found nothing to strike: {missed}"
+        return f"found no target: {missed}"
     if fault.applied is not None:
-        return "was applied and never seen to take effect"
-    return "was never applied: its moment did not come"
+        return "was applied but not observed to take effect"
+    return "was never applied: its trigger did not fire"
 
 
 def _evidence(fault: FaultRecord) -> dict[str, Any]:
@@ -46,6 +48,7 @@ def _evidence(fault: FaultRecord) -> dict[str, Any]:
     return {"fault": fault.index, "text": fault.name, **times, **dict(fault.evidence)}
 
 
+@check("fault-not-observed")
 def faults_took_effect() -> Check:
-    """Every fault of the run was observed to take effect. Never fails: it is passed or inconclusive."""
+    """Every fault of the run was observed to take effect. Never fails: the verdict is pass or inconclusive."""
     return FaultsTookEffect()

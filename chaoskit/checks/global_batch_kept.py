@@ -1,4 +1,4 @@
-"""`global_batch_kept`: each step consumed as many samples, over all ranks, as the same step of an uninterrupted run."""
+"""`global_batch_kept`: each step consumed the same number of samples, over all ranks, as in an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.finding import many_ranks
+from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import incomplete
-from chaoskit.checks.finding import many_ranks
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -22,23 +24,25 @@ class GlobalBatchKept:
         if (unknown := unmeasured(self.name, case)) is not None:
             return unknown
         assert case.reference is not None
-        wanted = case.reference.whole.samples
+        wanted = case.reference.global_steps.samples
         counted: dict[int, set[int]] = {}
         wrong = []
         for index, start in case.timeline.starts.items():
-            whole = case.timeline.whole(index)
-            for n, count in whole.samples.items() if start.base is not None else ():
+            global_steps = case.timeline.global_steps(index)
+            for n, count in global_steps.samples.items() if start.base is not None else ():
                 step = (start.base or 0) + n
                 counted.setdefault(index, set()).add(step)
                 if count != wanted.get(step, count):
-                    wrong.append({"step": step, "incarnation": index, "ranks": whole.world_size, "samples": count})
+                    wrong.append(
+                        {"step": step, "incarnation": index, "ranks": global_steps.world_size, "samples": count}
+                    )
         evidence = {"counted": sum(map(len, counted.values())), "wrong": wrong[:20]}
         if wrong:
             one, usual = wrong[0], many_ranks(case.reference.world_size)
             many = many_ranks(one["ranks"])
             more = f"; {len(wrong)} such steps" if len(wrong) > 1 else ""
             sentence = (
-                f"step {one['step']} consumed {one['samples']} samples on {many}, where the reference "
+                f"step {one['step']} consumed {one['samples']} samples on {many}; the reference "
                 f"consumes {wanted[one['step']]} on {usual}{more}"
             )
             return failed(self.name, sentence, "global-batch-changed", **evidence)
@@ -48,7 +52,9 @@ class GlobalBatchKept:
             return gap
         sizes = sorted(set(wanted.values()))
         many = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        sentence = f"each of {evidence['counted']} executed steps consumed as many samples as it should ({many})"
+        sentence = (
+            f"each of {evidence['counted']} executed steps consumed as many samples as in the reference ({many})"
+        )
         return passed(self.name, sentence, **evidence)
 
     def to_json(self) -> Mapping[str, Any]:
@@ -56,24 +62,25 @@ class GlobalBatchKept:
 
 
 def _uncounted(case: Case, counted: Mapping[int, set[int]], wanted: Mapping[int, int]) -> str | None:
-    """A step that was kept, or is due, of which it is not known how many samples it consumed."""
+    """Return a sentence about a step whose number of samples is unknown; None if there is no such step."""
     assert case.reference is not None
     if len(wanted) < case.reference.steps:
         return (
-            "how many samples a step of the uninterrupted run consumes was not seen: they could not be told apart"
+            "the number of samples in a step of the uninterrupted run is unknown: samples could not be told apart"
         )
     for one, start, end in case.timeline.effective:
         own = counted.get(one.incarnation, set())
         for step in range(one.true(start), min(one.true(end), case.reference.steps + 1)):
             if step not in own:
-                return f"how many samples step {step} consumed was not seen on all ranks"
+                return f"the number of samples that step {step} consumed was not recorded on all ranks"
     return None
 
 
+@check("global-batch-changed")
 def global_batch_kept() -> Check:
-    """Each executed step, under its true number, consumed as many samples, over all ranks however many they were, as
-    the same step of the reference: a job that shrinks or grows keeps its global batch.
+    """Each executed step, under its true number, consumed the same number of samples over all ranks as in the
+    reference: a job that shrinks or grows keeps its global batch.
 
-    Fails with `global-batch-changed`; inconclusive where samples could not be told apart.
+    Fails with `global-batch-changed`; inconclusive if samples could not be told apart.
     """
     return GlobalBatchKept()

@@ -1,10 +1,11 @@
-"""`judge`: apply checks to a case, and let no verdict stand that rests on a fault nobody saw."""
+"""`judge`: apply checks to a case; a verdict that depends on an unobserved fault becomes inconclusive."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chaoskit.checks.check import Case, Check
+from chaoskit.analysis.case import Case
+from chaoskit.checks.check import Check
 from chaoskit.checks.faults_took_effect import faults_took_effect
 from chaoskit.verdict import Outcome, Verdict, inconclusive
 
@@ -37,10 +38,16 @@ def _qualified(case: Case, verdict: Verdict, *, exempt: bool) -> Verdict:
     if unseen and not exempt:
         none_seen = len(unseen) == len(faults)
         if none_seen or verdict.outcome is Outcome.PASS:
-            sentence = f"'{unseen[0]}' was never seen to take effect; without that: {verdict.sentence}"
+            sentence = (
+                f"'{unseen[0]}' was not observed to take effect, so there is no verdict. Otherwise: "
+                f"{verdict.sentence}"
+            )
             return inconclusive(verdict.check, sentence, "fault-not-observed", original=verdict.to_json())
     if case.history.gaps and verdict.outcome is Outcome.PASS:
         gap = case.history.gaps[0]
-        sentence = f"the record of {gap.source} is damaged at line {gap.line}; without that: {verdict.sentence}"
+        sentence = (
+            f"the record of {gap.source} is damaged at line {gap.line}, so there is no verdict. Otherwise: "
+            f"{verdict.sentence}"
+        )
         return inconclusive(verdict.check, sentence, "probe-blind", original=verdict.to_json())
     return verdict

@@ -1,4 +1,4 @@
-"""`log_right`: the job's own log tells of each step what an uninterrupted run's log tells."""
+"""`log_right`: the job's own log has the same loss for each step as the log of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from chaoskit.checks.check import Case, Check, unmeasured
-from chaoskit.history import History, LogLine
-from chaoskit.steps import LOSS
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.record.harness_record import LogLine
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.record.steps import LOSS
+from chaoskit.checks.check import Check, unmeasured
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
 @dataclass(frozen=True)
 class Flaw:
     """One thing that is wrong with the log of a launch (None: with the one document). `step`, as printed, is the one
-    of which a wrong value is told; None where lines are missing or out of order."""
+    of which a wrong value is told; None if lines are missing or out of order."""
 
     sentence: str
     launch: int | None
@@ -40,7 +43,7 @@ class LogRight:
             return inconclusive(self.name, why, "probe-blind")
         wanted, *others = ({(line.by, line.step): line.loss for line in one.log} for one in controls)
         for key in sorted(key for other in others for key, _ in wanted.items() ^ other.items()):
-            texts = [told.get(key, "nothing") for told in (wanted, *others)]
+            texts = [own.get(key, "nothing") for own in (wanted, *others)]
             sentence = f"uninterrupted runs print different losses for step {key[1]}: {' and '.join(texts)}"
             return inconclusive(self.name, sentence, "not-deterministic", step=key[1], losses=texts)
         return self._judged(case, _Audit(case, wanted))
@@ -62,31 +65,32 @@ class LogRight:
         }
         if decided:
             more = f", and {len(decided) - 1} more" if len(decided) > 1 else ""
-            sentence = f"the training was right there and its log is wrong: {decided[0].sentence}{more}{digits}"
+            sentence = f"the log is wrong where the training is right: {decided[0].sentence}{more}{digits}"
             return failed(self.name, sentence, "log-wrong", **evidence)
         if wrong:
             sentence = (
-                f"{wrong[0].sentence}; the job is not deterministic, so the training may have done that{digits}"
+                f"{wrong[0].sentence}; the job is not deterministic, so the training itself may differ "
+                f"there{digits}"
             )
             return inconclusive(self.name, sentence, "not-deterministic", **evidence)
         if not audit.compared:
-            why = "the run printed no line that could be compared with those of the uninterrupted runs"
+            why = "no line that the run printed has a counterpart in the uninterrupted runs"
             return inconclusive(self.name, why, "probe-blind", **evidence)
         if flaws:
-            why = "where the training itself is not that of the uninterrupted runs"
-            sentence = f"the log says what the training did, {why}: {flaws[0].sentence}{digits}"
+            why = "it differs from uninterrupted runs only where the training does"
+            sentence = f"the log agrees with the training; {why}: {flaws[0].sentence}{digits}"
             return passed(self.name, sentence, **evidence)
-        sentence = f"{audit.compared} printed losses are those of the uninterrupted runs{digits}"
+        sentence = f"{audit.compared} printed losses equal those of the uninterrupted runs{digits}"
         return passed(self.name, sentence, **evidence)
 
 
 class _Audit:
-    """The log of a run beside `wanted`: what the controls print, by writer and step."""
+    """Compares the log of a run with `wanted`: what the controls print, by writer and step."""
 
     def __init__(self, case: Case, wanted: Mapping[tuple[str, int], str]) -> None:
         assert case.reference is not None
         self.case, self.reference, self.wanted = case, case.reference, wanted
-        self.whole = self.reference.controls[0].log[0].launch is None
+        self.one_document = self.reference.controls[0].log[0].launch is None
         self.steps: dict[str, list[int]] = {}
         for by, step in wanted:
             self.steps.setdefault(by, []).append(step)
@@ -100,7 +104,7 @@ class _Audit:
         return sum((line.by, line.step) in self.wanted for line in self.case.history.log)
 
     def flaws(self) -> Iterator[Flaw]:
-        """Everything in which the log is not that of the controls."""
+        """Yield every difference between the log and those of the controls."""
         for page in self.pages.values():
             yield from self._order(page)
             yield from self._values(page)
@@ -109,9 +113,9 @@ class _Audit:
             yield from self._ends()
 
     def _order(self, page: Sequence[LogLine]) -> Iterator[Flaw]:
-        """Steps that come again. Each life after the first may go back once, to where it resumed."""
+        """Yield steps that are printed again. Each lifetime after the first may go back once, to where it resumed."""
         back = [(before, line) for before, line in pairwise(page) if line.step <= before.step]
-        if len(back) < self._lives(page[0]):
+        if len(back) < self._lifetimes(page[0]):
             return
         # Of several, the one that no resume explains.
         before, line = next(((a, b) for a, b in back if a.step == b.step), back[-1])
@@ -122,21 +126,21 @@ class _Audit:
             what = f"step {line.step} is printed again: {first.loss} in {_at(first)}, {line.loss} in {_at(line)}"
         yield Flaw(what, line.launch)
 
-    def _lives(self, line: LogLine) -> int:
-        """How many lives wrote the page of a line."""
+    def _lifetimes(self, line: LogLine) -> int:
+        """How many lifetimes wrote the page of a line."""
         if line.launch is None:
             return 1
-        lives = [inc.restart for inc in self.case.history.incarnations if inc.launch == line.launch]
-        return max(1, len(lives) if line.restart is None else lives.count(line.restart))
+        lifetimes = [inc.restart for inc in self.case.history.incarnations if inc.launch == line.launch]
+        return max(1, len(lifetimes) if line.restart is None else lifetimes.count(line.restart))
 
     def _values(self, page: Sequence[LogLine]) -> Iterator[Flaw]:
         for line in page:
             wanted, steps = self.wanted.get((line.by, line.step)), self.steps.get(line.by)
-            told = f"step {line.step} has loss {line.loss} in {_at(line)}"
+            printed = f"step {line.step} has loss {line.loss} in {_at(line)}"
             if wanted is not None and wanted != line.loss:
-                yield Flaw(f"{told}, and uninterrupted runs print {wanted}", line.launch, line.step)
+                yield Flaw(f"{printed}, but uninterrupted runs print {wanted}", line.launch, line.step)
             elif steps and not steps[0] <= line.step <= steps[-1]:
-                yield Flaw(f"{told}, and uninterrupted runs print no such step", line.launch, line.step)
+                yield Flaw(f"{printed}, but uninterrupted runs print no such step", line.launch, line.step)
 
     def _gaps(self, page: Sequence[LogLine]) -> Iterator[Flaw]:
         for before, line in pairwise(page):
@@ -147,10 +151,12 @@ class _Audit:
                 yield Flaw(self._missing(line.by, between[0], place), line.launch)
 
     def _ends(self) -> Iterator[Flaw]:
-        """What a job that came to its end never printed: the last step, and the first one of a document."""
+        """Yield what a finished job never printed: the last step, and the first step of a document."""
         printed = {(line.by, line.step) for line in self.case.history.log}
         for by, steps in self.steps.items():
-            due = [steps[0], steps[-1]] if self.whole else [steps[-1]] if self._ended_after(steps[-1]) else []
+            due = (
+                [steps[0], steps[-1]] if self.one_document else [steps[-1]] if self._ended_after(steps[-1]) else []
+            )
             for step in due:
                 if (by, step) not in printed:
                     yield Flaw(self._missing(by, step, "in the whole log"), None)
@@ -159,7 +165,7 @@ class _Audit:
         return f"step {step}, for which uninterrupted runs print {self.wanted[by, step]}, is missing {where}"
 
     def _ended_after(self, printed: int) -> bool:
-        """Whether a life that ended by itself took this step: its last lines were not lost with it."""
+        """Whether a lifetime that ended by itself took this step: its last lines were not lost with it."""
         last = self.case.timeline.kept(0, printed + self._offset) if self._in_steps else None
         return last is not None and self.case.history.incarnations[last.incarnation].ranks[0].end is not None
 
@@ -176,7 +182,7 @@ class _Audit:
         return steps[-1] + self._offset <= self.reference.steps < steps[-1] + self._offset + stride
 
     def excuses(self, flaw: Flaw) -> bool:
-        """Whether the training itself was not the reference's there, so that the log does right to differ."""
+        """Whether the training itself differed from the reference there, so that a different log is right."""
         wrong = [first for launch, first in self._departures if flaw.launch in (None, launch)]
         if flaw.step is None or not self._in_steps:
             return bool(wrong)
@@ -184,8 +190,9 @@ class _Audit:
 
     @cached_property
     def _departures(self) -> list[tuple[int, int]]:
-        """From which true step on the losses of a launch are not the reference's: all that follows may rest on it.
-        Where no loss was seen, the rest of the state has to do; a state that matches nothing departs at once."""
+        """The true step from which the losses of a launch differ from the reference; every later step may depend on
+        it. If no loss was recorded, the rest of the state counts; a state that matches nothing differs from the first
+        step."""
         seen = self.case.comparison
         found = [(index, 0) for index in self.case.timeline.unplaced]
         found += [(at[0], step) for at, step in seen.first.items() if at[2] == LOSS or LOSS not in seen.names]
@@ -196,11 +203,11 @@ class _Audit:
 
 
 def _unusable(control: History) -> str | None:
-    """Why the log of a control is no measure: it has no line, or several for a step."""
+    """Return why the log of a control cannot be compared with: it has no line, or several for a step."""
     if not control.log:
         return (
-            "there is no log to compare: no line of an uninterrupted run told a step and its loss (the job's "
-            "log_regex says which lines do)"
+            "there is no log to compare: no line of an uninterrupted run gives a step and its loss (the job's "
+            "log_regex must match such lines)"
         )
     last: dict[str, LogLine] = {}
     for line in control.log:
@@ -221,15 +228,16 @@ def _at(line: LogLine) -> str:
 
 
 def _is_decimal(loss: str) -> bool:
-    """Whether the text may stand for many floats: a hexadecimal one says all bits."""
+    """Whether the text is rounded: a hexadecimal number gives all bits, a decimal one may stand for many floats."""
     return "0x" not in loss.lower()
 
 
+@check("log-wrong", "not-deterministic")
 def log_right() -> Check:
-    """In every launch the job's log tells each step once, in order, none left out, with the loss that an uninterrupted
-    run's log tells; a log that the job keeps as one document tells each step exactly once.
+    """In every launch the job's log has each step once, in order and without a gap, with the loss that the log of an
+    uninterrupted run has; a log that the job keeps as one document has each step exactly once.
 
-    Texts are compared: of decimals that is the printed digits. A log that differs because the training did is right.
-    Fails with `log-wrong`. Without the job's `log_regex` there is no log to compare, which is inconclusive.
+    Texts are compared, so of decimals the printed digits. A log that differs only because the training differs is
+    right. Fails with `log-wrong`. Without the job's `log_regex` there is no log to compare, which is inconclusive.
     """
     return LogRight()

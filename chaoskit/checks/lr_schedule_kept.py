@@ -1,4 +1,4 @@
-"""`lr_schedule_kept`: each step was taken with the learning rates of the same step of an uninterrupted run."""
+"""`lr_schedule_kept`: each step had the learning rates of the same step of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.alignment import show_positions
-from chaoskit.checks.check import Case, Check, unmeasured
-from chaoskit.checks.comparison import Difference
+from chaoskit.analysis.alignment.alignment import show_positions
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.comparison import Difference
+from chaoskit.analysis.record.steps import values
+from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import incomplete
-from chaoskit.steps import values
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -28,7 +30,7 @@ class LrScheduleKept:
         wrong = [one for one in seen.differences if "lr" in one.values]
         evidence = {"compared": case.timeline.executed, "wrong": [_as_json(one) for one in wrong[:20]]}
         if wrong:
-            more = f"; {len(wrong)} such steps or more, over all ranks" if len(wrong) > 1 else ""
+            more = f"; at least {len(wrong)} such steps over all ranks" if len(wrong) > 1 else ""
             return failed(self.name, f"{_sentence(case, wrong[0])}{more}", "lr-schedule-off", **evidence)
         if (
             any("lr" in steps.columns for _, steps in case.reference.traces())
@@ -37,15 +39,15 @@ class LrScheduleKept:
             sentence = "the uninterrupted runs themselves differ in their learning rates"
             return inconclusive(self.name, sentence, "not-deterministic", **evidence)
         if (one := seen.absent.get("lr")) is not None:
-            sentence = f"the learning rate was not seen at step {one.step}, rank {one.rank}"
+            sentence = f"the learning rate was not recorded at step {one.step}, rank {one.rank}"
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if not all("lr" in case.timeline.expected(index)[rank].columns for index, rank in _lived(case)):
-            sentence = "no learning rate was seen that could be compared"
+            sentence = "no recorded learning rate could be compared"
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if (gap := incomplete(self.name, case, evidence)) is not None:
             return gap
         sentence = (
-            f"{case.timeline.executed} executed steps, over all ranks, had the learning rates that they should"
+            f"{case.timeline.executed} executed steps, over all ranks, had the learning rates of the reference"
         )
         return passed(self.name, sentence, **evidence)
 
@@ -60,9 +62,9 @@ def _lived(case: Case) -> set[tuple[int, int]]:
 def _sentence(case: Case, wrong: Difference) -> str:
     one, (got, wanted) = wrong.execution, wrong.values["lr"]
     places = case.timeline.expected(one.incarnation)[one.rank].places("lr", got)
-    whose = f", which is that of step {show_positions([at + 1 for at in places])}" if places else ""
+    whose = f" (that of step {show_positions([at + 1 for at in places])})" if places else ""
     return (
-        f"rank {one.rank} took step {one.step} with the learning rate {_show(got)}{whose}, and not {_show(wanted)}"
+        f"rank {one.rank} took step {one.step} with learning rate {_show(got)}{whose} instead of {_show(wanted)}"
     )
 
 
@@ -76,9 +78,10 @@ def _as_json(wrong: Difference) -> dict[str, Any]:
     return {"step": one.step, "rank": one.rank, "incarnation": one.incarnation, "lr": got, "expected": wanted}
 
 
+@check("lr-schedule-off")
 def lr_schedule_kept() -> Check:
-    """Each executed step, under its true number, had exactly the learning rates of the same step of the reference, also
-    with another number of ranks: the schedule counts steps, and not steps times processes.
+    """Each executed step, under its true number, had exactly the learning rates of the reference, also with another
+    number of ranks: the schedule counts steps, not steps times processes.
 
     Fails with `lr-schedule-off`.
     """

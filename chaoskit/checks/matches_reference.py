@@ -1,4 +1,4 @@
-"""`matches_reference`: the run is the uninterrupted one, in every step, to the bit."""
+"""`matches_reference`: every step equals the uninterrupted run to the bit."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from chaoskit.analysis.alignment.segment import Execution
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.comparison import Comparison, Difference
+from chaoskit.analysis.diagnosis import Diagnosis, diagnose, tell
+from chaoskit.analysis.record.steps import finite, furthest
 from chaoskit.checks.band import within
-from chaoskit.checks.check import Case, Check, unmeasured
-from chaoskit.checks.comparison import Comparison, Difference
+from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import incomplete
-from chaoskit.checks.diagnosis import Diagnosis, diagnose, tell
 from chaoskit.checks.equivalence import tested
+from chaoskit.checks.registry import check
 from chaoskit.errors import UsageError
-from chaoskit.segment import Execution
-from chaoskit.steps import finite, furthest
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 
@@ -40,18 +42,18 @@ class MatchesReference:
         return own if own.outcome is Outcome.INCONCLUSIVE and other.outcome is not Outcome.FAIL else other
 
     def _judged(self, case: Case) -> Verdict:
-        """The verdict on all that is held to the reference itself."""
+        """Return the verdict on everything that is compared with the reference itself."""
         if case.timeline.bitwise:
             return self._bitwise(case)
         assert case.reference is not None
-        parting = case.reference.parting or case.timeline.departure
-        why = parting.sentence if parting is not None else ""
+        divergence = case.reference.divergence or case.timeline.departure
+        why = divergence.sentence if divergence is not None else ""
         if self.rtol is not None:
             return self._within(case, self.rtol, why)
         if case.reference.statistical:
             return self._statistical(case, why)
         sentence = (
-            f"{why}; so equality to the bit cannot be judged (three controls or more, --controls, would show whether "
+            f"{why}; equality to the bit cannot be judged (run three or more controls, --controls, to test whether "
             "the losses lie within their spread)"
         )
         return inconclusive(self.name, sentence, "not-deterministic")
@@ -61,31 +63,31 @@ class MatchesReference:
         return {"name": self.name, **options}
 
     def _bitwise(self, case: Case) -> Verdict:
-        told = diagnose(case)
-        seen = told.comparison
+        diagnosis = diagnose(case)
+        seen = diagnosis.comparison
         evidence: dict[str, Any] = {"compared": seen.compared, "components": sorted(seen.names)}
-        if seen.differences or told.findings:
-            return self._mismatch(case, told, evidence)
+        if seen.differences or diagnosis.findings:
+            return self._mismatch(case, diagnosis, evidence)
         if (gap := incomplete(self.name, case, evidence)) is not None:
             return gap
         for name, one in seen.absent.items():
-            sentence = f"{name} was not seen at step {one.step}, rank {one.rank}, so it was not compared"
+            sentence = f"{name} was not recorded at step {one.step}, rank {one.rank}, so it was not compared"
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if seen.compared and not seen.names & {"model", "loss"}:
-            return inconclusive(self.name, "neither the model nor a loss was seen", "probe-blind", **evidence)
+            return inconclusive(self.name, "neither the model nor a loss was recorded", "probe-blind", **evidence)
         again = case.timeline.rolled_back
-        extra = f", {again} rolled back ones among them" if again and not case.timeline.resized else ""
+        extra = f", {again} of them rolled back," if again and not case.timeline.resized else ""
         sentence = f"{seen.compared} executed steps{extra} are equal to the reference to the bit"
         return passed(self.name, sentence, **evidence)
 
-    def _mismatch(self, case: Case, told: Diagnosis, evidence: dict[str, Any]) -> Verdict:
-        differences = told.comparison.differences
-        codes = [code for code in told.codes if code != "restarted-from-scratch"]
-        parts = [tell(case, told.findings)] if told.findings else []
-        if (apart := _ranks_apart(case, told.comparison)) is not None:
+    def _mismatch(self, case: Case, diagnosis: Diagnosis, evidence: dict[str, Any]) -> Verdict:
+        differences = diagnosis.comparison.differences
+        codes = [code for code in diagnosis.codes if code != "restarted-from-scratch"]
+        parts = [tell(case, diagnosis.findings)] if diagnosis.findings else []
+        if (apart := _ranks_apart(case, diagnosis.comparison)) is not None:
             codes.append("ranks-diverged")
-            parts.append(f"at step {apart.step} the ranks' models differ, which are equal in the reference")
-        if bad := _nonfinite(told.comparison):
+            parts.append(f"at step {apart.step} the ranks' models differ; in the reference they are equal")
+        if bad := _nonfinite(diagnosis.comparison):
             codes.append("nonfinite-accepted")
             one = bad.execution
             parts.append(f"rank {one.rank} trained on a loss of {bad.values['loss'][0]} at step {one.step}")
@@ -93,70 +95,78 @@ class MatchesReference:
         loss = next((one for one in differences if "loss" in one.values), None)
         if loss is not None:
             got, wanted = loss.values["loss"]
-            parts.append(f"first wrong loss at step {loss.execution.step}: {got} against {wanted}")
+            parts.append(f"first wrong loss at step {loss.execution.step}: {got} instead of {wanted}")
         elif differences:
             parts.append(_first(differences[0]))
         if codes == ["loss-diverged"] and loss is not None:
-            parts.insert(0, f"{_first(differences[0])}, with every component aligned before")
+            parts.insert(0, f"{_first(differences[0])}, while every component was right until then")
         evidence["differences"] = [_as_json(one) for one in differences[:20]]
         evidence["table"] = case.table()
         return failed(self.name, "; ".join(parts), *codes, **evidence)
 
     def _statistical(self, case: Case, why: str) -> Verdict:
-        """What is deterministic to the bit; the losses after each resume within the spread of the controls."""
-        told = diagnose(case)
-        if told.comparison.differences or told.findings:
-            return self._mismatch(case, told, {"compared": told.comparison.compared})
+        """Compare deterministic components to the bit, and the losses after each resume with the spread of the
+        controls."""
+        diagnosis = diagnose(case)
+        if diagnosis.comparison.differences or diagnosis.findings:
+            return self._mismatch(case, diagnosis, {"compared": diagnosis.comparison.compared})
         bad = [one for one in _executions(case) if not finite(" ".join(one.record.losses))]
         if bad:
-            sentence = f"rank {bad[0].rank} trained on a loss that is not a number at step {bad[0].step}"
+            sentence = f"rank {bad[0].rank} trained on a loss that is not finite at step {bad[0].step}"
             return failed(self.name, sentence, "nonfinite-accepted")
-        lives = list(tested(case, alpha=self.alpha))
-        evidence = {"lives": [asdict(one) for one in lives], "components": sorted(told.comparison.names)}
-        outside = [one for one in lives if not one.result.within]
+        lifetimes = list(tested(case, alpha=self.alpha))
+        evidence = {"lives": [asdict(one) for one in lifetimes], "components": sorted(diagnosis.comparison.names)}
+        outside = [one for one in lifetimes if not one.result.within]
         if outside:
             return failed(self.name, f"{outside[0]}; {why}", "loss-diverged", table=case.table(), **evidence)
         if (gap := incomplete(self.name, case, evidence)) is not None:
             return gap
-        if not lives and not case.timeline.resized:
-            return inconclusive(self.name, f"no loss was seen that could be compared; {why}", "probe-blind")
-        weak = [one for one in lives if one.result.sharpest.power_shift > self.shift]
+        if not lifetimes and not case.timeline.resized:
+            return inconclusive(self.name, f"no recorded loss could be compared; {why}", "probe-blind")
+        weak = [one for one in lifetimes if one.result.sharpest.power_shift > self.shift]
         if weak:
             sentence = (
-                f"{weak[0]}: more than shift={self.shift:g}, so a pass would prove next to nothing; more controls "
-                f"(--controls) would prove more; {why}"
+                f"{weak[0]}: that is more than shift={self.shift:g}, so a pass would prove almost nothing; run more "
+                f"controls (--controls); {why}"
             )
             return inconclusive(self.name, sentence, "not-deterministic", **evidence)
-        exact = ", ".join(sorted(told.comparison.names - {"loss"}))
-        sentence = "; ".join([*map(str, lives), f"to the bit: {exact or 'nothing'}", why])
+        exact = ", ".join(sorted(diagnosis.comparison.names - {"loss"}))
+        sentence = "; ".join([*map(str, lifetimes), f"equal to the bit: {exact or 'nothing'}", why])
         return passed(self.name, sentence, **evidence)
 
     def _within(self, case: Case, rtol: float, why: str) -> Verdict:
-        """Losses alone, each within `rtol` of the nearest control."""
+        """Compare only losses: each must lie within `rtol` of the nearest control."""
         assert case.reference is not None
         compared, worst = 0, 0.0
         for one in _executions(case):
             wanted = [
-                life.steps[one.step - 1].losses
+                lifetime.steps[one.step - 1].losses
                 for control in case.reference.controls
-                if (life := control.incarnations[0].ranks.get(one.rank)) and one.step <= len(life.steps)
+                if (lifetime := control.incarnations[0].ranks.get(one.rank)) and one.step <= len(lifetime.steps)
             ]
             own = " ".join(one.record.losses)
             gaps = [far for losses in wanted if (far := furthest(own, " ".join(losses))) is not None]
             if not finite(own) and all(finite(" ".join(losses)) for losses in wanted):
-                sentence = f"rank {one.rank} trained on a loss that is not a number at step {one.step}"
+                sentence = f"rank {one.rank} trained on a loss that is not finite at step {one.step}"
                 return failed(self.name, sentence, "nonfinite-accepted")
             if not gaps or min(gaps) > rtol:
-                off = f"{min(gaps):.3g} off, over rtol={rtol:g}" if gaps else "not comparable with any control's"
-                sentence = f"the loss of rank {one.rank} at step {one.step} is {off}; {why}"
+                off = (
+                    f"differs by {min(gaps):.3g} (relative), more than rtol={rtol:g}"
+                    if gaps
+                    else "has no counterpart in a control"
+                )
+                sentence = f"the loss of rank {one.rank} at step {one.step} {off}; {why}"
                 return failed(self.name, sentence, *_state_codes(case), table=case.table())
             compared += len(one.record.losses)
             worst = max(worst, min(gaps))
         if (gap := incomplete(self.name, case, {"compared": compared})) is not None:
             return gap
         if not compared and not case.timeline.resized:
-            return inconclusive(self.name, "no loss was seen, so none was compared", "probe-blind")
-        sentence = f"every loss is within rtol={rtol:g} of a control, the worst {worst:.3g} off; {why}"
+            return inconclusive(self.name, "no loss was recorded, so none was compared", "probe-blind")
+        sentence = (
+            f"every loss is within rtol={rtol:g} of a control; the largest relative difference is {worst:.3g}; "
+            f"{why}"
+        )
         return passed(self.name, sentence, compared=compared, rtol=rtol, worst=worst)
 
 
@@ -168,9 +178,9 @@ def _state_codes(case: Case) -> tuple[str, ...]:
 def _first(difference: Difference) -> str:
     one = difference.execution
     if "steps" in difference.values:
-        return f"rank {one.rank} took step {one.step}, past the reference's last"
+        return f"rank {one.rank} took step {one.step}, beyond the last step of the reference"
     names = ", ".join(sorted(difference.values))
-    return f"rank {one.rank} parts from the reference at step {one.step}, in {names}"
+    return f"rank {one.rank} diverges from the reference at step {one.step}, in {names}"
 
 
 def _as_json(difference: Difference) -> dict[str, Any]:
@@ -211,24 +221,24 @@ def _ranks_apart(case: Case, comparison: Comparison) -> Execution | None:
     return None
 
 
+@check("state", "data", "loss-diverged", "ranks-diverged", "nonfinite-accepted", "not-deterministic")
 def matches_reference(
     *, rtol: float | None = None, alpha: float = 0.01, shift: float = 0.25, band: float | None = None
 ) -> Check:
-    """Every loss and component of every executed step, kept or rolled back, is the reference's to the bit.
+    """Every loss and component of every executed step, kept or rolled back, equals the reference to the bit.
 
-    Where the controls themselves differ: what they agree in is compared to the bit; the losses after each resume must
-    lie within the spread of the controls (three or more; see `chaoskit.spread`), with a probability of a false alarm of
-    `alpha` in all. If that test could not even have caught a loss that is off by `shift` (0.25: a quarter), the verdict
-    is inconclusive. With `rtol` each loss is instead compared with the nearest control, within that relative
-    difference. None of this loosens the comparison of a job whose controls agree.
+    If the controls differ, what they agree in is compared to the bit, and the losses after each resume must lie
+    within the spread of the controls (three or more; see `chaoskit.analysis.stats.prediction_interval`), with a total
+    false-alarm probability of `alpha`. If that test could not detect a loss that is off by `shift` (0.25: a quarter),
+    the verdict is inconclusive. With `rtol` each loss must instead lie within that relative difference of the nearest
+    control. A job whose controls agree is always compared to the bit.
 
-    Steps that were trained with another number of ranks, or go on from such, cannot be equal to the bit: the loss of
-    each, over all ranks, must lie within `band` of the reference's, relatively. That is what the user states, not a
-    measurement; without it the verdict on such a run is inconclusive. What is planned (learning rates, options, which
-    samples a step consumes) is compared exactly all the same.
+    Steps that another number of ranks trained, and later steps, cannot be equal to the bit: the loss of each, over
+    all ranks, must lie within the relative difference `band` of the reference's. The user states the band; without it
+    the verdict on such a run is inconclusive. Learning rates, options and the samples of each step are still compared
+    exactly.
 
-    Raises UsageError for an rtol or a band that is not a number from 0, below 1, an alpha or a shift that is not
-    between 0 and 1.
+    Raises UsageError if rtol or band is not a number from 0, below 1, or if alpha or shift is not between 0 and 1.
     """
     for name, limit in (("rtol", rtol), ("band", band)):
         if limit is not None and (

@@ -1,4 +1,4 @@
-"""`no_checkpoint_lost`: whenever a launch had ended, the last valid checkpoint was still there."""
+"""`no_checkpoint_lost`: the last valid checkpoint exists at the end of every launch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checkpoints import Checkpoint, checkpoints
-from chaoskit.checks.check import Case, Check, unmeasured
-from chaoskit.history import History
-from chaoskit.remains import Files, damaged_by, gone_by, is_left, lies_at
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
+from chaoskit.analysis.checkpoints.damage import Files, damaged_by, gone_by, is_left, lies_at
+from chaoskit.analysis.record.history import History
+from chaoskit.checks.check import Check, unmeasured
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -24,37 +26,35 @@ class NoCheckpointLost:
             return unknown
         for resume in case.resumes:
             if resume.destroyed:
-                sentence = (
-                    f"an unfinished save was written over the last valid checkpoint, of step {resume.last_valid}"
-                )
+                sentence = f"an unfinished save overwrote the last valid checkpoint (step {resume.last_valid})"
                 return failed(self.name, sentence, "checkpoint-lost", step=resume.last_valid)
-        written = checkpoints(case.history, case.timeline)
+        written = case.checkpoints
         ends = [_End(event["launch"], event.t, event["files"]) for event in case.history.files]
         unknown_ends = []
-        told = {}
+        by_launch = {}
         for end in ends:
             valid = _last_valid(case.history, written, end.t)
             if valid is None or (end is ends[-1] and _cleared_away(case)):
                 continue
             left = _is_left(valid, written, end.files)
-            told[str(end.launch)] = {"last_valid": valid.position, "left": left}
+            by_launch[str(end.launch)] = {"last_valid": valid.position, "left": left}
             if left is False:
                 sentence = (
-                    f"when launch {end.launch} had ended, no file was left of the last valid checkpoint, of step "
-                    f"{valid.position}"
+                    f"when launch {end.launch} ended, no file of the last valid checkpoint (step {valid.position}) "
+                    "was left"
                 )
-                return failed(self.name, sentence, "checkpoint-lost", ends=told)
+                return failed(self.name, sentence, "checkpoint-lost", ends=by_launch)
             if left is None and not _was_resumed(case, valid, end):
                 unknown_ends.append(end.launch)
         if unknown_ends:
             sentence = (
-                f"when launch {unknown_ends[0]} had ended, neither the names of files nor a later resume tell whether "
-                "the last valid checkpoint was still there"
+                f"neither file names nor a later resume show whether the last valid checkpoint was still there when "
+                f"launch {unknown_ends[0]} ended"
             )
-            return inconclusive(self.name, sentence, "probe-blind", ends=told)
+            return inconclusive(self.name, sentence, "probe-blind", ends=by_launch)
         if not ends:
             return inconclusive(self.name, "the files of the job were not listed", "probe-blind")
-        return passed(self.name, "whenever a launch had ended, the last valid checkpoint was there", ends=told)
+        return passed(self.name, "the last valid checkpoint was there at the end of every launch", ends=by_launch)
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
@@ -62,7 +62,7 @@ class NoCheckpointLost:
 
 @dataclass(frozen=True)
 class _End:
-    """The end of a launch, and what lay in the job's directory then."""
+    """The end of a launch, and the files in the job's directory at that time."""
 
     launch: int
     t: float
@@ -70,15 +70,15 @@ class _End:
 
 
 def _last_valid(history: History, written: Sequence[Checkpoint], t: float) -> Checkpoint | None:
-    """The newest checkpoint that had settled by then, that nobody had damaged, and that was not gone for good reason:
-    retention cannot know that what it keeps will be damaged."""
+    """Return the newest checkpoint that had settled by then, that no fault had damaged or removed. Retention may
+    remove one that is no longer needed: it cannot know that what it keeps will be damaged."""
     lost = (*damaged_by(history, written, t), *gone_by(history, written, t))
     settled = [one for one in written if one.settled_at is not None and one.settled_at <= t and one not in lost]
     return max(settled, key=lambda one: one.begun, default=None)
 
 
 def _is_left(one: Checkpoint, written: Sequence[Checkpoint], files: Files) -> bool | None:
-    """None where the names of files do not tell."""
+    """Whether files of the checkpoint are left; None if the file names do not show it."""
     left = is_left(one.position, written, files)
     if left is None and any(lies_at(path, files) for path in one.paths):
         return True
@@ -86,7 +86,7 @@ def _is_left(one: Checkpoint, written: Sequence[Checkpoint], files: Files) -> bo
 
 
 def _was_resumed(case: Case, one: Checkpoint, end: _End) -> bool:
-    """Whether the next life went on from it, or from a newer one."""
+    """Whether the next incarnation resumed from it, or from a newer one."""
     later = [resume for resume in case.resumes if case.history.incarnations[resume.incarnation].start > end.t]
     if not later:
         return False
@@ -95,24 +95,25 @@ def _was_resumed(case: Case, one: Checkpoint, end: _End) -> bool:
 
 
 def _cleared_away(case: Case) -> bool:
-    """Whether the job came to its end, where an uninterrupted run keeps no checkpoint either, or none that can be
-    told."""
+    """Whether the job finished and an uninterrupted run keeps no recognisable checkpoint at its end either."""
     assert case.reference is not None
     control = case.reference.controls[0]
     if case.history.end != "finished":
         return False
     kept = control.files[-1]["files"] if control.files else ()
-    own = [save for life in control.incarnations[0].ranks.values() for save in life.saves if save.n > 0]
+    own = [save for lifetime in control.incarnations[0].ranks.values() for save in lifetime.saves if save.n > 0]
     newest = max((save.n for save in own), default=0)
     numbered = any(str(newest) in name for name, _ in kept)
     return not numbered and not any(lies_at(save.path, kept) for save in own if save.n == newest)
 
 
+@check("checkpoint-lost")
 def no_checkpoint_lost() -> Check:
-    """Whenever a launch had ended, files of the last valid checkpoint were there: neither retention, nor a failed save,
-    nor what was cleared away after an interruption took them.
+    """At the end of every launch the files of the last valid checkpoint exist: no retention, failed save or cleanup
+    after an interruption removed them.
 
-    Fails with `checkpoint-lost`. Told by the names of the files at the end of each launch, or by a later resume
-    from it; inconclusive where neither tells. A job that keeps no checkpoint past its own end need not keep one here.
+    Fails with `checkpoint-lost`. The evidence is the file names at the end of each launch, or a later resume from
+    that checkpoint; without either the verdict is inconclusive. A job that keeps no checkpoint after its own end need
+    not keep one here.
     """
     return NoCheckpointLost()

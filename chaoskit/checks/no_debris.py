@@ -1,4 +1,4 @@
-"""`no_debris`: what interrupted saves leave behind does not pile up from launch to launch."""
+"""`no_debris`: leftovers of interrupted saves do not accumulate over launches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
-from chaoskit.history import History, lives
-from chaoskit.remains import Files, lies_at
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints.damage import Files, lies_at
+from chaoskit.analysis.record.history import History, lifetimes
+from chaoskit.checks.check import Check
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 #: What unfinished things are called.
@@ -42,7 +44,7 @@ class NoDebris:
         if counts[-1] > AT_MOST:
             shown = ", ".join(left[-1][:3])
             sentence = (
-                f"{counts[-1]} leftovers of interrupted saves at the end, beside what an uninterrupted run leaves: "
+                f"{counts[-1]} leftovers of interrupted saves at the end that an uninterrupted run does not leave: "
                 f"{shown}{', ...' if counts[-1] > 3 else ''}"
             )
             return failed(self.name, sentence, "debris-left", counts=counts, left=left[-1][:20])
@@ -54,8 +56,8 @@ class NoDebris:
 
 
 def _debris(files: Files, usual: set[str], unfinished: set[str]) -> list[str]:
-    """The files, or the directories that hold them, that an uninterrupted run leaves nothing like, and that an
-    unfinished save wrote or that are called so."""
+    """Return the files, or their directories, whose kind an uninterrupted run does not leave, and which an unfinished
+    save wrote or whose name says that they are temporary."""
     found: dict[str, None] = {}
     for name, _ in files:
         own = next((place for place in _places(name) if _pattern(place) not in usual), None)
@@ -75,14 +77,20 @@ def _pattern(name: str) -> str:
 
 
 def _unfinished(history: History) -> set[str]:
-    """Where saves wrote that did not end, or failed."""
-    return {save.path for _, life in lives(history) for save in life.saves if save.ended is None or not save.ok}
+    """Return the paths of saves that did not end, or failed."""
+    return {
+        save.path
+        for _, lifetime in lifetimes(history)
+        for save in lifetime.saves
+        if save.ended is None or not save.ok
+    }
 
 
+@check("debris-left")
 def no_debris() -> Check:
-    """Temporary files and directories of interrupted saves do not pile up: beside what an uninterrupted run leaves
-    there is one at most when the last launch has ended.
+    """Temporary files and directories of interrupted saves do not accumulate: at the end of the last launch there is
+    at most one more than after an uninterrupted run.
 
-    Fails with `debris-left`. They are told by the paths of saves that did not end, and by names such as 'tmp'.
+    Fails with `debris-left`. They are recognised by the paths of saves that did not end, and by names such as 'tmp'.
     """
     return NoDebris()

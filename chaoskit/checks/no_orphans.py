@@ -1,4 +1,4 @@
-"""`no_orphans`: when the job's command had ended by itself, none of its processes was left."""
+"""`no_orphans`: no process of the job is left after its command ended by itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
+from chaoskit.analysis.case import Case
+from chaoskit.checks.check import Check
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -20,25 +22,28 @@ class NoOrphans:
         # Whoever kills the launcher cannot blame the job for what the launcher would have cleared away.
         own = [launch for launch in case.history.launches if launch.cause == "itself"]
         if not own:
-            return inconclusive(self.name, "no launch of the job came to its own end", "probe-blind")
+            return inconclusive(self.name, "no launch of the job ended by itself", "probe-blind")
         left = [(launch.index, dict(process)) for launch in own for process in launch.survivors]
         if left:
-            told = ", ".join(f"{_short(p)} ({p.get('pid')})" for _, p in left)
-            sentence = f"{len(left)} process{'es' if len(left) > 1 else ''} outlived the launcher: {told}"
+            shown = ", ".join(f"{_short(p)} ({p.get('pid')})" for _, p in left)
+            sentence = f"{len(left)} process{'es' if len(left) > 1 else ''} outlived the launcher: {shown}"
             evidence = [{"launch": index, **process} for index, process in left]
             return failed(self.name, sentence, "orphans", survivors=evidence)
-        return passed(self.name, f"nothing outlived the job's command in {len(own)} launches", launches=len(own))
+        return passed(
+            self.name, f"no process outlived the job's command in {len(own)} launches", launches=len(own)
+        )
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
 
 
 def _short(process: Mapping[str, Any]) -> str:
-    """Its command on one line, and no longer than anybody wants to read."""
+    """Return its command on one short line."""
     command = " ".join(str(process.get("command") or process.get("name") or "pid").split())
     return command if len(command) <= 80 else f"{command[:79]}…"
 
 
+@check("orphans")
 def no_orphans() -> Check:
-    """No process of the job outlived its launcher, where that ended by itself. Fails with `orphans`."""
+    """No process of the job outlived a launcher that ended by itself. Fails with `orphans`."""
     return NoOrphans()

@@ -1,4 +1,4 @@
-"""`no_poisoned_checkpoint`: no checkpoint holds a number that a fault made wrong."""
+"""`no_poisoned_checkpoint`: no checkpoint holds a number that a fault corrupted."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit import contents
-from chaoskit.checks.check import Case, Check
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints import contents
+from chaoskit.analysis.checkpoints.contents import show_keys
+from chaoskit.analysis.checkpoints.postmortem_dumps import dumps, kind_of
+from chaoskit.analysis.corruption.propagation import GIVEN, Propagation
+from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save
+from chaoskit.checks.check import Check
+from chaoskit.checks.registry import check
 from chaoskit.checks.struck import judge_each
-from chaoskit.contents import show_keys
-from chaoskit.course import GIVEN, Course
-from chaoskit.dumps import dumps, kind_of
-from chaoskit.life import Life, Save
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
 @dataclass(frozen=True)
 class Written:
-    """A save after the corruption, at a position; `equal`: it should be the reference's, to the bit."""
+    """A save after the corruption, at a position; `equal`: it should equal the reference's to the bit."""
 
     incarnation: int
-    life: Life
+    lifetime: RankLifetime
     save: Save
     position: int
     equal: bool
@@ -34,98 +36,109 @@ class NoPoisonedCheckpoint:
     name = "no_poisoned_checkpoint"
 
     def __call__(self, case: Case) -> Verdict:
-        return judge_each(self.name, case, lambda course: self._judged(case, course))
+        return judge_each(self.name, case, lambda propagation: self._judged(case, propagation))
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
 
-    def _judged(self, case: Case, course: Course) -> Verdict:
+    def _judged(self, case: Case, propagation: Propagation) -> Verdict:
         assert case.reference is not None
-        written = list(_written(case, course))
+        written = list(_written(case, propagation))
         bad = {id(save): key for _, _, save, key in contents.poisoned(case.history, case.reference)}
         poisoned = next((one for one in written if id(one.save) in bad), None)
         if poisoned is not None:
             more = len(poisoned.save.nonfinite) - 1
             sentence = (
-                f"{course.corruption}; rank {poisoned.life.rank} saved a value that is not finite at step "
+                f"{propagation.corruption}; rank {poisoned.lifetime.rank} saved a non-finite value at step "
                 f"{poisoned.position}: {bad[id(poisoned.save)]}{f', and {more} more' if more else ''}"
             )
             return failed(self.name, sentence, "poisoned-checkpoint", path=poisoned.save.path)
         due = [one for one in written if one.equal]
-        if due and (not case.timeline.bitwise or course.parted):
-            why = "the job is not deterministic" if not case.timeline.bitwise else "the run had left it before"
+        if due and (not case.timeline.bitwise or propagation.diverged_before):
+            why = (
+                "the job is not deterministic"
+                if not case.timeline.bitwise
+                else "the run had already diverged from it"
+            )
             sentence = (
-                f"{course.corruption}; {len(due)} saves followed that hold no value that is not finite, and whether "
-                f"a finite one is wrong the reference does not tell: {why}"
+                f"{propagation.corruption}; {len(due)} later saves hold no non-finite value, but the reference "
+                "cannot show "
+                f"whether a finite value is wrong: {why}"
             )
             return inconclusive(
                 self.name, sentence, "not-deterministic" if not case.timeline.bitwise else "probe-blind"
             )
         blind = 0
         for one in due:
-            keys = contents.wrong(one.life, case.reference, one.save.n, one.position)
-            keys = _live(case, course, one) if keys is None else keys
+            keys = contents.wrong(one.lifetime, case.reference, one.save.n, one.position)
+            keys = _live(case, propagation, one) if keys is None else keys
             if keys:
                 sentence = (
-                    f"{course.corruption}; what rank {one.life.rank} saved at step {one.position} is not what the "
-                    f"reference saves there: {show_keys(keys)}"
+                    f"{propagation.corruption}; what rank {one.lifetime.rank} saved at step {one.position} "
+                    "differs from the "
+                    f"reference's save: {show_keys(keys)}"
                 )
                 return failed(self.name, sentence, "corruption-saved", path=one.save.path, keys=list(keys[:20]))
             blind += keys is None
         if blind:
-            sentence = f"{course.corruption}; what {blind} of {len(due)} saves after it hold was not seen"
+            sentence = (
+                f"{propagation.corruption}; the contents of {blind} of {len(due)} later saves were not recorded"
+            )
             return inconclusive(self.name, sentence, "probe-blind")
         if not written:
-            sentence = f"{course.corruption}, and nothing was saved after it: no save was tested"
+            sentence = f"{propagation.corruption}; no save followed, so no save was tested"
             return inconclusive(self.name, sentence, "fault-not-observed")
-        sentence = f"{course.corruption}; none of {len(written)} saves after it holds that"
+        sentence = f"{propagation.corruption}; none of {len(written)} later saves holds a corrupted value"
         return passed(self.name, sentence, saves=len(written), compared=len(due))
 
 
-def _written(case: Case, course: Course) -> Iterator[Written]:
+def _written(case: Case, propagation: Propagation) -> Iterator[Written]:
     """The checkpoints that were made after the corruption, by the run's own numbers."""
-    struck, seen = course.corruption, course.detection
+    struck, seen = propagation.corruption, propagation.detection
     dumped = dumps(case.history)
     left_out = seen.step if seen is not None and seen.how == "left-out" else None
     # Of a job that goes on without bad batches or updates, nothing need be the reference's any more.
-    again = case.omission(course)
-    retried = left_out is None if course.recovery is None else again is not None and not again.steps
+    again = case.skipped_batches(propagation)
+    retried = left_out is None if propagation.recovery is None else again is not None and not again.steps
     for inc in case.history.incarnations[struck.incarnation :]:
         base = case.timeline.base(inc.index)
         if base is None or inc.index in case.timeline.resized:
             continue
         here = inc.index == struck.incarnation
-        for life in inc.ranks.values():
-            for save in life.saves:
+        for lifetime in inc.ranks.values():
+            for save in lifetime.saves:
                 position = base + save.n
                 before = here and position < struck.step and save.begun < struck.t
                 if before or not save.ok or kind_of(save.path) in dumped:
                     continue
                 equal = retried if not here else left_out is None or position < left_out
-                yield Written(inc.index, life, save, position, equal)
+                yield Written(inc.index, lifetime, save, position, equal)
 
 
-def _live(case: Case, course: Course, one: Written) -> tuple[str, ...] | None:
-    """What of the live state is not the reference's, as the next step finds it, or at the very end the last one; None
-    where nothing tells."""
+def _live(case: Case, propagation: Propagation, one: Written) -> tuple[str, ...] | None:
+    """Return the components of the live state that differ from the reference at the next step (after the last step:
+    at that step); None if that is unknown."""
     assert case.reference is not None
-    place = one.life.steps.past(one.save.n)
-    at_end = place == len(one.life.steps) and one.position == case.reference.steps > course.corruption.step
+    place = one.lifetime.steps.past(one.save.n)
+    at_end = (
+        place == len(one.lifetime.steps) and one.position == case.reference.steps > propagation.corruption.step
+    )
     place -= at_end
-    wanted = case.reference.step(one.life.rank, one.position + (not at_end))
-    if wanted is None or not 0 <= place < len(one.life.steps):
+    wanted = case.reference.step(one.lifetime.rank, one.position + (not at_end))
+    if wanted is None or not 0 <= place < len(one.lifetime.steps):
         return None
-    own = one.life.steps[place]
+    own = one.lifetime.steps[place]
     names = [name for name in GIVEN if name in case.timeline.comparable and name in own.components]
     return tuple(name for name in names if own.components[name] != wanted.components.get(name))
 
 
+@check("poisoned-checkpoint", "corruption-saved")
 def no_poisoned_checkpoint() -> Check:
-    """No save after a number was corrupted holds a value that is not finite, except where the reference has them too,
-    or a finite one that is not what the reference saves at that step.
+    """No save after a corruption holds a non-finite value that the reference does not have, or a finite value that
+    differs from the reference's save at that step.
 
-    The latter is judged of saves that should be the reference's: those made before anybody noticed, and those of a job
-    that went back and tried the same batches again. What is written for the post-mortem, and never read, is no
-    checkpoint. Fails with `poisoned-checkpoint`, `corruption-saved`; inconclusive where no save followed.
+    Finite values are judged only in saves that should equal the reference's: those before the detection, and those of
+    a job that went back and repeated the same batches. A dump for a post-mortem that nobody loads is not a
+    checkpoint. Fails with `poisoned-checkpoint`, `corruption-saved`; inconclusive if no save followed.
     """
     return NoPoisonedCheckpoint()

@@ -1,4 +1,4 @@
-"""`replicas_agree`: ranks that hold the same model hold the same bits, at every step; no reference is needed."""
+"""`replicas_agree`: replicas of one model hold the same bits at every step; no reference is needed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
-from chaoskit.checks.diagnosis import show_ranks
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.corruption.injected import is_corruption
+from chaoskit.analysis.finding import show_ranks
+from chaoskit.analysis.record.history import Incarnation, lifetimes
+from chaoskit.analysis.record.rank_lifetime import RankLifetime
+from chaoskit.analysis.record.steps import first_apart
+from chaoskit.checks.check import Check
 from chaoskit.checks.explanation import apart, components, named
-from chaoskit.corruption import is_corruption
-from chaoskit.history import Incarnation, lives
-from chaoskit.life import Life
-from chaoskit.steps import first_apart
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 #: What replicas have in common where they have it in common at all: all but the model may be each rank's own.
@@ -37,8 +39,8 @@ class ReplicasAgree:
     name = "replicas_agree"
 
     def __call__(self, case: Case) -> Verdict:
-        if not any(life.steps for _, life in lives(case.history)):
-            return inconclusive(self.name, "no optimizer step of the run was seen", "probe-blind")
+        if not any(lifetime.steps for _, lifetime in lifetimes(case.history)):
+            return inconclusive(self.name, "the probe recorded no optimizer step of the run", "probe-blind")
         compared, found = 0, None
         groups = [(inc, group) for inc in case.history.incarnations for group in _groups(inc)]
         for inc, group in groups:
@@ -48,7 +50,7 @@ class ReplicasAgree:
             sentence = "no rank holds a replica of another's model, so there is nothing to compare"
             return inconclusive(self.name, sentence, "probe-blind")
         if found is not None:
-            return self._told(case, found)
+            return self._shown(case, found)
         sizes = ", ".join(dict.fromkeys(show_ranks(group) for _, group in groups))
         return passed(
             self.name, f"the replicas of {sizes} were equal in each of {compared} steps", compared=compared
@@ -57,13 +59,13 @@ class ReplicasAgree:
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
 
-    def _told(self, case: Case, split: Split) -> Verdict:
+    def _shown(self, case: Case, split: Split) -> Verdict:
         inc = case.history.incarnations[split.incarnation]
         base = case.timeline.base(inc.index)
         step = split.n + (base or 0)
         wrong, how = _wrong(case, inc, split, step)
         at, tensors = _tensors(inc, split, wrong)
-        later = f", as {at - split.n} steps later" if tensors and at > split.n else ""
+        later = f", recorded {at - split.n} steps later" if tensors and at > split.n else ""
         whom = show_ranks(wrong) if wrong else f"ranks {' and '.join(map(str, split.group))}"
         verb = "differs from" if len(wrong) == 1 else "differ from"
         other = f"{verb} the other replicas ({how})" if wrong else "differ from each other"
@@ -81,22 +83,23 @@ class ReplicasAgree:
 
 
 def _groups(inc: Incarnation) -> Iterator[tuple[int, ...]]:
-    """The ranks that hold replicas of each other: as the job has it, else as the first step shows it."""
+    """Yield the groups of ranks that hold replicas of each other: as the job declares them, else as the first step
+    shows them."""
     by_state: dict[str, list[int]] = {}
-    told: set[tuple[int, ...]] = set()
-    for rank, life in inc.ranks.items():
-        if not life.steps:
+    known: set[tuple[int, ...]] = set()
+    for rank, lifetime in inc.ranks.items():
+        if not lifetime.steps:
             continue
-        if len(own := tuple(one for one in life.replicas if one in inc.ranks and inc.ranks[one].steps)) > 1:
-            told.add(own)
-        elif state := life.steps[0].components.get("model"):
+        if len(own := tuple(one for one in lifetime.replicas if one in inc.ranks and inc.ranks[one].steps)) > 1:
+            known.add(own)
+        elif state := lifetime.steps[0].components.get("model"):
             by_state.setdefault(state, []).append(rank)
-    yield from sorted(told)
+    yield from sorted(known)
     yield from (tuple(sorted(ranks)) for ranks in by_state.values() if len(ranks) > 1)
 
 
 def _split(inc: Incarnation, group: Sequence[int]) -> Split | None:
-    """Where the ranks of a group first differ; None where they never do."""
+    """Where the ranks of a group first differ; None if they never do."""
     first, *others = (inc.ranks[rank].steps for rank in group)
     found: dict[int, set[str]] = {}
     for other in others:
@@ -119,7 +122,7 @@ def _split(inc: Incarnation, group: Sequence[int]) -> Split | None:
 
 
 def _wrong(case: Case, inc: Incarnation, split: Split, step: int) -> tuple[tuple[int, ...], str]:
-    """The ranks that are wrong, and how that is known; nobody where nothing tells."""
+    """Return the ranks that are wrong, and how that is known; no rank if it is unknown."""
     name = min(split.names, key=ALIKE.index)
     found = {rank: _value(inc.ranks[rank], name, split.n) for rank in split.group}
     values = {rank: value for rank, value in found.items() if value is not None}
@@ -135,15 +138,15 @@ def _wrong(case: Case, inc: Incarnation, split: Split, step: int) -> tuple[tuple
             return off, "and from the reference"
     struck = {int(fault.evidence["rank"]) for fault in case.history.faults if is_corruption(fault)}
     if struck and struck < set(split.group):
-        return tuple(sorted(struck)), "the one that was struck"
+        return tuple(sorted(struck)), "the one that the fault struck"
     return (), ""
 
 
-def _value(life: Life, name: str, n: int) -> str | None:
-    """None where that rank has taken no such step, or died before it, or has no such component."""
-    place = life.steps.past(n - 1)
-    there = name in life.steps.columns and n in life.steps.numbers[place : place + 1]
-    return life.steps.columns[name][place] if there else None
+def _value(lifetime: RankLifetime, name: str, n: int) -> str | None:
+    """Return a component of a rank at a step; None if the rank did not take that step or has no such component."""
+    place = lifetime.steps.past(n - 1)
+    there = name in lifetime.steps.columns and n in lifetime.steps.numbers[place : place + 1]
+    return lifetime.steps.columns[name][place] if there else None
 
 
 def _tensors(inc: Incarnation, split: Split, wrong: Sequence[int]) -> tuple[int, list[str]]:
@@ -164,13 +167,15 @@ def _tensors(inc: Incarnation, split: Split, wrong: Sequence[int]) -> tuple[int,
     return split.n, []
 
 
+@check("ranks-diverged")
 def replicas_agree() -> Check:
     """At every step the ranks that hold replicas of one model hold the same parameters, optimizer state, averages,
     learning rates, options and scaler, to the bit. Buffers may be each rank's own.
 
     Replicas are the ranks of a DistributedDataParallel, else those whose models are equal in the first step of their
-    incarnation. It needs no reference, and no fault. Fails with `ranks-diverged` and names the step, the components,
-    the tensors as far as they were recorded, and the rank: the minority, of two the one that is not the reference's,
-    else the one that was struck. Inconclusive where no rank holds a replica of another, as under FSDP.
+    incarnation. The check needs no reference and no fault. Fails with `ranks-diverged` and names the step, the
+    components, the tensors as far as they were recorded, and the rank: the minority; of two, the one that differs
+    from the reference, else the one that the fault struck. Inconclusive if no rank holds a replica of another, as
+    under FSDP.
     """
     return ReplicasAgree()

@@ -1,4 +1,4 @@
-"""`resumed_from_last_valid`: after each fault the job went on from the last valid checkpoint and from no other."""
+"""`resumed_from_last_valid`: after each fault the job resumed from the last valid checkpoint and from no other."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from chaoskit.checkpoints import Checkpoint, Resume, position_at
-from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
+from chaoskit.analysis.checkpoints.resumes import Resume, position_at
+from chaoskit.analysis.checkpoints.storage_outages import hindrances
+from chaoskit.analysis.finding import show_ranks
+from chaoskit.analysis.record.history import lifetimes
+from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import completed
-from chaoskit.checks.diagnosis import show_ranks
-from chaoskit.hindrance import hindrances
-from chaoskit.history import lives
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, merge, passed
 
 
@@ -31,12 +34,12 @@ class ResumedFromLastValid:
             unknown = unmeasured(self.name, case)
             return unknown or passed(self.name, "there was no restart, so there was nothing to resume")
         outcome = merge(verdict.outcome for verdict in verdicts)
-        told = [verdict for verdict in verdicts if verdict.outcome is outcome]
+        worst = [verdict for verdict in verdicts if verdict.outcome is outcome]
         return Verdict(
             self.name,
             outcome,
-            "; ".join(dict.fromkeys(verdict.sentence for verdict in told)),
-            tuple(dict.fromkeys(code for verdict in told for code in verdict.codes)),
+            "; ".join(dict.fromkeys(verdict.sentence for verdict in worst)),
+            tuple(dict.fromkeys(code for verdict in worst for code in verdict.codes)),
             {
                 "resumes": [dict(v.evidence) for v in verdicts if "last_valid" in v.evidence],
                 "table": case.table() if outcome is not Outcome.PASS else [],
@@ -47,7 +50,7 @@ class ResumedFromLastValid:
         return {"name": self.name}
 
     def judge(self, case: Case, resume: Resume) -> Verdict:
-        """What there is to say of one resume."""
+        """Judge one resume."""
         if (unknown := unmeasured(self.name, case)) is not None:
             return unknown
         start = case.timeline.starts[resume.incarnation]
@@ -63,21 +66,23 @@ class ResumedFromLastValid:
         # A rank at 0 was not restored; ranks at several checkpoints read one each.
         if start.apart and all(own.position and own.trusted(own.position) for own in start.ranks.values()):
             rows = "; ".join(f"rank {rank} from {own.position}" for rank, own in start.ranks.items())
-            sentence = f"the ranks did not resume from one position: {rows}"
+            sentence = f"the ranks resumed from different steps: {rows}"
             return failed(self.name, sentence, "ranks-diverged", **facts)
-        # What nobody has seen at the base, as a life that had left the reference came there, is not held against it.
+        # What nobody has seen at the base, as a lifetime that had left the reference came there, is not held against
+        # it.
         unseen = case.timeline.bitwise and not any(
             base in own.known.get("model", ()) for own in start.ranks.values()
         )
         if base is None or not (start.trusted or unseen):
             return self._untrusted(case, resume, facts)
-        # A job may take a last step and save it after the fault, and it may come back to what an earlier life saved.
+        # A job may take a last step and save it after the fault, and it may come back to what an earlier lifetime
+        # saved.
         earlier = [one.last for one in case.timeline.segments if one.incarnation < resume.incarnation]
         reached = max(earlier, default=0)
         if base > reached:
             sentence = (
-                f"resumed from {base}, which the run had not reached (it was at {reached}): does the job "
-                "read checkpoints from outside of {out}?"
+                f"the job resumed from step {base}, which the run had not reached (it was at step {reached}): does it "
+                "read checkpoints outside of {out}?"
             )
             return failed(self.name, sentence, "corrupt-accepted", **facts)
         if base in resume.acceptable:
@@ -86,52 +91,68 @@ class ResumedFromLastValid:
             if verdict.outcome is Outcome.PASS and skipped is not None:
                 if skipped not in {one.position for one in resume.seen} and _was_seen_saving(resume, skipped):
                     sentence = (
-                        f"resumed from {base}; the uninterrupted run saves at step {skipped} too, which this one went "
-                        f"past without a try: {resume.position - base} steps lost, since the job had ceased to save"
+                        f"the job resumed from step {base}; the uninterrupted run also saves at step {skipped}, "
+                        "but this run "
+                        f"had stopped saving: {resume.position - base} steps lost"
                     )
                     return failed(self.name, sentence, "stale-checkpoint", **facts)
                 sentence = (
-                    f"resumed from {base}; the uninterrupted run saves at step {skipped} too, which this one had gone "
-                    "past without a completed save: its saves fail, or the probe did not see them"
+                    f"the job resumed from step {base}; the uninterrupted run also saves at step {skipped}, but "
+                    "this run "
+                    "completed no save there: its saves fail, or the probe did not record them"
                 )
                 return inconclusive(self.name, sentence, "probe-blind", **facts)
             return verdict
         if base in resume.damaged:
             sentence = (
-                f"resumed from {base}, a checkpoint that a fault had altered; the last valid one was {valid}"
+                f"the job resumed from step {base}, a checkpoint that a fault had altered; the last valid one "
+                "was that of "
+                f"step {valid}"
             )
             return failed(self.name, sentence, "corrupt-accepted", **facts)
         if base > valid:
-            sentence = f"resumed from {base}, where no save was seen, so the last valid checkpoint is not known"
+            sentence = (
+                f"the job resumed from step {base}, where no save was recorded, so the last valid checkpoint is "
+                "unknown"
+            )
             return inconclusive(self.name, sentence, "probe-blind", **facts)
         return self._older(case, resume, base, facts)
 
     def _acceptable(self, case: Case, resume: Resume, base: int, facts: Mapping[str, Any]) -> Verdict:
         if base == 0 and not _begun(resume):
             return self._nothing_saved(case, resume, facts)
-        if base in resume.beneath:
+        if base in resume.below_damaged:
             sentence = (
-                f"resumed from {base}: a fault had altered the checkpoint after it, which newer ones may hang on"
+                f"the job resumed from step {base}: a fault had altered the checkpoint after it, on which newer "
+                "ones may "
+                "depend"
             )
             return passed(self.name, sentence, **facts)
         if resume.window:
             both = ", ".join(map(str, sorted(resume.acceptable)))
-            sentence = f"resumed from {base}; a save had not settled at the fault, so of {both} each is right"
+            sentence = (
+                f"the job resumed from step {base}; a save had not settled at the fault, so steps {both} are all "
+                "right"
+            )
             return passed(self.name, sentence, **facts)
-        nothing = "no checkpoint was valid any more" if resume.damaged else "no checkpoint had been completed"
-        what = "the last valid checkpoint" if base else f"the beginning: {nothing}"
-        return passed(self.name, f"resumed from {base}, {what}", **facts)
+        nothing = "no checkpoint was still valid" if resume.damaged else "no checkpoint had been completed"
+        what = "the last valid checkpoint" if base else f"the beginning, because {nothing}"
+        return passed(self.name, f"the job resumed from step {base}, {what}", **facts)
 
     def _nothing_saved(self, case: Case, resume: Resume, facts: Mapping[str, Any]) -> Verdict:
         assert case.reference is not None
         due = case.reference.saves
         if resume.position == 0 or (due and resume.position <= due[0]):
-            return passed(self.name, "began again at 0: no checkpoint was due before the fault", **facts)
-        errors = [error for _, life in lives(case.history) for error in life.errors]
+            return passed(
+                self.name, "the job restarted from step 0; no checkpoint was due before the fault", **facts
+            )
+        errors = [error for _, lifetime in lifetimes(case.history) for error in lifetime.errors]
         if errors:
-            sentence = f"began again at 0 and no save was seen, but the probe had errors: {errors[0]}"
+            sentence = (
+                f"the job restarted from step 0 and no save was recorded, but the probe had errors: {errors[0]}"
+            )
             return inconclusive(self.name, sentence, "probe-blind", **facts)
-        sentence = f"began again at 0 after {resume.position} steps: no save was ever seen"
+        sentence = f"the job restarted from step 0 after {resume.position} steps; no save was ever recorded"
         return failed(self.name, sentence, "restarted-from-scratch", **facts)
 
     def _untrusted(self, case: Case, resume: Resume, facts: Mapping[str, Any]) -> Verdict:
@@ -140,29 +161,34 @@ class ResumedFromLastValid:
         unknown = [rank for rank, own in start.ranks.items() if expected not in own.known.get("model", ())]
         if unknown and not case.timeline.bitwise:
             sentence = (
-                "the job is not deterministic and the state that it resumed to was not seen before, so nothing "
-                "tells from where it resumed"
+                "the job is not deterministic and its state after the resume was not recorded before, so the step from "
+                "which it resumed is unknown"
             )
             return inconclusive(self.name, sentence, "not-deterministic", **facts)
         if any(own.positions.get("model") is None for own in start.ranks.values()):
-            sentence = "the model was not seen after the resume, so nothing tells from where it resumed"
+            sentence = (
+                "the model was not recorded after the resume, so the step from which the job resumed is unknown"
+            )
             return inconclusive(self.name, sentence, "probe-blind", **facts)
         off = [rank for rank, own in start.ranks.items() if expected not in (own.positions["model"] or ())]
-        sentence = f"after the resume the model of {show_ranks(off)} is not that of step {expected}, which was due"
+        sentence = (
+            f"after the resume the model of {show_ranks(off)} is not that of step {expected}, as it should be"
+        )
         codes = ["model-not-restored"]
         nowhere = all(not own.positions["model"] for own in start.ranks.values())
         if start.base in resume.torn and nowhere:
-            sentence += f"; the fault had left the save of step {start.base} unfinished, and the job took it"
+            sentence += f"; the fault had left the save of step {start.base} unfinished, and the job loaded it"
             codes.insert(0, "corrupt-accepted")
         elif resume.damaged & {start.base, expected}:
             sentence += (
-                f"; a fault had altered the checkpoint of step {start.base or expected}, and the job took it"
+                f"; a fault had altered the checkpoint of step {start.base or expected}, and the job loaded it"
             )
             codes.insert(0, "corrupt-accepted")
         elif resume.damaged and nowhere:
             sentence += (
-                f", nor of any step; a fault had altered the checkpoint of step {max(resume.damaged)}, and the job "
-                "took what that has become"
+                f", nor of any other step; a fault had altered the checkpoint of step {max(resume.damaged)}, and "
+                "the job "
+                "loaded the altered one"
             )
             codes.insert(0, "corrupt-accepted")
         return failed(self.name, sentence, *codes, **facts)
@@ -170,7 +196,7 @@ class ResumedFromLastValid:
     def _older(self, case: Case, resume: Resume, base: int, facts: Mapping[str, Any]) -> Verdict:
         valid = resume.last_valid
         codes = ["restarted-from-scratch" if base == 0 else "stale-checkpoint"]
-        what = "began again at 0" if base == 0 else f"resumed from {base}"
+        what = "the job restarted from step 0" if base == 0 else f"the job resumed from step {base}"
         lost = f"{resume.position - base} steps lost"
         sentence = f"{what}, although the checkpoint of step {valid} was valid: {lost}"
         if resume.destroyed:
@@ -179,19 +205,20 @@ class ResumedFromLastValid:
         elif resume.removed:
             codes.insert(0, "checkpoint-lost")
             sentence = (
-                f"{what}: the checkpoint of step {valid} had been completed and no file of it was left; {lost}"
+                f"{what}: the checkpoint of step {valid} had been completed, but no file of it was left; {lost}"
             )
         elif base and (other := _other_kind(resume, base)) is not None:
             sentence = (
-                f"resumed from {base}; the newer save of step {other.position} went to another kind of file "
-                f"({', '.join(sorted(other.kinds))}), and nothing tells whether it was a checkpoint to resume from"
+                f"the job resumed from step {base}; the newer save of step {other.position} went to another kind "
+                "of file "
+                f"({', '.join(sorted(other.kinds))}), and nothing shows whether it was a checkpoint to resume from"
             )
             return inconclusive(self.name, sentence, "probe-blind", **facts)
         return failed(self.name, sentence, *codes, **facts)
 
 
 def judge_resume(name: str, case: Case, resume: Resume) -> Verdict:
-    """What there is to say of one resume, as the verdict of the check `name`."""
+    """Judge one resume, as the verdict of the check `name`."""
     return replace(ResumedFromLastValid().judge(case, resume), check=name)
 
 
@@ -201,21 +228,21 @@ def _begun(resume: Resume) -> bool:
 
 
 def _skipped(case: Case, resume: Resume, base: int) -> int | None:
-    """The newest position, past the one resumed from, where a save was due and every rank went on without one."""
+    """Return the newest position after `base` where a save was due and every rank continued without one."""
     if case.reference is None or not case.reference.saves_by_step:
         return None
-    whole = {one.position for one in resume.seen if one.complete}
+    complete = {one.position for one in resume.seen if one.complete}
     # An asynchronous save may have been on its way, and failed for want of its peers; but only the last one, since each
     # has to end before the next.
     newest = resume.seen[-1] if resume.seen else None
     if newest is not None and (newest.ended is None or newest.ended > resume.struck):
-        whole.add(newest.position)
-    due = [save for save in case.reference.saves if base < save < resume.position and save not in whole]
+        complete.add(newest.position)
+    due = [save for save in case.reference.saves if base < save < resume.position and save not in complete]
     return max((save for save in due if not _hindered(case, resume, save)), default=None)
 
 
 def _hindered(case: Case, resume: Resume, position: int) -> bool:
-    """Whether a fault had the storage fail when the life before came by there: no save can be asked of it then."""
+    """Whether a fault made the storage fail when the previous incarnation was there: then no save is expected."""
     before = case.history.incarnations[resume.before]
     return any(
         position_at(case.timeline, before, each.begun) <= position
@@ -226,14 +253,15 @@ def _hindered(case: Case, resume: Resume, position: int) -> bool:
 
 
 def _was_seen_saving(resume: Resume, position: int) -> bool:
-    """Whether the life before was seen to save, so that the probe would have seen it save at `position` as well; and
-    no save was still on its way by then, which may be a reason to leave one out."""
+    """Whether the probe recorded saves of the previous incarnation, so that it would have recorded one at `position`
+    as well, and no save was still running by then, which may be a reason to skip one."""
     own = [one for one in resume.seen if one.incarnation == resume.before and one.position < position]
     return bool(own) and all(one.ended is not None or not one.ok for one in own)
 
 
 def _other_kind(resume: Resume, base: int) -> Checkpoint | None:
-    """The last valid checkpoint, where it shares no kind of file with the one that was resumed from: 'best.pt'."""
+    """Return the last valid checkpoint if it shares no kind of file with the one that was resumed from, as
+    'best.pt'."""
     taken = [one for one in resume.seen if one.position == base]
     newest = [one for one in resume.seen if one.position == resume.last_valid]
     if not taken or not newest:
@@ -242,12 +270,23 @@ def _other_kind(resume: Resume, base: int) -> Checkpoint | None:
     return None if alike else newest[-1]
 
 
+@check(
+    "restarted-from-scratch",
+    "stale-checkpoint",
+    "checkpoint-lost",
+    "torn-checkpoint",
+    "corrupt-accepted",
+    "model-not-restored",
+    "ranks-diverged",
+    "completed",
+)
 def resumed_from_last_valid() -> Check:
-    """After each fault the job resumed from the last valid checkpoint: the newest whose save had settled before.
+    """After each fault the job resumed from the last valid checkpoint: the newest one whose save had settled before
+    the fault.
 
-    Where a save was on its way, that one is right too; and where a fault altered an older one than that, the one before
-    what was altered, for the newest may be a delta to it. Fails with `stale-checkpoint`, `restarted-from-scratch`,
-    `checkpoint-lost`, `corrupt-accepted`, `model-not-restored`, `ranks-diverged`, and where the job never came
-    back with the codes of `completed`. A job that rode the fault out passes.
+    If a save was running, that one is right too. If a fault altered an older checkpoint, the one before the altered
+    one is right too, because the newest may be a delta. Fails with `stale-checkpoint`, `restarted-from-scratch`,
+    `checkpoint-lost`, `corrupt-accepted`, `model-not-restored`, `ranks-diverged`, and, if the job never recovered,
+    with the codes of `completed`. A job that rode the fault out passes.
     """
     return ResumedFromLastValid()

@@ -1,4 +1,4 @@
-"""`returned_to_reference`: the losses came back to what they would have been."""
+"""`returned_to_reference`: the losses return to those of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.corruption.propagation import Propagation
+from chaoskit.analysis.record.steps import finite, furthest
+from chaoskit.checks.check import Check
 from chaoskit.checks.completed import incomplete
 from chaoskit.checks.explanation import explain
+from chaoskit.checks.registry import check
 from chaoskit.checks.struck import judge_each
-from chaoskit.course import Course
 from chaoskit.errors import UsageError
-from chaoskit.steps import finite, furthest
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -26,18 +28,18 @@ class ReturnedToReference:
     name = "returned_to_reference"
 
     def __call__(self, case: Case) -> Verdict:
-        return judge_each(self.name, case, lambda course: self._judged(case, course))
+        return judge_each(self.name, case, lambda propagation: self._judged(case, propagation))
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name, "within": self.within, "band": self.band}
 
-    def _judged(self, case: Case, course: Course) -> Verdict:
+    def _judged(self, case: Case, propagation: Propagation) -> Verdict:
         assert case.reference is not None
         if not self.band and not case.timeline.bitwise:
-            sentence = "the job is not deterministic, so that its losses can be held to a band=... only"
+            sentence = "the job is not deterministic, so its losses can only be compared within a band=..."
             return inconclusive(self.name, sentence, "not-deterministic")
-        first, compared, worst = self._first(case, course), 0, 0.0
-        counterpart = _counterpart(case, course)
+        first, compared, worst = self._first(case, propagation), 0, 0.0
+        counterpart = _counterpart(case, propagation)
         for step in range(first, min(case.timeline.highest(), case.reference.steps) + 1):
             for rank in range(case.reference.world_size):
                 own, wanted = case.timeline.kept(rank, step), case.reference.step(rank, counterpart(step))
@@ -50,53 +52,56 @@ class ReturnedToReference:
                 worst = max(worst, far)
                 if far > self.band:
                     codes = ["loss-diverged"] if finite(got) else ["nonfinite-accepted", "loss-diverged"]
-                    limit = f", over band={self.band:g}" if self.band else ""
+                    limit = f", more than band={self.band:g}" if self.band else ""
                     sentence = (
-                        f"the loss of rank {rank} in step {step} is {far:.3g} off{limit}: {explain(case, course)}"
+                        f"the loss of rank {rank} in step {step} has a relative difference of {far:.3g}{limit}: "
+                        f"{explain(case, propagation)}"
                     )
                     return failed(self.name, sentence, *codes)
         if (gap := incomplete(self.name, case, {"compared": compared})) is not None:
             return gap
         if not compared:
-            sentence = f"{course.corruption}; no loss from step {first} on was seen to compare"
+            sentence = f"{propagation.corruption}; no loss from step {first} on was recorded"
             return inconclusive(self.name, sentence, "probe-blind")
         how = (
-            f"within {self.band:g} of the reference's, the worst {worst:.3g} off"
+            f"within {self.band:g} of the reference's; the largest relative difference is {worst:.3g}"
             if self.band
-            else "the reference's to the bit"
+            else "equal to the reference's to the bit"
         )
         return passed(
-            self.name, f"{course.corruption}; from step {first} on every loss is {how}", compared=compared
+            self.name, f"{propagation.corruption}; from step {first} on every loss is {how}", compared=compared
         )
 
-    def _first(self, case: Case, course: Course) -> int:
-        """From which step on the losses count."""
-        struck = course.corruption.step
+    def _first(self, case: Case, propagation: Propagation) -> int:
+        """Return the first step whose loss is compared."""
+        struck = propagation.corruption.step
         if self.within is not None:
             return struck + self.within
-        if course.recovery is not None and (base := case.timeline.base(course.recovery)) is not None:
+        if propagation.recovery is not None and (base := case.timeline.base(propagation.recovery)) is not None:
             return base + 1
-        return (course.detection.step if course.detection is not None else struck) + 1
+        return (propagation.detection.step if propagation.detection is not None else struck) + 1
 
 
-def _counterpart(case: Case, course: Course) -> Callable[[int], int]:
-    """The step of the reference that had the data of a step: a later one where the job left batches out."""
-    left = case.omission(course)
+def _counterpart(case: Case, propagation: Propagation) -> Callable[[int], int]:
+    """Return a function from a step to the step of the reference with the same data: a later one if the job skipped
+    batches."""
+    left = case.skipped_batches(propagation)
     if left is None or left.code or not left.steps:
         return lambda step: step
-    assert case.reference is not None and course.recovery is not None
-    base = case.timeline.base(course.recovery) or 0
+    assert case.reference is not None and propagation.recovery is not None
+    base = case.timeline.base(propagation.recovery) or 0
     due = [step for step in range(base + 1, case.reference.steps + 1) if step not in left.steps]
     return lambda step: due[step - base - 1] if 0 < step - base <= len(due) else step
 
 
+@check("loss-diverged", "nonfinite-accepted")
 def returned_to_reference(*, within: int | None = None, band: float = 0.0) -> Check:
-    """From `within` steps after a number was corrupted (None: from the recovery) every loss that was kept is the
-    reference's: to the bit, or within `band` of it, relatively. After batches were left out it is compared with the
-    step of the reference that had the same ones.
+    """From `within` steps after a corruption (None: from the recovery) every kept loss equals the reference's, to the
+    bit or within the relative difference `band`. If the job skipped batches, each step is compared with the step of
+    the reference that had the same batch.
 
-    Fails with `loss-diverged`, and with `nonfinite-accepted` for a loss that is not a number. Raises UsageError for
-    `within` that is no whole number from 0, a band that is no number from 0.
+    Fails with `loss-diverged`, and with `nonfinite-accepted` for a loss that is not finite. Raises UsageError if
+    `within` is not a whole number from 0 or `band` is not a number from 0.
     """
     if within is not None and (isinstance(within, bool) or not isinstance(within, int) or within < 0):
         raise UsageError(f"returned_to_reference: within must be a whole number from 0, not {within!r}")

@@ -1,4 +1,4 @@
-"""`ridden_out`: the job waited until a fault was over and went on, with no restart and no step lost."""
+"""`ridden_out`: the job waited until a fault was over and continued, with no restart and no step lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
+from chaoskit.analysis.case import Case
+from chaoskit.checks.check import Check
+from chaoskit.checks.registry import check
 from chaoskit.errors import UsageError
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
@@ -21,25 +23,28 @@ class RiddenOut:
     def __call__(self, case: Case) -> Verdict:
         measured = [one for one in case.recoveries if self.faults is None or one.fault in self.faults]
         if not measured:
-            return inconclusive(self.name, "no fault was seen to take effect", "fault-not-observed")
+            return inconclusive(self.name, "no fault was observed to take effect", "fault-not-observed")
         evidence = {"recoveries": [dict(one.__dict__) for one in measured]}
         ended = [one for one in measured if not one.ridden_out]
         if not ended:
-            return passed(self.name, f"{len(measured)} ridden out, with no restart", **evidence)
+            sentence = f"the job rode out {len(measured)} fault{'s' * (len(measured) > 1)} without a restart"
+            return passed(self.name, sentence, **evidence)
         worst = ended[0]
         lost = f", {worst.steps_lost} steps lost" if worst.steps_lost else ""
         how = f"{worst.relaunches} relaunches, {worst.restarts} restarts{lost}"
-        return failed(self.name, f"'{worst.name}' was not ridden out: {how}", "needless-restart", **evidence)
+        return failed(self.name, f"the job did not ride out '{worst.name}': {how}", "needless-restart", **evidence)
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name} | ({} if self.faults is None else {"faults": list(self.faults)})
 
 
+@check("needless-restart")
 def ridden_out(*, faults: Sequence[int] | None = None) -> Check:
-    """Every observed fault was over before the job gave up, and it went on: no relaunch, no restart, no step lost.
+    """The job waited out every observed fault and continued: no relaunch, no restart, no step lost.
 
-    For a fault that is shorter than the job's own patience; of several in one run, for those of the numbers `faults`
-    (from 0, in the order of the run). Fails with `needless-restart`. Raises UsageError for what are no such numbers.
+    Use it for faults that are shorter than the job's own timeouts; with several faults in one run, `faults` selects
+    some by number (from 0, in the order of the run). Fails with `needless-restart`. Raises UsageError if `faults` are
+    not such numbers.
     """
     if faults is None:
         return RiddenOut()

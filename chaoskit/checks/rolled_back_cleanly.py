@@ -1,4 +1,4 @@
-"""`rolled_back_cleanly`: whatever the job did about a wrong number, it did wholly."""
+"""`rolled_back_cleanly`: the job's reaction to a wrong number is complete."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.corruption.propagation import GIVEN, Propagation
+from chaoskit.analysis.diagnosis import CODES
+from chaoskit.checks.check import Check
 from chaoskit.checks.completed import completed, incomplete
-from chaoskit.checks.diagnosis import CODES
 from chaoskit.checks.explanation import code_of, components, explain, recorded
+from chaoskit.checks.registry import check
 from chaoskit.checks.struck import faded, judge_each
-from chaoskit.course import GIVEN, Course
 from chaoskit.errors import UsageError
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
@@ -34,91 +36,100 @@ class RolledBackCleanly:
     name = "rolled_back_cleanly"
 
     def __call__(self, case: Case) -> Verdict:
-        return judge_each(self.name, case, lambda course: self._judged(case, course))
+        return judge_each(self.name, case, lambda propagation: self._judged(case, propagation))
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name, "policy": self.policy}
 
-    def _judged(self, case: Case, course: Course) -> Verdict:
-        seen = _policy(case, course)
-        if seen is None and course.detection is not None and course.detection.how != "left-out":
+    def _judged(self, case: Case, propagation: Propagation) -> Verdict:
+        seen = _policy(case, propagation)
+        if seen is None and propagation.detection is not None and propagation.detection.how != "left-out":
             end = completed()(case)
-            sentence = f"{course.corruption}; {course.detection}, and went on no more: {end.sentence}"
+            sentence = f"{propagation.corruption}; {propagation.detection} and did not continue: {end.sentence}"
             outcome = Outcome.INCONCLUSIVE if end.outcome is Outcome.PASS else end.outcome
             return Verdict(self.name, outcome, sentence, end.codes or ("probe-blind",))
         if seen is None:
-            return faded(self.name, case, course) or failed(self.name, explain(case, course), code_of(course))
+            return faded(self.name, case, propagation) or failed(
+                self.name, explain(case, propagation), code_of(propagation)
+            )
         if self.policy not in (None, seen):
             code = OTHERWISE.get((str(self.policy), seen), "loss-diverged")
-            sentence = f"{course.corruption}; the policy seen is '{seen}', where '{self.policy}' was declared"
+            sentence = (
+                f"{propagation.corruption}; the observed policy is '{seen}', but '{self.policy}' was declared"
+            )
             return failed(self.name, sentence, code, policy=seen)
         judge = {RETRIED: self._retried, SKIPPED: self._skipped, UPDATE_SKIPPED: self._update_skipped}[seen]
-        verdict = judge(case, course)
+        verdict = judge(case, propagation)
         if verdict.outcome is Outcome.PASS and (gap := incomplete(self.name, case, {"policy": seen})) is not None:
             return gap
         return verdict
 
-    def _retried(self, case: Case, course: Course) -> Verdict:
-        assert course.recovery is not None
-        base = case.timeline.base(course.recovery)
-        if (wrong := self._state(case, course, base)) is not None:
+    def _retried(self, case: Case, propagation: Propagation) -> Verdict:
+        assert propagation.recovery is not None
+        base = case.timeline.base(propagation.recovery)
+        if (wrong := self._state(case, propagation, base)) is not None:
             return wrong
-        until = _next_strike(case, course)
+        until = _next_corruption(case, propagation)
         apart = {
             (index, step, rank, name)
             for (index, rank, name), step in case.comparison.first.items()
-            if index >= course.recovery and (until is None or (index, step) < until)
+            if index >= propagation.recovery and (until is None or (index, step) < until)
         }
-        told = f"{course.corruption}; retried: back to step {base}"
+        prefix = f"{propagation.corruption}; retried: back to step {base}"
         if apart:
             index, step, rank, _ = min(apart)
             names = {name for at in apart if at[:2] == (index, step) for name in at[3:]}
-            sentence = f"{told}, and in step {step} {components(names)} of rank {rank} is not the reference's"
+            sentence = (
+                f"{prefix}, but in step {step} {components(names)} of rank {rank} differs from the reference"
+            )
             return failed(self.name, sentence, *(_codes(case, names) or ["loss-diverged"]), policy=RETRIED)
         if not case.timeline.bitwise:
-            sentence = f"{told}; the job is not deterministic, so whether the rest is right cannot be judged"
+            sentence = f"{prefix}; the job is not deterministic, so the steps after that cannot be judged"
             return inconclusive(self.name, sentence, "not-deterministic", policy=RETRIED)
-        return passed(self.name, f"{told}, and the rest equals the reference to the bit", policy=RETRIED)
+        return passed(self.name, f"{prefix}; every later step equals the reference to the bit", policy=RETRIED)
 
-    def _skipped(self, case: Case, course: Course) -> Verdict:
-        assert course.recovery is not None
-        base = case.timeline.base(course.recovery)
-        if (wrong := self._state(case, course, base)) is not None:
+    def _skipped(self, case: Case, propagation: Propagation) -> Verdict:
+        assert propagation.recovery is not None
+        base = case.timeline.base(propagation.recovery)
+        if (wrong := self._state(case, propagation, base)) is not None:
             return wrong
-        left = case.omission(course)
+        left = case.skipped_batches(propagation)
         assert left is not None
         steps = ", ".join(map(str, left.steps))
-        told = f"{course.corruption}; skipped: back to step {base}, without the batches of step {steps}"
+        prefix = f"{propagation.corruption}; skipped: back to step {base}, without the batches of step {steps}"
         if left.code:
-            sentence = f"{told}, but what rank {left.rank} consumes in step {left.step} is not what was due then"
+            sentence = (
+                f"{prefix}, but in step {left.step} rank {left.rank} consumes other data than the reference has "
+                "next"
+            )
             return failed(self.name, sentence, left.code, policy=SKIPPED)
         early = {
             (step, rank, name)
             for (index, rank, name), step in case.comparison.first.items()
-            if index == course.recovery and step < min(left.steps)
+            if index == propagation.recovery and step < min(left.steps)
         }
         # Up to there nothing is left out; only a rate that was lowered makes it another run.
         if early and case.timeline.bitwise and "lr" not in {name for _, _, name in early}:
             step, rank, _ = min(early)
             names = {name for at, whose, name in early if (at, whose) == (step, rank)}
             where = f"before that, in step {step}, {components(names)} of rank {rank}"
-            sentence = f"{told}, but {where} is not the reference's"
+            sentence = f"{prefix}, but {where} differs from the reference"
             return failed(self.name, sentence, *(_codes(case, names) or ["loss-diverged"]), policy=SKIPPED)
         return passed(
-            self.name, f"{told}, and the others in their order", policy=SKIPPED, skipped=list(left.steps)
+            self.name, f"{prefix}; the other batches came in their order", policy=SKIPPED, skipped=list(left.steps)
         )
 
-    def _state(self, case: Case, course: Course, base: int | None) -> Verdict | None:
-        """What is wrong with the state that the job went back to; None where nothing is."""
-        assert case.reference is not None and course.recovery is not None
-        told = f"{course.corruption}; the job went back"
+    def _state(self, case: Case, propagation: Propagation, base: int | None) -> Verdict | None:
+        """Return the verdict on a wrong state after the rollback; None if the state is right."""
+        assert case.reference is not None and propagation.recovery is not None
+        prefix = f"{propagation.corruption}; the job went back"
         if base is None:
-            sentence = f"{told} to a state that matches no step of the run or the reference"
-            return failed(self.name, sentence, code_of(course))
-        for rank, life in case.history.incarnations[course.recovery].ranks.items():
-            if not life.steps:
+            sentence = f"{prefix} to a state that matches no step of the run or the reference"
+            return failed(self.name, sentence, code_of(propagation))
+        for rank, lifetime in case.history.incarnations[propagation.recovery].ranks.items():
+            if not lifetime.steps:
                 continue
-            own, wanted = life.steps[0], case.reference.step(rank, base + life.steps.numbers[0])
+            own, wanted = lifetime.steps[0], case.reference.step(rank, base + lifetime.steps.numbers[0])
             if wanted is None:
                 continue
             same = own.components.get("batch") == wanted.components.get("batch")
@@ -130,47 +141,49 @@ class RolledBackCleanly:
                 if own.components[name] != wanted.components.get(name, own.components[name])
             }
             if names:
-                late = base >= course.corruption.step
-                where = f"step {base}, {'saved after that, ' if late else ''}and there"
-                sentence = f"{told} to {where} {components(names)} of rank {rank} is not the reference's"
-                codes = [code_of(course)] if late else _codes(case, names)
+                late = base >= propagation.corruption.step
+                where = f"step {base}{', saved after that' if late else ''}, but there"
+                sentence = f"{prefix} to {where} {components(names)} of rank {rank} differs from the reference"
+                codes = [code_of(propagation)] if late else _codes(case, names)
                 return failed(self.name, sentence, *codes)
         return None
 
-    def _update_skipped(self, case: Case, course: Course) -> Verdict:
-        step = course.left_out[0]
-        which = ", ".join(map(str, course.left_out))
-        told = f"{course.corruption}; update-skipped: that of step {which} was left out"
-        wrong = {name for names in course.off.get(step, {}).values() for name in names if name in GIVEN}
-        if wrong and not course.parted:
-            sentence = f"{told}, but {components(wrong)} had been wrong before: {explain(case, course)}"
-            return failed(self.name, sentence, code_of(course), policy=UPDATE_SKIPPED)
-        for step in course.left_out:
-            for rank in case.history.incarnations[course.corruption.incarnation].ranks:
-                here, after = (recorded(case, course, rank, at) for at in (step, step + 1))
+    def _update_skipped(self, case: Case, propagation: Propagation) -> Verdict:
+        step = propagation.left_out[0]
+        which = ", ".join(map(str, propagation.left_out))
+        prefix = f"{propagation.corruption}; update-skipped: the job skipped the update of step {which}"
+        wrong = {name for names in propagation.off.get(step, {}).values() for name in names if name in GIVEN}
+        if wrong and not propagation.diverged_before:
+            sentence = f"{prefix}, but {components(wrong)} was already wrong before: {explain(case, propagation)}"
+            return failed(self.name, sentence, code_of(propagation), policy=UPDATE_SKIPPED)
+        for step in propagation.left_out:
+            for rank in case.history.incarnations[propagation.corruption.incarnation].ranks:
+                here, after = (recorded(case, propagation, rank, at) for at in (step, step + 1))
                 if here and after and here.components.get("optimizer") != after.components.get("optimizer"):
-                    sentence = f"{told}, which moved the optimizer of rank {rank} all the same"
+                    sentence = f"{prefix}, but the optimizer of rank {rank} changed all the same"
                     return failed(self.name, sentence, "optimizer-not-restored", policy=UPDATE_SKIPPED)
-        for at, ranks in sorted(course.off.items()):
-            moved = {"lr"} if at in course.left_out else set()  # the schedule may have gone on when that was seen
+        for at, ranks in sorted(propagation.off.items()):
+            moved = (
+                {"lr"} if at in propagation.left_out else set()
+            )  # the schedule may have gone on when that was seen
             names = {name for own in ranks.values() for name in own if _planned(name)} - moved
-            if names and not course.parted:
-                sentence = f"{told}, and from step {at} on {components(names)} is not the reference's"
+            if names and not propagation.diverged_before:
+                sentence = f"{prefix}, but from step {at} on {components(names)} differs from the reference"
                 return failed(self.name, sentence, *_codes(case, names), policy=UPDATE_SKIPPED)
-        sentence = f"{told}; model and optimizer are as before it, data, LR and RNG as in the reference"
+        sentence = f"{prefix}; model and optimizer did not change; data, LR and RNG equal the reference"
         return passed(self.name, sentence, policy=UPDATE_SKIPPED)
 
 
-def _policy(case: Case, course: Course) -> str | None:
-    """What the job did, as far as it went on."""
-    if course.recovery is not None:
-        left = case.omission(course)
+def _policy(case: Case, propagation: Propagation) -> str | None:
+    """Return the observed policy; None if the job did not continue."""
+    if propagation.recovery is not None:
+        left = case.skipped_batches(propagation)
         return SKIPPED if left is not None and left.steps else RETRIED
-    return UPDATE_SKIPPED if course.left_out else None
+    return UPDATE_SKIPPED if propagation.left_out else None
 
 
 def _planned(name: str) -> bool:
-    """Whether a component goes its way whatever the training comes to."""
+    """Whether a component does not depend on the results of the training."""
     return name in ("batch", "lr", "options") or name.startswith("rng.")
 
 
@@ -185,25 +198,27 @@ def _codes(case: Case, names: set[str]) -> list[str]:
     return list(dict.fromkeys(code for code in found if code))
 
 
-def _next_strike(case: Case, course: Course) -> tuple[int, int] | None:
-    """Where, as incarnation and step, the next number was corrupted after the job had gone on."""
-    later = [(one.corruption.incarnation, one.corruption.step) for one in case.courses]
-    return min((at for at in later if at[0] >= (course.recovery or 0)), default=None)
+def _next_corruption(case: Case, propagation: Propagation) -> tuple[int, int] | None:
+    """Return the incarnation and step of the next corruption after the recovery."""
+    later = [(one.corruption.incarnation, one.corruption.step) for one in case.propagations]
+    return min((at for at in later if at[0] >= (propagation.recovery or 0)), default=None)
 
 
+@check(
+    "nonfinite-accepted", "corruption-accepted", "loss-diverged", "needless-restart", "state", "data", "completed"
+)
 def rolled_back_cleanly(*, policy: str | None = None) -> Check:
-    """After a number was corrupted, what the job did about it holds what it promises.
+    """After a corruption the job followed its policy completely.
 
-    `retried`: it went back to a checkpoint, consumed the same batches again, and all the rest is the reference's to the
-    bit. `skipped`: it went back, the state is that of the checkpoint (the learning rate may have been lowered), up to
-    the first of the offending batches the run is the reference's, they never come again, and the others do in their
-    order. `update-skipped`: the update was left out, model and optimizer are what they were before it, and data,
-    learning rate and random streams go on as in the reference.
-    Without `policy` whichever was seen is judged.
+    `retried`: it went back to a checkpoint, consumed the same batches again, and every later step equals the
+    reference to the bit. `skipped`: it went back, the state is that of the checkpoint (the learning rate may be
+    lower), the run equals the reference up to the first skipped batch, the skipped batches never come again, and the
+    others come in their order. `update-skipped`: it skipped the update, model and optimizer did not change, and data,
+    learning rate and random streams continue as in the reference. Without `policy` the observed policy is judged.
 
-    Fails with `nonfinite-accepted`, `corruption-accepted` where the wrong number stayed in the state, the codes of
-    state and data for what was not put back, `loss-diverged`, `needless-restart`, and with those of `completed`.
-    Raises UsageError for an unknown policy.
+    Fails with `nonfinite-accepted`, `corruption-accepted` if the wrong number stayed in the state, the codes of state
+    and data for what was not restored, `loss-diverged`, `needless-restart`, and with those of `completed`. Raises
+    UsageError for an unknown policy.
     """
     if policy is not None and policy not in POLICIES:
         raise UsageError(f"rolled_back_cleanly: policy must be one of {', '.join(POLICIES)}, not {policy!r}")

@@ -1,4 +1,4 @@
-"""`samples_exactly_once`: every sample was consumed exactly as often as in an uninterrupted run, by whichever rank."""
+"""`samples_exactly_once`: every sample was consumed exactly as often as in an uninterrupted run, by any rank."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.data_ledger import Ledger
+from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import incomplete
+from chaoskit.checks.registry import check
 from chaoskit.checks.same_data import unread_data
-from chaoskit.ledger import Ledger
 from chaoskit.verdict import Verdict, failed, passed
 
 
@@ -31,7 +33,7 @@ class SamplesExactlyOnce:
         if (gap := incomplete(self.name, case, evidence)) is not None:
             return gap
         sentence = (
-            f"each {found.unit} of {case.reference.steps} steps was consumed exactly as often as it should be"
+            f"each {found.unit} of {case.reference.steps} steps was consumed exactly as often as in the reference"
         )
         return passed(self.name, sentence, **evidence)
 
@@ -40,7 +42,7 @@ class SamplesExactlyOnce:
 
 
 def _codes(found: Ledger) -> tuple[str, ...]:
-    """What is but a consequence at the end of the training gives no code where its cause does."""
+    """Return the codes, without those of a mere consequence at the end of the training."""
     again = found.replayed - found.strange
     counts = {"data-replayed": again, "data-skipped": found.skipped}
     codes = [code for code, count in counts.items() if count and code != f"data-{found.tail}"]
@@ -48,11 +50,12 @@ def _codes(found: Ledger) -> tuple[str, ...]:
     return tuple(codes or (["data-reordered"] if found.strange else []))
 
 
+@check("data-replayed", "data-skipped", "data-reordered")
 def samples_exactly_once() -> Check:
-    """On the effective timeline, over all ranks however many they were, every sample was consumed exactly as often as
-    in the reference: none is lost, none repeated. The order does not matter.
+    """On the effective timeline, over all ranks, every sample was consumed exactly as often as in the reference: none
+    lost, none repeated. The order and the number of ranks do not matter.
 
-    Where samples could not be told apart, batches are counted, as long as the number of ranks stays the same. Fails
-    with `data-replayed`, `data-skipped`, and `data-reordered` where samples were consumed that the reference never has.
+    If samples could not be told apart, batches are counted, as long as the number of ranks stays the same. Fails with
+    `data-replayed`, `data-skipped`, and `data-reordered` if the job consumed samples that the reference never has.
     """
     return SamplesExactlyOnce()

@@ -1,7 +1,7 @@
-"""Hangs explained: in which collective each rank waits, and where in the job's own code, as its stack tells.
+"""Explain a hang from the stacks: in which collective each rank waits, and where in the job's own code.
 
-Pure text, in the forms of faulthandler and of traceback. What a stack cannot show is not guessed at: a collective that
-was started asynchronously is waited for inside native code, and there the rank is only seen to be at its line.
+Pure text, in the forms of faulthandler and of traceback. What a stack cannot show is not guessed at: a collective
+that was started asynchronously is waited for inside native code, and there the rank is only seen to be at its line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FRAME = re.compile(r'\bFile "([^"]+)", line (\d+),? in (\S+)')
 #: Code that is not the job's own; some jobs are installed themselves, and then only torch and Python are not.
 _TORCH_OR_PYTHON = re.compile(
     r"/(?:site|dist)-packages/torch/|/torch/(?:autograd|distributed|nn|optim|utils)/|/torch/_\w+\.py$"
-    r"|/lib(?:64)?/python3\.\d+/(?!(?:site|dist)-packages/)|^<frozen |/chaoskit/(?:probe|launch)/"
+    r"|/lib(?:64)?/python3\.\d+/(?!(?:site|dist)-packages/)|^<frozen |/chaoskit/(?:probe|launch|environments)/"
 )
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
 #: Exchanges between two ranks, which are not in the same function when all is well.
@@ -68,7 +68,7 @@ class Frame:
 
     @property
     def waits(self) -> str | None:
-        """What ranks wait for each other in, if this is torch's function for it."""
+        """The collective in which ranks wait for each other, if this frame is torch's function for it."""
         for path, functions, name in _WAITS:
             if path.search(self.path) and functions.match(self.function):
                 return name.format(self.function)
@@ -78,7 +78,7 @@ class Frame:
 @dataclass(frozen=True)
 class Waiting:
     """Where a rank stands: `where` in the job's own code, `at` in whatever that called. `collective` is what it waits
-    in, None where it is not seen to wait for other ranks."""
+    in, None if it does not wait for other ranks."""
 
     collective: str | None
     where: str
@@ -99,7 +99,8 @@ def waits_in(stack: str) -> Waiting | None:
 
 
 def explain(stacks: Mapping[int, str]) -> str:
-    """One clause: in what each rank waits, and whether it is the same. An empty text is a rank that left no stack."""
+    """Return one clause: the collective in which each rank waits, and whether it is the same one. An empty text is a
+    rank that left no stack."""
     waits = {rank: waits_in(stack) for rank, stack in stacks.items()}
     if not any(stack.strip() for stack in stacks.values()):
         return "no rank left a stack"
@@ -118,7 +119,7 @@ def explain(stacks: Mapping[int, str]) -> str:
 
 
 def _conclusion(collectives: Sequence[str], elsewhere: Sequence[int]) -> str:
-    """What follows, for ranks that wait in these and for ranks that were seen at other places."""
+    """Return the conclusion for ranks that wait in these collectives and for ranks elsewhere."""
     if all(_PAIRS.match(collective) for collective in collectives):
         return ""  # one sends, another receives, and who waits for whom is not to be seen
     if len(set(collectives)) > 1:
@@ -129,7 +130,7 @@ def _conclusion(collectives: Sequence[str], elsewhere: Sequence[int]) -> str:
 
 
 def _elsewhere(own: Waiting | None, stack: str) -> str:
-    """What is said of ranks that are in no collective; the probe's environment says 'stopped (SIGSTOP)'."""
+    """Describe a rank that is in no collective; the probe's environment says 'stopped (SIGSTOP)'."""
     if own is not None:
         return f"at {own.where}" + (f", inside {own.at}" if own.at != own.where else "")
     return stack.strip().splitlines()[-1].strip() if stack.strip() else "left no stack"

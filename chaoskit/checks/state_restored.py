@@ -1,4 +1,4 @@
-"""`state_restored`: after each resume every component was what an uninterrupted run has at that step."""
+"""`state_restored`: after each resume every component equals that of an uninterrupted run at that step."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.diagnosis import diagnose, tell
+from chaoskit.analysis.finding import WORDS, many_ranks
+from chaoskit.analysis.record.rank_lifetime import COMPONENTS
+from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import completed
-from chaoskit.checks.diagnosis import diagnose, tell
-from chaoskit.checks.finding import WORDS, many_ranks
-from chaoskit.life import COMPONENTS
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 
@@ -25,40 +27,45 @@ class StateRestored:
             return self._no_resume(case)
         if (unknown := unmeasured(self.name, case)) is not None:
             return unknown
-        told = diagnose(case)
+        diagnosis = diagnose(case)
         resumed = {resume.incarnation for resume in case.resumes}
-        findings = [one for one in told.findings if one.incarnation in resumed]
-        if told.scratch:
+        findings = [one for one in diagnosis.findings if one.incarnation in resumed]
+        if diagnosis.scratch:
             # A fresh start is at 0 in everything: to list it all would hide what happened.
             begun = case.timeline.starts
-            exact = {resume.incarnation for resume in told.scratch if begun[resume.incarnation].exact}
+            exact = {resume.incarnation for resume in diagnosis.scratch if begun[resume.incarnation].exact}
             findings = [one for one in findings if one.incarnation not in exact]
         due = {str(resume.incarnation): case.expected(resume) for resume in case.resumes}
         evidence = {"table": case.table(), "expected": due, "findings": [one.to_json() for one in findings]}
-        if findings or told.scratch:
+        if findings or diagnosis.scratch:
             # The codes in the order of the table, whatever was left out above.
             kept = {code for one in findings for code in (one.code, *one.more)} | (
-                {"restarted-from-scratch"} if told.scratch else set()
+                {"restarted-from-scratch"} if diagnosis.scratch else set()
             )
-            codes = [code for code in told.codes if code in kept]
-            return failed(self.name, tell(case, findings, told.scratch), *codes, **evidence)
-        if told.unseen:
-            return inconclusive(self.name, "; ".join(dict.fromkeys(told.unseen)), "probe-blind", **evidence)
+            codes = [code for code in diagnosis.codes if code in kept]
+            return failed(self.name, tell(case, findings, diagnosis.scratch), *codes, **evidence)
+        if diagnosis.unseen:
+            return inconclusive(self.name, "; ".join(dict.fromkeys(diagnosis.unseen)), "probe-blind", **evidence)
         assert case.reference is not None
         # What every run draws anew cannot be restored; the losses, against enough controls, must then show the rest.
-        undecided = [*told.undecided, *(() if case.reference.statistical else told.loose)]
+        undecided = [*diagnosis.undecided, *(() if case.reference.statistical else diagnosis.loose)]
         if undecided:
-            parting = case.reference.parting or case.timeline.departure
-            why = parting.sentence if parting is not None else ""
+            divergence = case.reference.divergence or case.timeline.departure
+            why = divergence.sentence if divergence is not None else ""
             more = f" and {len(undecided) - 1} more" if len(undecided) > 1 else ""
             sentence = f"cannot be judged: {undecided[0]}{more}; {why}"
             return inconclusive(self.name, sentence, "not-deterministic", **evidence)
         starts = [case.timeline.starts[index] for index in resumed]
         if not all(own.positions.get("model") for start in starts for own in start.ranks.values()):
-            return inconclusive(self.name, "the model was not seen after the resume", "probe-blind", **evidence)
+            return inconclusive(
+                self.name, "the model was not recorded after the resume", "probe-blind", **evidence
+            )
         where = ", ".join(f"{position}" for position in dict.fromkeys(due.values()))
-        if told.loose:
-            sentence = f"all but {', '.join(told.loose)}, which every run has of its own, is that of step {where}"
+        if diagnosis.loose:
+            sentence = (
+                f"every component but {', '.join(diagnosis.loose)}, which differs in every run, is that of step "
+                f"{where}"
+            )
             return passed(self.name, sentence, **evidence)
         sizes = {start.incarnation for start in starts} & set(case.timeline.resized)
         if sizes:
@@ -76,7 +83,8 @@ class StateRestored:
 
 
 def _at_other_size(case: Case, resized: Collection[int]) -> str:
-    """What of the state was compared with another number of ranks: 'with 1 rank (...) each of model, LR, data is'."""
+    """Name the components that were compared with another number of ranks: 'with 1 rank (...) each of model, LR, data
+    is'."""
     assert case.reference is not None
     starts = [case.timeline.starts[index] for index in resized]
     restored = frozenset.intersection(
@@ -87,14 +95,15 @@ def _at_other_size(case: Case, resized: Collection[int]) -> str:
     return f"with {many_ranks(*sizes)} (the reference has {case.reference.world_size}) each of {words} is"
 
 
+@check("state", "data", "restarted-from-scratch")
 def state_restored() -> Check:
     """After each resume the model, buffers, optimizer, learning rate, scaler, EMA, random streams and batches of
-    every rank are those of the step that the job resumed from; the batches, the LR and the streams for as long as
-    that life goes on.
+    every rank are those of the step from which the job resumed; batches, LR and streams also in all later steps of
+    that incarnation.
 
-    With another number of ranks the components are compared as wholes, the batches as the samples of all ranks, and of
-    a stream, which is then drawn from less or more, no more is claimed than that it did not begin too early.
+    With another number of ranks the components are compared over all ranks, the batches as the samples of all ranks,
+    and a stream, from which more or less is then drawn, only for not starting too early.
 
-    Fails with the codes of state and data, or `restarted-from-scratch` where nothing was restored at all.
+    Fails with the codes of state and data, or `restarted-from-scratch` if nothing was restored at all.
     """
     return StateRestored()

@@ -1,4 +1,4 @@
-"""`stays_finite`: no value that is not a number came into the parameters or into a checkpoint."""
+"""`stays_finite`: no non-finite value entered the parameters or a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit import contents
-from chaoskit.checks.check import Case, Check, unmeasured
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.checkpoints import contents
+from chaoskit.checks.check import Check, unmeasured
+from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, passed
 
 
@@ -33,29 +35,31 @@ class StaysFinite:
         ]
         codes, parts = [], []
         if saved:
-            inc, life, save, key = saved[0]
+            inc, lifetime, save, key = saved[0]
             base = case.timeline.base(inc.index) or 0
             codes.append("poisoned-checkpoint")
             more = f", and {len(save.nonfinite) - 1} more" if len(save.nonfinite) > 1 else ""
-            parts.append(f"rank {life.rank} saved a value that is not finite at step {base + save.n}: {key}{more}")
+            parts.append(f"rank {lifetime.rank} saved a non-finite value at step {base + save.n}: {key}{more}")
         if trained:
             one, place, names = min(trained, key=lambda found: (found[0].incarnation, found[0].true(found[1])))
             codes.append("nonfinite-accepted")
             step = one.true(place) - 1
             parts.append(
-                f"after step {step} the {' and the '.join(names)} of rank {one.rank} held values not finite"
+                f"after step {step} the {' and the '.join(names)} of rank {one.rank} held non-finite values"
             )
         if codes:
             return failed(self.name, "; ".join(parts), *codes, saves=len(saved))
-        return passed(self.name, "no value that is not finite came into the parameters or into a checkpoint")
+        sentence = "no parameter and no checkpoint holds a non-finite value that the reference lacks"
+        return passed(self.name, sentence)
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
 
 
+@check("nonfinite-accepted", "poisoned-checkpoint")
 def stays_finite() -> Check:
-    """No parameter and no optimizer state became infinite or not a number, and no checkpoint holds such a value, except
-    where the uninterrupted run has them too (an attention mask, a best loss before the first evaluation).
+    """No parameter and no optimizer state became infinite or NaN, and no checkpoint holds such a value, except where
+    the uninterrupted run has it too (an attention mask, a best loss before the first evaluation).
 
     Fails with `poisoned-checkpoint`, `nonfinite-accepted`.
     """

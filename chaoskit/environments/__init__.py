@@ -1,40 +1,59 @@
-"""Where jobs run, and the registry that `--env NAME` is looked up in."""
+"""Where jobs run, and the registry that `--env NAME` is looked up in.
+
+The environments themselves are imported on first use: the ranks of a warm launch import this package too, and shall
+import as little as possible.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
-from chaoskit.environments.environment import Environment, Place
-from chaoskit.environments.local import LocalEnvironment
-from chaoskit.environments.netns import NetnsEnvironment
-from chaoskit.errors import MissingCapability, UsageError
+from chaoskit.environments import registry
+from chaoskit.environments.registry import (
+    DEFAULT_ENVIRONMENT,
+    EnvironmentType,
+    environment,
+    must_fit,
+    must_have,
+    must_offer,
+    must_share_files,
+    must_store,
+    offers,
+    register_environment,
+    remedy_for,
+)
+from chaoskit.environments.traits import EnvironmentTraits, StorageKind
 
-__all__ = ["ENVIRONMENTS", "EnvironmentType", "LocalEnvironment", "NetnsEnvironment", "environment", "must_have"]
+if TYPE_CHECKING:
+    from chaoskit.environments.local.environment import LocalEnvironment
+    from chaoskit.environments.netns.environment import NetnsEnvironment
+    from chaoskit.environments.registry import ENVIRONMENTS
+
+__all__ = [
+    "DEFAULT_ENVIRONMENT",
+    "ENVIRONMENTS",
+    "EnvironmentTraits",
+    "EnvironmentType",
+    "LocalEnvironment",
+    "NetnsEnvironment",
+    "StorageKind",
+    "environment",
+    "must_fit",
+    "must_have",
+    "must_offer",
+    "must_share_files",
+    "must_store",
+    "offers",
+    "register_environment",
+    "remedy_for",
+]
 
 
-class EnvironmentType(Protocol):
-    """What the registry holds: calling it with a place makes an environment there."""
-
-    def __call__(self, place: Place) -> Environment: ...
-
-    @staticmethod
-    def available() -> str | None:
-        """None where it can be used, else why not and what would help."""
-        ...
-
-
-ENVIRONMENTS: dict[str, EnvironmentType] = {"local": LocalEnvironment, "netns": NetnsEnvironment}
-
-
-def environment(name: str) -> EnvironmentType:
-    """The environment of that name; raises UsageError, listing what there is, if there is none."""
-    if name not in ENVIRONMENTS:
-        raise UsageError(f"there is no environment {name!r}; there are: {', '.join(ENVIRONMENTS)}")
-    return ENVIRONMENTS[name]
-
-
-def must_have(name: str) -> None:
-    """Raises MissingCapability where the environment of that name cannot be used here."""
-    if (why := environment(name).available()) is not None:
-        message = f"environment {name!r} cannot be used here: {why}"
-        raise MissingCapability(message, capability=name, remedy="chaoskit doctor says what there is")
+def __getattr__(name: str) -> Any:
+    found: dict[str, Any] = {
+        kind.__name__: kind for kind in registry.environments().values() if isinstance(kind, type)
+    }
+    found["ENVIRONMENTS"] = registry.ENVIRONMENTS
+    if name in found:
+        return found[name]
+    raise AttributeError(f"module 'chaoskit.environments' has no attribute {name!r}")

@@ -1,7 +1,7 @@
-"""`Environment`: where a job runs. It launches, reports what happens, opens the ranks' gates, and cleans up.
+"""`Environment`: where a job runs. It launches the job, reports events, releases ranks from their gates, and cleans up.
 
-It never knows a fault by name: what it can do to a job is told by the capability protocols that it fulfils
-(`chaoskit.capabilities`).
+An environment does not know any fault. The capability protocols that it fulfils (`chaoskit.capabilities`) say what it
+can do to a job.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from chaoskit.launch.mode import COLD, Mode
+from chaoskit.environments.launch.mode import COLD, Mode
+from chaoskit.environments.traits import EnvironmentTraits, StorageKind
 from chaoskit.nodes import Nodes
 
 
@@ -19,8 +20,8 @@ from chaoskit.nodes import Nodes
 class Arrived:
     """A rank has stopped at its gate and waits for `release`.
 
-    `n` is its count of steps taken in its incarnation (for `step`: about to take step n + 1). `record` holds the
-    fields of the `step` event that it is about to write, for `step` only.
+    `n` counts the steps that it has taken in its incarnation (at `step` it is about to take step n + 1). `record` holds
+    the fields of the `step` event that it is about to write; None elsewhere.
     """
 
     rank: int
@@ -35,8 +36,9 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Ended:
-    """The job's command has ended. `code` is negative for a signal. `survivors` are processes that it left behind,
-    each `{"pid", "rank", "command"}`; they are ended before this is reported."""
+    """The job's command has ended. `code` is negative for a signal. `survivors` are the processes that outlived it,
+    each `{"pid", "rank", "command"}`; the environment has killed them.
+    """
 
     launch: int
     code: int
@@ -44,25 +46,26 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Told:
-    """Something else for the record, of this `kind`: a node that came up, or went (see docs/format.md)."""
+class ExtraEvent:
+    """Another event for the record, of this `kind`: a node started or ended (see docs/reference/format.md)."""
 
     kind: str
     data: Mapping[str, Any]
 
 
-Happening = Arrived | Ended | Told
-
-
-Storing = Literal["", "watched", "recorded"]
+EnvironmentEvent = Arrived | Ended | ExtraEvent
 
 
 @dataclass(frozen=True)
-class Place:
-    """What one run tells its environment: its directory, the job's `out`, whether ranks stop at gates, how it is to be
-    launched (and relaunched, where that is another command: `relaunch_mode`), whether the ranks shall say what they
-    imported (`learning`), on how many `nodes` the job runs, and whether its `out` is a file system of ours: `watched`
-    has a journal, and can be made to fail; in that of `recorded` are the bytes, too; "" is none."""
+class RunSpec:
+    """The specification of one run.
+
+    `run_dir`: the run's directory. `out`: the job's `{out}`. `cwd`: where the command starts. `gated`: ranks stop
+    at gates. `env`: what the user adds to the environment variables. `mode`: how the command is launched;
+    `relaunch_mode`: how it is relaunched, if relaunches are another command. `learning`: the ranks report what they
+    imported. `nodes`: on how many nodes the job runs. `storage`: whether `out` is a file system of ours (see
+    `StorageKind`).
+    """
 
     run_dir: Path
     out: Path
@@ -74,43 +77,46 @@ class Place:
     relaunch_mode: Mode | None = None
     learning: bool = False
     nodes: Nodes = field(default_factory=Nodes)
-    storage: Storing = ""
+    storage: StorageKind = ""
 
 
 class Environment(Protocol):
-    """One run's surroundings; a context manager that leaves nothing behind when it is left."""
+    """The environment of one run: a context manager. When it exits, nothing of the run is left."""
 
-    name: str
+    @property
+    def traits(self) -> EnvironmentTraits:
+        """Its traits, declared on its class."""
+        ...
 
     def __enter__(self) -> Environment: ...
     def __exit__(self, *exc: object) -> None: ...
 
     def launch(self, index: int, command: Sequence[str]) -> str:
-        """Start the command as launch number `index`, and say how: `warm` or `cold`, or `cold: ` and why not warm.
+        """Start the command as launch number `index`. Returns how: `warm`, `cold`, or `cold: ` and the reason.
 
-        Raises UsageError if it cannot be started, TooFewNodes where not enough of the job's nodes are left.
+        Raises UsageError if it cannot be started, TooFewNodes if not enough nodes of the job are left.
         """
         ...
 
-    def wait(self, timeout: float) -> list[Happening]:
-        """What happened, as soon as something has, or nothing after `timeout` seconds.
+    def wait(self, timeout: float) -> list[EnvironmentEvent]:
+        """Wait for events, at most `timeout` seconds, and return them.
 
-        The end of a launch is told once, after everything else, also where `stop` brought it about.
+        The end of a launch is reported once, after all its other events, also if `stop` caused it.
         """
         ...
 
     def release(self, rank: int, *, keep_gating: bool, until: int = 0, names: int = 0) -> None:
-        """Let the rank that arrived go on (or do what it was ordered); without `keep_gating` it stops no more.
+        """Let the rank that arrived continue, or carry out its order. Without `keep_gating` it does not stop again.
 
-        It need not stop at steps before the one whose `n` is `until`, but for the first one after a load. In the next
-        `names` steps it is to record its tensors one by one.
+        It does not stop at steps with an `n` below `until`, except at the first one after a load. In the next `names`
+        steps it records its tensors one by one.
         """
         ...
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:
-        """End every process of the current launch at once; returns what had to be ended."""
+        """Kill every process of the current launch; returns which were killed."""
         ...
 
     def stacks(self) -> dict[int, str]:
-        """The Python stack of each living rank, for people; a rank that cannot tell is left out."""
+        """The Python stack of each living rank, as text. A rank that does not answer is left out."""
         ...

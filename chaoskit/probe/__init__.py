@@ -1,7 +1,6 @@
-"""The probe: what chaoskit runs inside the ranks of an unmodified job, to record what they do.
+"""The probe: the part of chaoskit that runs inside the ranks of an unmodified job, and records what they do.
 
-Users need nothing of it. `step` serves training loops whose optimizer torch's hooks cannot see; outside a run of
-chaoskit it does nothing.
+Users need only `step`, and only for training loops whose optimizer steps torch's hooks cannot see.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ def step(
     model: Any = None,
     optimizer: Any = None,
 ) -> None:
-    """Say that the optimizer is about to step, from a loop that torch's hooks cannot see.
+    """Report that the optimizer is about to step, in a loop that torch's hooks cannot see.
 
-    Call it after the backward pass and before the update. `loss` is a scalar tensor or a number, `batch` what the step
-    consumed, `model` and `optimizer` anything made of tensors: modules, optimizers, state dicts. From the first call
-    on, steps that the hooks see are no longer counted. Does nothing outside a run of chaoskit.
+    Call it after the backward pass and before the update. `loss` is a scalar tensor or a number, `batch` the data of
+    the step; `model` and `optimizer` are modules, optimizers or state dicts. After the first call, steps that the hooks
+    see are no longer counted. Outside a run of chaoskit it does nothing.
     """
     if "CHAOSKIT_RUN" not in os.environ:
         return

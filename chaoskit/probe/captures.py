@@ -1,9 +1,9 @@
-"""The process group that functions took in as a default when their module was imported.
+"""`captures`: functions that hold the process group as the default of an argument.
 
-Parts of torch say `def f(..., group=dist.group.WORLD)`. Imported once the group stands, as torch does by itself in
-the first optimizer step, such functions keep the group alive until the interpreter ends; imported earlier, by a warm
-parent, they hold None, the group dies where the script lets go of it, and gloo's destructor can deadlock there. A
-cold control tells which functions hold it; a rank that was forked gives it to the same ones.
+Parts of torch define `def f(..., group=dist.group.WORLD)`. If torch imports them after the group was made, as it does
+in the first optimizer step, they keep the group alive until the interpreter ends. If a warm parent imports them before,
+they hold None: the group is destroyed when the script drops it, and gloo's destructor can deadlock then. A cold control
+records which functions hold the group; a forked rank sets it in the same ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Capture = tuple[str, str, int]
 
 
 def captures() -> list[Capture]:
-    """The defaults of functions in this process that hold a process group; the same name may stand there twice."""
+    """The functions of this process, and which of their defaults, that hold a process group."""
     distributed = sys.modules.get("torch.distributed")
     kind = getattr(distributed, "ProcessGroup", None)
     if kind is None:
@@ -33,7 +33,7 @@ def captures() -> list[Capture]:
 
 
 def capture(told: Iterable[Sequence[Any]], group: Any) -> None:
-    """Give the group to functions that hold None in its place; those that are not there are left out."""
+    """Set the group in the recorded functions that hold None instead; skip those that do not exist."""
     for module, name, place in told:
         function: Any = sys.modules.get(module)
         for part in name.split("."):

@@ -1,6 +1,6 @@
-"""The components of a rank's training state, each as one fingerprint. None: the job has no such thing.
+"""The components of a rank's training state, each as one fingerprint; None if the job does not have it.
 
-Those that may be sharded can be fed to a fingerprint of another kind (`into`).
+Components that may be sharded can be fed to another kind of fingerprint (`into`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from chaoskit.fingerprint import Fingerprint, is_tensor
+from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
 
 #: Per root module: its parameters, and where its buffers are held (a buffer may be replaced at any time).
 _parameters: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
@@ -17,7 +17,7 @@ _holders: weakref.WeakKeyDictionary[Any, list[tuple[Any, str, str]]] = weakref.W
 
 
 def parameters(optimizers: Sequence[Any], roots: Sequence[Any]) -> list[Any]:
-    """Everything that the optimizers train, in their order, then what else the modules hold (frozen parameters)."""
+    """The parameters of the optimizers, in their order, then the other (frozen) parameters of the modules."""
     tensors = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
     for root in roots:
         if root not in _parameters:
@@ -35,8 +35,8 @@ def model(tensors: Sequence[Any], into: Fingerprint | None = None) -> Fingerprin
 
 
 def unwrapped(module: Any) -> Any:
-    """The model proper in a wrapper, such as DistributedDataParallel or a library's engine; None where it is compiled,
-    so that the calls within it are not seen."""
+    """The model inside a wrapper, such as DistributedDataParallel or a library's engine; None where it is compiled, so
+    that calls inside it are not visible."""
     while (inner := module._modules.get("module")) is not None:
         module = inner
     return None if "_orig_mod" in module._modules else module
@@ -59,7 +59,7 @@ def held_buffers(roots: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def buffers(roots: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:
-    """The buffers of the modules: running statistics and their like."""
+    """The buffers of the modules, such as running statistics."""
     fingerprint, found = into or Fingerprint(), False
     for _, buffer in held_buffers(roots):
         found = True
@@ -68,7 +68,7 @@ def buffers(roots: Sequence[Any], into: Fingerprint | None = None) -> Fingerprin
 
 
 def optimizer(optimizers: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:
-    """Moments, step counts and whatever else the optimizers keep per parameter, in the order of the parameters."""
+    """The optimizer state of each parameter (moments, step counts), in the order of the parameters."""
     if not optimizers:
         return None
     fingerprint = into or Fingerprint()
@@ -85,7 +85,7 @@ def optimizer(optimizers: Sequence[Any], into: Fingerprint | None = None) -> Fin
 
 
 def learning_rates(optimizers: Iterable[Any]) -> str | None:
-    """The learning rate of every parameter group, exactly, readable; equal neighbours are written once."""
+    """The exact learning rate of every parameter group; equal neighbours are written once."""
     rates: list[str] = []
     for each in optimizers:
         for group in each.param_groups:
@@ -96,7 +96,7 @@ def learning_rates(optimizers: Iterable[Any]) -> str | None:
 
 
 def options(optimizers: Sequence[Any]) -> Fingerprint | None:
-    """What the parameter groups say besides parameters and learning rate: decay, betas and whatever a schedule adds."""
+    """The options of the parameter groups besides the learning rate: decay, betas and those that a schedule adds."""
     if not optimizers:
         return None
     fingerprint = Fingerprint()
@@ -120,7 +120,7 @@ _NO_OPTIONS = ("params", "param_names", "lr")
 
 
 def scaler(scalers: Sequence[Any]) -> Fingerprint | None:
-    """Scale and growth tracker of the gradient scalers that are in use."""
+    """Scale and growth tracker of the enabled gradient scalers."""
     used = [each for each in scalers if each.is_enabled()]
     if not used:
         return None

@@ -1,20 +1,19 @@
-"""`Consumed`: the data that one step consumes, as what enters the outermost training forwards tells it.
+"""`Consumed`: the data that one step consumes, seen in the arguments of the outermost training forwards.
 
-Where some of them are given what a data loader has handed out, the others are given no data, but noise, or what another
-model has made.
+If some forwards get a batch of a data loader, the others get no data, but noise or the output of another model.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from chaoskit.fingerprint import Fingerprint
 from chaoskit.probe.loading import Loading
 from chaoskit.probe.samples import Samples
+from chaoskit.protocol.fingerprint import Fingerprint
 
 
 class Consumed:
-    """Of one step of one rank; `loading` knows what the loaders hand out."""
+    """The data of one step of one rank; `loading` knows the batches of the data loaders."""
 
     def __init__(self, loading: Loading) -> None:
         self._loading = loading
@@ -24,14 +23,14 @@ class Consumed:
     @property
     def samples(self) -> Samples:
         """The samples of the step."""
-        return self._telling.samples
+        return self._chosen.samples
 
     @property
-    def _telling(self) -> _Part:
+    def _chosen(self) -> _Part:
         return self._handed_out if self._handed_out.batches else self._others
 
     def add(self, value: Any) -> bool:
-        """One more micro-batch; whether it is the first of an epoch."""
+        """Add a micro-batch; returns whether it is the first of an epoch."""
         try:
             found, data, fingerprint = _read(value)
         except Exception:
@@ -41,17 +40,17 @@ class Consumed:
         origin = self._loading.origin(data)
         part = self._handed_out if origin.handed else self._others
         part.batches.append(fingerprint)
-        # What else a module is given that goes on from a model's output belongs to samples which are known.
+        # The other inputs of a module that gets a model's output belong to samples that are known.
         if len(data) == len(found):
             part.samples.add(found, origin.rows)
         return origin.first
 
     def batch(self) -> Fingerprint | None:
-        """All micro-batches together; None where there was none."""
-        if not self._telling.batches:
+        """The fingerprint of all micro-batches; None if there was none."""
+        if not self._chosen.batches:
             return None
         whole = Fingerprint()
-        for part in self._telling.batches:
+        for part in self._chosen.batches:
             whole.text(part.hexdigest())
             whole.reductions.extend(part.reductions)
         return whole
@@ -64,7 +63,7 @@ class _Part:
 
 
 def _read(value: Any) -> tuple[list[Any], list[Any], Fingerprint]:
-    """All tensors in what a model is given, those of them that are data, and their fingerprint."""
+    """All tensors in the arguments of a model, those that are data, and the fingerprint of these."""
     found: list[Any] = []
 
     def collect(tensor: Any) -> bool:
@@ -73,10 +72,10 @@ def _read(value: Any) -> tuple[list[Any], list[Any], Fingerprint]:
 
     fingerprint = Fingerprint()
     fingerprint.value(value, skip=collect)
-    # What carries a gradient was computed by the model (a loss module's input).
+    # A tensor that requires a gradient was computed by the model (the input of a loss module).
     data = [tensor for tensor in found if not tensor.requires_grad]
     if any(tensor.dim() for tensor in data):
-        # Of whatever else a model is told (the number of the batch, a flag) it says nothing.
+        # Then other arguments (the number of the batch, a flag) do not count.
         fingerprint = Fingerprint()
     for tensor in data:
         fingerprint.tensor(tensor)

@@ -1,7 +1,6 @@
 """The contents of a checkpoint, key by key: a digest of each tensor, and each number as it is.
 
-They depend on the values alone. What comes back from a faithful file has those that were saved, on whatever device it
-comes to lie.
+They depend on the values alone: a file that was loaded faithfully has the contents that were saved, on any device.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from chaoskit.fingerprint import Fingerprint, is_tensor, local_part, of_bytes
 from chaoskit.probe.nonfinite import is_finite
+from chaoskit.protocol.fingerprint import Fingerprint, is_tensor, local_part, of_bytes
 
-#: At most so many keys, and so many of those with numbers that are not finite; texts are cut at this length.
+#: The maximum number of keys, and of keys with numbers that are not finite; longer texts are cut at this length.
 MOST, MOST_NONFINITE, LONGEST = 20_000, 20, 60
 
 #: Longer sequences of numbers (a generator's state, an order of samples) are one entry.
@@ -24,7 +23,7 @@ _FEW = 64
 
 
 def contents(value: Any) -> dict[str, str]:
-    """What is in `value`, by key path: 32 digits of each tensor, `=` and the value of what can be written down."""
+    """The contents of `value` by key path: 32 digits for each tensor, `=` and the value for a plain value."""
     return {key: _text(leaf) for key, leaf in islice(leaves(value), MOST)}
 
 
@@ -35,7 +34,7 @@ def nonfinite(value: Any) -> list[str]:
 
 
 def leaves(value: Any, key: str = "", above: tuple[int, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """What `value` is made of, by dotted path. What cannot be taken apart, or lies within itself, is a leaf."""
+    """The leaves of nested containers, by dotted path. An unknown container, or one that contains itself, is a leaf."""
     inside = _inside(value) if id(value) not in above else None
     if inside is None:
         yield key, value
@@ -92,7 +91,7 @@ def _text(leaf: Any) -> str:
 
 
 def _in_memory(tensor: Any) -> Any:
-    """On the CPU, since there a checkpoint is often read to; the save copies it there all the same."""
+    """The tensor on the CPU. A checkpoint is often loaded to there, and the save copies it there anyway."""
     local = local_part(tensor).detach()
     return local if local.is_cpu or local.is_meta else local.cpu()
 

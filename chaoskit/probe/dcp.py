@@ -1,4 +1,4 @@
-"""Distributed checkpoints: the saves and loads of torch.distributed.checkpoint, asynchronous ones included."""
+"""Hooks into torch.distributed.checkpoint: saves, asynchronous saves and loads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from chaoskit.probe.saves import Saves, saves_of
 
 if TYPE_CHECKING:
-    from chaoskit.probe.session import Session
+    from chaoskit.probe.session import ProbeSession
 
 
-def hook_distributed_checkpoint(session: Session, dcp: Any) -> None:
+def hook_distributed_checkpoint(session: ProbeSession, dcp: Any) -> None:
     """Wrap `save`, `async_save` and `load`."""
     saves = saves_of(session)
     modules = [module for name in _MODULES if (module := sys.modules.get(name)) is not None]
@@ -38,7 +38,7 @@ _MODULES = (
 
 
 def _watched(saves: Saves, original: Callable[..., Any], storage: str, around: Callable[..., Any]) -> Any:
-    """The original, with `around` around those of its calls that belong to the record."""
+    """The original, whose calls go through `around` if they belong to the record."""
 
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -58,7 +58,7 @@ def _save(saves: Saves, path: str, save: Callable[..., Any], args: tuple[Any, ..
 def _async_save(
     saves: Saves, path: str, save: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """It ends when its future does; until then what is saved below it belongs to it."""
+    """The save ends when its future does; until then, saves below its path belong to it."""
     state, args, kwargs = _taken_out(args, kwargs)
     n = saves.steps
     ident = saves.begin_save(path, "dcp.async_save", state, full=True)
@@ -101,9 +101,9 @@ def _place(args: tuple[Any, ...], kwargs: Mapping[str, Any], storage: str) -> st
 
 
 def _taken_out(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The state that a call is given, and its arguments with the state of each stateful object in that one's place.
+    """The state that is saved or loaded, and the arguments in which each stateful object is replaced by its state.
 
-    Torch does the same next. Done here, the objects are asked once, and what is written is what was looked at.
+    Torch does the same next. Done here, each object is asked once, and what is written is what was recorded.
     """
     given = args[0] if args else kwargs.get("state_dict")
     if not isinstance(given, Mapping):
@@ -118,7 +118,7 @@ def _taken_out(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tupl
 
 
 def _put_back(given: Any, state: Mapping[str, Any]) -> None:
-    """What was read into `state` becomes what the caller's dictionary holds, as torch does it."""
+    """Put the loaded `state` into the caller's dictionary, as torch does."""
     for key, value in state.items():
         if _is_stateful(given.get(key)):
             given[key].load_state_dict(value)
@@ -127,7 +127,7 @@ def _put_back(given: Any, state: Mapping[str, Any]) -> None:
 
 
 def _name(item: tuple[Any, Any]) -> str:
-    """In this order on every rank, since the state of a sharded object may take all of them."""
+    """The sort key, equal on every rank: asking a sharded object for its state may be collective."""
     return str(item[0])
 
 

@@ -1,5 +1,7 @@
-"""What is recorded besides in a job that may go on with another number of ranks (`CHAOSKIT_ELASTIC=1`): this rank's
-part of each component that is sharded, and what was held as a checkpoint was written."""
+"""`Elastic`: additional records of a job that may continue with another number of ranks (`CHAOSKIT_ELASTIC=1`).
+
+They are this rank's part of each sharded component, and the state when a checkpoint is written.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from chaoskit.probe import components
-from chaoskit.probe.late import Late
-from chaoskit.shards import Shards, is_sharded
+from chaoskit.probe.deferred import DeferredEvent
+from chaoskit.protocol.sharded_hash import Shards, is_sharded
 
 T = TypeVar("T")
-#: `Session.guard`: what cannot be read of one component must not cost the others.
+#: `ProbeSession.guard`: an error in one component must not cost the others.
 Guard = Callable[..., Any]
 
 
 class Elastic:
-    """One per rank; of a job that is not elastic there is nothing to tell."""
+    """One per rank; for a job that is not elastic it returns nothing."""
 
     def __init__(self, guard: Guard) -> None:
         self.asked = os.environ.get("CHAOSKIT_ELASTIC") == "1"
@@ -40,20 +42,20 @@ class Elastic:
             "optimizer": self._fed("optimizer", components.optimizer, optimizers),
             "ema": self._fed("ema", components.averages, averages),
         }
-        # Before its first step an optimizer holds nothing that could be sharded; it will.
+        # Before its first step an optimizer holds no state that could be sharded; later it does.
         return {n: part for n, part in found.items() if part is not None and (part.count or n == "optimizer")}
 
     def part(self, name: str, value: Any) -> dict[str, Shards]:
-        """The same of a component that the job tells of itself."""
+        """The part of a component that the job reports itself."""
         part = self._fed(name, _feed, value) if self.asked else None
         return {name: part} if part is not None and part.count else {}
 
     def held(
         self, n: int, optimizers: Sequence[Any], roots: Sequence[Any], averages: Sequence[Any]
     ) -> dict[str, Any] | None:
-        """What is held after step `n`, of that which no forward pass moves; None where it has been told.
+        """The state after step `n`, without what a forward pass changes; None if it was recorded already.
 
-        The next step may be taken by other ranks: then this is all that tells what they should begin with.
+        Other ranks may take the next step: then only this shows what they should begin with.
         """
         if not self.asked or not n or n == self._held:
             return None
@@ -65,7 +67,7 @@ class Elastic:
         }
         parts = {name: part for name, part in self.parts(optimizers, roots, averages).items() if name in state}
         known = {name: value for name, value in state.items() if value is not None}
-        return Late({"state": known, "parts": parts}).settled()
+        return DeferredEvent({"state": known, "parts": parts}).settled()
 
     def _fed(self, name: str, feed: Callable[[T, Shards], Any], value: T) -> Shards | None:
         part = Shards()

@@ -1,4 +1,4 @@
-"""The rank's side of the gate: it says where it is, waits, and does as it is told."""
+"""`GateClient`: the rank's side of the gate. The rank reports where it is, waits, and carries out its order."""
 
 from __future__ import annotations
 
@@ -7,48 +7,83 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
+from chaoskit.protocol.json_lines import encode
 
-class Gate:
-    """A connection to the harness. If the harness is gone, the rank goes on alone and stops no more.
+#: What a rank reads to find the gate: `unix:PATH` or `tcp://HOST:PORT`, and the token that TCP asks for.
+ADDRESS, TOKEN = "CHAOSKIT_GATE", "CHAOSKIT_GATE_TOKEN"
+#: Seconds in which the harness must admit a rank.
+_LIMIT = 60.0
+#: How often the harness is asked for its clock; the fastest answer counts.
+_ROUNDS = 8
+
+
+class GateClient:
+    """A connection to the harness at `address`. If the harness is gone, the rank goes on alone and stops no more.
 
     `open`: the rank stops here. `until`: at steps it need not, before this one. `names`: of so many steps to come the
-    tensors are wanted one by one. `handlers`: what is done with an order, by its word.
+    tensors are wanted one by one. `handlers`: what is done with an order, by its word. `refused`: why a gate that asks
+    for a token did not admit the rank, "" where it did. `clock`: what has to be added to the times of this machine to
+    get those of the harness, in seconds, and by how much that may be wrong; None where both are the same clock.
     """
 
-    def __init__(self, run: Path, *, rank: int, launch: int, restart: int) -> None:
+    def __init__(
+        self, address: str, *, rank: int, launch: int, restart: int, start: int = 0, token: str = ""
+    ) -> None:
         self.open = False
         self.until = 0
         self.names = 0
         self.handlers: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+        self.refused = ""
+        self.clock: tuple[float, float] | None = None
         self._under_way: set[int] = set()
         self._lock = threading.Lock()
         # What is told comes from the middle of a step, also from threads of autograd's.
         self._sending = threading.RLock()
         self._waiting: int | None = None
-        directory = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        kind, _, where = address.partition(":")
         try:
-            # Through the descriptor: the path of a socket is limited to 107 bytes.
-            self._socket.connect(f"/proc/self/fd/{directory}/gate.sock")
-        except OSError:
-            self._socket.close()
+            self._socket = _connect_tcp(where.strip("/")) if kind == "tcp" else _connect_unix(where)
+        except OSError as error:
+            self.refused = f"{type(error).__name__}: {error}" if kind == "tcp" else ""
             return
-        finally:
-            os.close(directory)
         self._lines = self._socket.makefile("rb")
         self.open = True
-        self._send({"hello": 1, "pid": os.getpid(), "rank": rank, "launch": launch, "restart": restart})
+        me = {"pid": os.getpid(), "start": start, "node": os.environ.get("CHAOSKIT_NODE", "")}
+        # A Unix socket needs no token: file permissions protect it.
+        shown = {"token": token} if kind == "tcp" else {}
+        self._send({"hello": 1, **me, "rank": rank, "launch": launch, "restart": restart, **shown})
+        if kind == "tcp":
+            self._be_admitted()
+
+    def _be_admitted(self) -> None:
+        answer = self._receive()
+        if "welcome" not in answer:
+            self.refused = str(answer.get("refused", "the harness did not answer"))
+            self._close()
+            return
+        rounds = []
+        for _ in range(_ROUNDS):
+            begun = time.monotonic()
+            self._send({"clock": 1})
+            told, ended = self._receive().get("t"), time.monotonic()
+            if isinstance(told, float):
+                rounds.append(((ended - begun) / 2, told - (begun + ended) / 2))
+        if rounds:
+            error, offset = min(rounds)
+            self.clock = (offset, error) if abs(offset) > error else None
+        if self.open:
+            self._socket.settimeout(None)
 
     def stops(self, n: int, *, at_once: bool) -> bool:
-        """Whether the rank is to stop at the step after its first `n`; `at_once`: if it is ever to stop again."""
+        """Whether the rank stops before its step `n` + 1; with `at_once`, whether it ever stops again."""
         return self.open and (at_once or n >= self.until)
 
     def wants_names(self) -> bool:
-        """Whether the tensors of the next step are wanted one by one."""
+        """Whether the next step must record its tensors one by one."""
         wanted = self.names > 0
         self.names -= wanted
         return wanted
@@ -56,8 +91,8 @@ class Gate:
     def arrive(
         self, at: str, n: int, *, call: int = 1, record: Mapping[str, Any] | None = None
     ) -> BaseException | None:
-        """Report, wait, and return the exception that the rank was ordered to raise, if any. May not return."""
-        # A signal handler of the job's runs in the thread that waits here: it must not wait for itself.
+        """Report the arrival, wait, and return the exception that the rank must raise, if any. May end the process."""
+        # A signal handler of the job may run in the thread that waits here: it must not wait for itself.
         if self._waiting == threading.get_ident():
             return None
         with self._lock:
@@ -90,22 +125,22 @@ class Gate:
         return None
 
     def tell(self, message: Mapping[str, Any]) -> None:
-        """Say something that has no answer. It may be said where no more stops are wanted; nobody need hear it."""
+        """Send a message that has no answer; also after the last stop. It may be lost."""
         self._send(message)
 
     def begin(self, order: int) -> None:
-        """An order with this number is under way: until its `end` there is something to tell."""
+        """Keep the connection open for the order with this number, until its `end`."""
         self._under_way.add(order)
 
     def end(self, order: int) -> None:
-        """All is told of an order."""
+        """The order is finished and reported."""
         self._under_way.discard(order)
         self._close_if_idle()
 
     def _send(self, message: Mapping[str, Any]) -> bool:
         try:
             with self._sending:
-                self._socket.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+                self._socket.sendall(encode(message))
         except OSError:
             self._close()
             return False
@@ -125,6 +160,27 @@ class Gate:
     def _close(self) -> None:
         self.open = False
         self._socket.close()
+
+
+def _connect_unix(path: str) -> socket.socket:
+    directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # Through the descriptor: the path of a socket is limited to 107 bytes.
+        made.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
+        return made
+    except BaseException:
+        made.close()
+        raise
+    finally:
+        os.close(directory)
+
+
+def _connect_tcp(where: str) -> socket.socket:
+    host, _, port = where.rpartition(":")
+    made = socket.create_connection((host.strip("[]"), int(port)), timeout=_LIMIT)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
 
 
 def _exception(name: str, message: str) -> BaseException:

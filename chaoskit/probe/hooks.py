@@ -1,25 +1,21 @@
-"""Where the probe hooks into torch. Each wrapper calls the original exactly once; the probe's errors stay inside."""
+"""Hooks into torch. Each wrapper calls the original exactly once; errors of the probe never reach the job."""
 
 from __future__ import annotations
 
 import functools
-import json
-import os
-import sys
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from chaoskit.fingerprint import is_tensor
-from chaoskit.probe.captures import capture
 from chaoskit.probe.components import unwrapped
+from chaoskit.probe.process_groups import hook_process_groups
+from chaoskit.protocol.fingerprint import is_tensor
 
 if TYPE_CHECKING:
     from chaoskit.probe.observer import Observer
-    from chaoskit.probe.session import Session
+    from chaoskit.probe.session import ProbeSession
 
 
-def install(session: Session, observer: Observer, torch: Any) -> None:
-    """Hook into the torch that the job has just imported."""
+def install(session: ProbeSession, observer: Observer, torch: Any) -> None:
+    """Install the hooks in the torch that the job has just imported."""
     hooks = _Hooks(session, observer, torch)
     hooks.modules()
     hooks.backward()
@@ -27,11 +23,11 @@ def install(session: Session, observer: Observer, torch: Any) -> None:
     hooks.scalers()
     hooks.averages()
     hooks.loaders()
-    hooks.process_groups()
+    hook_process_groups(session, observer, torch)
 
 
 class _Hooks:
-    def __init__(self, session: Session, observer: Observer, torch: Any) -> None:
+    def __init__(self, session: ProbeSession, observer: Observer, torch: Any) -> None:
         self.session = session
         self.observer = observer
         self.torch = torch
@@ -40,11 +36,11 @@ class _Hooks:
         self.wrapped: Any = None
 
     def modules(self) -> None:
-        """The outermost forward pass in training mode gives the batch.
+        """Watch the outermost forward pass in training mode, which gets the batch.
 
-        torch's global forward pre-hook is not given keyword arguments, and any global hook changes how torch.compile
-        treats modules; `Module.__call__` sees everything. It is replaced before torch._dynamo is imported, which then
-        takes it for the original.
+        torch's global forward pre-hook does not get keyword arguments, and any global hook changes how torch.compile
+        treats modules. So `Module.__call__` is replaced, before torch._dynamo is imported and takes it for the
+        original.
         """
         module_class = self.torch.nn.Module
         original = module_class.__call__
@@ -79,17 +75,17 @@ class _Hooks:
         module_class.__call__ = call
 
     def _begins(self, module: Any) -> None:
-        """The forward of the model proper: a wrapper (DistributedDataParallel) has brought the buffers of rank 0 to all
-        ranks by now, so that what they held before does not matter."""
+        """The forward of the model itself begins. By now a wrapper (DistributedDataParallel) has copied the buffers of
+        rank 0 to all ranks."""
         self.wrapped = None
-        self.session.guard("buffers", self.observer.begins, module)
+        self.session.guard("buffers", self.observer.training.forward_begins, module)
 
     def backward(self) -> None:
-        """Every backward pass, by `Tensor.backward`, `torch.autograd.backward` or `torch.autograd.grad`."""
+        """Watch every backward pass: `Tensor.backward`, `torch.autograd.backward`, `torch.autograd.grad`."""
         torch = self.torch
 
         def wrapped(original: Any, *, has_loss: bool) -> Any:
-            # Each names its first argument differently, and it may be given by that name.
+            # The name of the first argument differs, and callers may use it as a keyword.
             @functools.wraps(original)
             def run(*args: Any, **kwargs: Any) -> Any:
                 injector = self.session.injector if not self.backwards else None
@@ -99,7 +95,7 @@ class _Hooks:
                     # A pass may also begin from an edge of the graph, which has no value.
                     loss = one if has_loss and is_tensor(one) else None
                     if injector is not None:
-                        # First: what is recorded is what the pass begins from.
+                        # First, so that the changed loss is recorded.
                         self.session.guard("corrupt", injector.backward, loss)
                     self.session.guard("backward", self.observer.backward, loss)
                 self.backwards += 1
@@ -124,13 +120,13 @@ class _Hooks:
             self.session.guard("jit", lambda f, o: torch.jit._builtins._register_builtin(f, o), function, operator)
 
     def optimizers(self) -> None:
-        """Every optimizer as it is made, and every step, also one whose forward and backward run in a closure."""
+        """Watch every new optimizer and every step, also one whose forward and backward run in a closure."""
         optimizer_class = self.torch.optim.Optimizer
         add_group = optimizer_class.add_param_group
 
         @functools.wraps(add_group)
         def add_param_group(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            self.session.guard("optimizer", self.observer.knows, "optimizer", optimizer)
+            self.session.guard("optimizer", self.observer.training.add, "optimizer", optimizer)
             return add_group(optimizer, *args, **kwargs)
 
         optimizer_class.add_param_group = add_param_group
@@ -139,7 +135,7 @@ class _Hooks:
 
         @functools.wraps(zero_grad)
         def cleared(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            # Of a step that is left out nothing else is to be seen.
+            # A step whose update is skipped shows nothing else.
             if self.observer.moved and not self.backwards:
                 order = self.session.guard("step", self.observer.leave_out)
                 if isinstance(order, BaseException):
@@ -155,8 +151,8 @@ class _Hooks:
                 return None
             first = True
 
-            # What the step consumes is computed inside the closure: look once it has run. Some optimizers run it
-            # again and again within one step (LBFGS): what that leaves belongs to no step.
+            # The closure computes the loss of the step: record the step after its first call. Some optimizers (LBFGS)
+            # call it several times in one step: the other calls belong to no step.
             def around() -> Any:
                 nonlocal first
                 result = closure()
@@ -184,19 +180,19 @@ class _Hooks:
             raise order
 
     def scalers(self) -> None:
-        """`GradScaler.step` may leave the optimizer's step out: it is a step all the same."""
+        """Watch `GradScaler.step`. It may skip the optimizer's step; that is a step all the same."""
         scaler_class = self.torch.amp.GradScaler
         scale, step, init = scaler_class.scale, scaler_class.step, scaler_class.__init__
 
         @functools.wraps(init)
         def made(scaler: Any, *args: Any, **kwargs: Any) -> None:
             init(scaler, *args, **kwargs)
-            self.session.guard("scaler", self.observer.knows, "scaler", scaler)
+            self.session.guard("scaler", self.observer.training.add, "scaler", scaler)
 
         @functools.wraps(scale)
         def scaled(scaler: Any, outputs: Any) -> Any:
             product = scale(scaler, outputs)
-            # It may be given several losses; only one alone can be told apart later.
+            # Of several losses it is not known later which one a backward pass begins from.
             if is_tensor(outputs):
                 self.session.guard("scale", self.observer.scaled, outputs, product)
             return product
@@ -210,19 +206,19 @@ class _Hooks:
         scaler_class.__init__, scaler_class.scale, scaler_class.step = made, scaled, stepped
 
     def averages(self) -> None:
-        """Averaged models as they are made."""
+        """Watch averaged models when they are made."""
         average_class = self.torch.optim.swa_utils.AveragedModel
         init = average_class.__init__
 
         @functools.wraps(init)
         def made(average: Any, *args: Any, **kwargs: Any) -> None:
             init(average, *args, **kwargs)
-            self.session.guard("average", self.observer.knows, "average", average)
+            self.session.guard("average", self.observer.training.add, "average", average)
 
         average_class.__init__ = made
 
     def loaders(self) -> None:
-        """The iterators of data loaders: when one begins, which rows it asks for, what it hands out."""
+        """Watch the iterators of data loaders: their beginning, the rows they request, the batches they return."""
         iterator_class = self.torch.utils.data.dataloader._BaseDataLoaderIter
         reset, ask, following = iterator_class._reset, iterator_class._next_index, iterator_class.__next__
         loading, guard = self.observer.loading, self.session.guard
@@ -246,62 +242,3 @@ class _Hooks:
             return batch
 
         iterator_class._reset, iterator_class._next_index, iterator_class.__next__ = begin, asked, draw
-
-    def process_groups(self) -> None:
-        """Stop before the first collective, and learn the rank of a process whose environment does not tell it."""
-        distributed = self.torch.distributed
-        if not distributed.is_available():
-            return
-        from torch.distributed import distributed_c10d
-
-        original = distributed_c10d.init_process_group
-
-        @functools.wraps(original)
-        def init_process_group(*args: Any, **kwargs: Any) -> Any:
-            begun = self.session.guard("rank", self._begin_rank, *args, **kwargs)
-            self.session.guard("meeting", self._tell_meeting, *args, **kwargs)
-            if begun and self.session.gate is not None:
-                order = self.session.guard("start", self.session.gate.arrive, "start", self.observer.steps)
-                if isinstance(order, BaseException):
-                    raise order
-            result = original(*args, **kwargs)
-            self.session.guard("rank", self._learn_rank, distributed)
-            if self.session.forked and (told := os.environ.get("CHAOSKIT_CAPTURES")):
-                self.session.guard("captures", capture, json.loads(told), distributed.group.WORLD)
-            return result
-
-        distributed_c10d.init_process_group = init_process_group
-        distributed.init_process_group = init_process_group
-        mesh = sys.modules.get("torch.distributed.device_mesh")
-        if mesh is not None and hasattr(mesh, "init_process_group"):
-            mesh.__dict__["init_process_group"] = init_process_group
-
-    def _begin_rank(
-        self, backend: Any = None, init_method: Any = None, timeout: Any = None, world_size: int = -1, rank: int = -1,
-        *_: Any, **__: Any,
-    ) -> bool:  # fmt: skip
-        """Begin the record where the environment or the arguments tell the rank before the group is made; False where
-        neither does."""
-        if "RANK" in os.environ:
-            return self.session.open()
-        return 0 <= rank < world_size and self.session.open(rank=int(rank), world_size=int(world_size))
-
-    def _tell_meeting(self, backend: Any = None, init_method: Any = None, *_: Any, **__: Any) -> None:
-        """Where the ranks are told to meet."""
-        method = str(init_method or "env://")
-        at, port = urlsplit(method).hostname, urlsplit(method).port
-        if method.startswith("env://"):
-            at, port = os.environ.get("MASTER_ADDR"), int(os.environ.get("MASTER_PORT", "0"))
-        self.session.write("meeting", at=at or "", port=port or 0)
-
-    def _learn_rank(self, distributed: Any) -> None:
-        if self.session.open(rank=distributed.get_rank(), world_size=distributed.get_world_size()):
-            backend, timeout = str(distributed.get_backend()), self.session.guard("group", _timeout, distributed)
-            self.session.write("group", backend=backend, timeout=timeout)
-
-
-def _timeout(distributed: Any) -> float | None:
-    """After how many seconds a collective of the default group gives up, where the backend tells."""
-    group = distributed.group.WORLD
-    found = [group._get_backend(device).options._timeout.total_seconds() for device in group._device_types]
-    return min(found, default=None)

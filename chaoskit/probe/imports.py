@@ -1,4 +1,4 @@
-"""Watches for the modules that the probe hooks into, and never imports one of them itself."""
+"""Hooks into modules when the job imports them; never imports one of them itself."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chaoskit.probe.session import Session
+    from chaoskit.probe.session import ProbeSession
 
 
 class ImportWatch:
-    """A meta-path finder that finds nothing itself: it calls back once a watched module has been executed."""
+    """A meta-path finder that finds no module itself: it calls back after a watched module was executed."""
 
     def __init__(self, callbacks: dict[str, Callable[[ModuleType], None]]) -> None:
         self._callbacks = callbacks
@@ -37,7 +37,7 @@ class ImportWatch:
         return spec
 
     def _follow(self, loader: Any, name: str) -> None:
-        """Call back after the loader has run. The loader stays the original, for `inspect` and its like."""
+        """Call back after the loader has run. The module keeps its original loader, for `inspect` and others."""
         execute = loader.exec_module
         callback = self._callbacks[name]
 
@@ -49,10 +49,10 @@ class ImportWatch:
         loader.exec_module = exec_module
 
 
-def watch_imports(session: Session) -> None:
+def watch_imports(session: ProbeSession) -> None:
     """Hook into torch, its distributed checkpoints, safetensors and numpy as soon as the job imports them."""
 
-    def guarded(action: Callable[[Session, ModuleType], None]) -> Callable[[ModuleType], None]:
+    def guarded(action: Callable[[ProbeSession, ModuleType], None]) -> Callable[[ModuleType], None]:
         return lambda module: session.guard(f"import of {module.__name__}", action, session, module)
 
     callbacks = {
@@ -61,7 +61,7 @@ def watch_imports(session: Session) -> None:
         "safetensors.torch": guarded(_safetensors),
         "numpy.random": guarded(_numpy_random),
     }
-    # In a process that was forked they are there already.
+    # In a forked process they are imported already.
     there = callbacks.keys() & sys.modules.keys()
     for name in there:
         callbacks[name](sys.modules[name])
@@ -71,8 +71,8 @@ def watch_imports(session: Session) -> None:
 
 
 def _replace(hooked: Sequence[ModuleType]) -> None:
-    """Have ours also where a package has taken the original by name (`from safetensors.torch import save_file`), as it
-    would have, had it been imported after the hooks were in place. Torch's own parts were there before them anyway."""
+    """Replace the originals also where a package imported them by name (`from safetensors.torch import save_file`), as
+    if it had been imported after the hooks. Torch's own parts are left: they were imported before the hooks anyway."""
     ours = {}
     for module in (*hooked, *(sys.modules[name] for name in _ALSO if name in sys.modules)):
         for value in list(vars(module).values()):
@@ -87,36 +87,36 @@ def _replace(hooked: Sequence[ModuleType]) -> None:
                 module.__dict__[attribute] = ours[id(value)][1]
 
 
-#: Where else functions of ours have been put; and the directory that their code lies in.
+#: Other modules in which the hooks replace functions; the directory of the probe's code.
 _ALSO = ("torch.autograd", "torch.distributed")
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def _torch(session: Session, module: ModuleType) -> None:
+def _torch(session: ProbeSession, module: ModuleType) -> None:
     from chaoskit.probe.hooks import install
     from chaoskit.probe.observer import Observer
     from chaoskit.probe.saves import hook_torch
 
     session.write("torch", version=str(module.__version__))
-    session.observer = Observer(session)
-    install(session, session.observer, module)
+    observer = session.observer = Observer(session)
+    install(session, observer, module)
     hook_torch(session, module)
 
 
-def _distributed_checkpoint(session: Session, module: ModuleType) -> None:
+def _distributed_checkpoint(session: ProbeSession, module: ModuleType) -> None:
     from chaoskit.probe.dcp import hook_distributed_checkpoint
 
     hook_distributed_checkpoint(session, module)
 
 
-def _safetensors(session: Session, module: ModuleType) -> None:
+def _safetensors(session: ProbeSession, module: ModuleType) -> None:
     from chaoskit.probe.saves import hook_safetensors
 
     hook_safetensors(session, module)
 
 
-def _numpy_random(session: Session, module: ModuleType) -> None:
+def _numpy_random(session: ProbeSession, module: ModuleType) -> None:
     from chaoskit.probe.streams import numpy_stream
 
-    # Before anybody could draw from it.
+    # Before the job can draw from it.
     session.write("rng0", stream="numpy", value=numpy_stream(module.get_state(legacy=True)))

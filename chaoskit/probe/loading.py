@@ -1,7 +1,7 @@
-"""`Loading`: what torch's data loaders hand out: where an epoch begins, and which rows of the data set a batch is of.
+"""`Loading`: the batches of torch's data loaders: where an epoch begins, and which rows of the data set each holds.
 
-A batch is known again by the memory that its tensors lie in, whatever dict or slice of it the model is given; one that
-was copied on its way, by its contents. One that was copied to an accelerator is not: nothing is said of its rows.
+A batch that the model gets is recognized by the memory of its tensors, also in another dict or as a slice; a copy is
+recognized by its contents. A copy on an accelerator is not recognized: its rows are not recorded.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaoskit.fingerprint import is_tensor, memory, of_bytes
 from chaoskit.probe.contents import leaves
+from chaoskit.protocol.fingerprint import is_tensor, memory, of_bytes
 
-#: So many batches are known at a time; loaders run ahead of the training by less.
+#: The number of batches that are remembered; loaders run ahead of the training by less.
 MOST = 64
-#: So many bytes at either end of a tensor tell it from others.
+#: The number of bytes at either end of a tensor that identify it.
 EDGE = 1 << 16
 
 
 @dataclass
 class _Drawing:
-    """What is known of an iterator: the rows of the batches that it has yet to hand out, in their order, and whether
-    one that it handed out since it began has been trained on."""
+    """An iterator: the rows of its batches that are still to come, in their order, and whether a batch since its
+    beginning was `trained` on."""
 
     ahead: deque[tuple[int, ...] | None] = field(default_factory=deque)
     trained: bool = False
@@ -33,7 +33,7 @@ class _Drawing:
 
 @dataclass(frozen=True)
 class _Given:
-    """A tensor of a batch: its memory, where in it it begins, and how far apart its rows lie there."""
+    """A tensor of a batch: its memory, its offset there, and the distance of its rows."""
 
     memory: Any
     start: int
@@ -43,8 +43,7 @@ class _Given:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Which iterator handed it out, and the rows that it is of, where those are known; by which addresses and contents
-    it is known again."""
+    """A batch: its iterator, its rows if they are known, and the addresses and contents by which it is recognized."""
 
     drawing: _Drawing
     rows: tuple[int, ...] | None
@@ -53,9 +52,9 @@ class _Batch:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where what a model is given comes from: whether a loader has `handed` it out, as which `rows` of the data set
-    (None where that is not known), and whether it is the first of an epoch."""
+class RowOrigin:
+    """The origin of a model's input: whether a loader `handed` it out, its `rows` in the data set (None if unknown),
+    and whether it is the first of an epoch."""
 
     handed: bool = False
     rows: tuple[int, ...] | None = None
@@ -63,7 +62,7 @@ class Origin:
 
 
 class Loading:
-    """Of one rank; the hooks tell it what happens to the iterators of loaders."""
+    """The loaders of one rank; the hooks report what their iterators do."""
 
     def __init__(self) -> None:
         self._drawings: weakref.WeakKeyDictionary[Any, _Drawing] = weakref.WeakKeyDictionary()
@@ -75,20 +74,20 @@ class Loading:
         self._alike: dict[Any, set[int]] = {}
 
     def begins(self, iterator: Any) -> None:
-        """An iterator that outlives its epoch begins anew."""
+        """An iterator that is used for several epochs begins a new one."""
         self._drawings.pop(iterator, None)
 
     def asks(self, iterator: Any, index: Any) -> None:
-        """An iterator has asked its sampler for the rows of a batch, which it hands out after those before."""
+        """An iterator has asked its sampler for the rows of its next batch."""
         self._of(iterator).ahead.append(_rows(iterator, index))
 
     def draws(self, iterator: Any) -> None:
-        """A batch is drawn from it. A validation loader may begin in the middle of an epoch: what counts is whose batch
-        is trained on."""
+        """A batch is requested from the iterator. A validation loader may begin in the middle of an epoch: only an
+        iterator whose batch is trained on counts."""
         self._last = self._of(iterator)
 
     def hands_out(self, iterator: Any, batch: Any) -> None:
-        """The batch that was drawn."""
+        """The iterator returns a batch."""
         drawing = self._of(iterator)
         rows = None
         if getattr(iterator, "_num_workers", 0):
@@ -121,22 +120,22 @@ class Loading:
             if not self._alike[key]:
                 del self._alike[key]
 
-    def origin(self, tensors: Sequence[Any]) -> Origin:
-        """Asked once at each training forward, of what the model is given."""
+    def origin(self, tensors: Sequence[Any]) -> RowOrigin:
+        """The origin of the model's input; called once for each training forward."""
         known = [tensor for tensor in tensors if _has_rows(tensor)]
         for tensor in known:
             given = self._given.get(tensor.untyped_storage().data_ptr())
             if given is not None and not given.memory.expired():
                 batch = self._batches[given.batch]
                 rows = _part(given, tensor, batch.rows) if batch.rows is not None else None
-                return Origin(True, rows, _begins(batch.drawing))
+                return RowOrigin(True, rows, _begins(batch.drawing))
         found = [own for tensor in known if (own := self._alike.get(_contents(tensor)))]
         # A mask may be the same in every batch; what is given together is of one.
         common = set.intersection(*found) if found else set()
         if not common:
-            return Origin(first=_begins(self._last))
+            return RowOrigin(first=_begins(self._last))
         rows_of = {self._batches[each].rows for each in common}
-        return Origin(
+        return RowOrigin(
             True, rows_of.pop() if len(rows_of) == 1 else None, _begins(self._batches[max(common)].drawing)
         )
 
@@ -145,7 +144,7 @@ class Loading:
 
 
 def _begins(drawing: _Drawing | None) -> bool:
-    """Whether nothing that was drawn there has been trained on before."""
+    """Whether this is the first batch of the iterator that is trained on."""
     if drawing is None or drawing.trained:
         return False
     drawing.trained = True
@@ -158,7 +157,7 @@ def _has_rows(value: Any) -> bool:
 
 
 def _contents(tensor: Any) -> tuple[Any, ...] | None:
-    """What tells a tensor from others, by its shape and the numbers at its ends; None for one that lies scattered."""
+    """What identifies a tensor: its shape and the bytes at its ends; None if it is not contiguous."""
     if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
         return None
     view = memory(tensor.data_ptr(), tensor.nbytes) if tensor.nbytes else b""
@@ -166,7 +165,7 @@ def _contents(tensor: Any) -> tuple[Any, ...] | None:
 
 
 def _part(given: _Given, tensor: Any, rows: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The rows of a slice of what was handed out."""
+    """The rows of a slice of a batch."""
     if tensor.stride(0) != given.stride or not given.stride:
         return rows if len(tensor) == len(rows) else None
     first = (tensor.storage_offset() - given.start) // given.stride
@@ -175,7 +174,7 @@ def _part(given: _Given, tensor: Any, rows: tuple[int, ...]) -> tuple[int, ...] 
 
 
 def _rows(iterator: Any, index: Any) -> tuple[int, ...] | None:
-    """What a sampler says, where it names rows of a data set one by one."""
+    """The rows that a sampler names; None where it does not name rows of a data set one by one."""
     if getattr(iterator, "_dataset_kind", 0) != 0 or not getattr(iterator, "_auto_collation", False):
         return None  # 0 is a data set with rows, 1 a stream
     if not isinstance(index, Sequence) or not all(type(row) is int for row in index):

@@ -1,4 +1,4 @@
-"""Not-a-number and infinity in tensors."""
+"""Finds NaN and infinity in tensors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from chaoskit.fingerprint import is_tensor, local_part
+from chaoskit.protocol.fingerprint import is_tensor, local_part
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a number, or every element of a tensor, is finite; true of everything else. Waits for a device."""
+    """Whether a number, or every element of a tensor, is finite; True for anything else. Waits for a device."""
     if isinstance(value, float):
         return math.isfinite(value)
     if not is_tensor(value):
@@ -19,13 +19,13 @@ def is_finite(value: Any) -> bool:
     tensor = local_part(value).detach()
     if not _may_be_infinite(tensor):
         return True
-    # A sum is one pass and takes no memory. Where large numbers have made it infinite, look again.
+    # A sum is one pass without extra memory. Large numbers may overflow it: then look at each element.
     total = tensor.sum() if tensor.is_complex() else tensor.sum(dtype=_wide(tensor))
     return bool(_all_finite(total)) or bool(_all_finite(tensor))
 
 
 class Nonfinite:
-    """The names of those components that hold a number which is not finite; a `Part` of the record."""
+    """The names of the components that hold a number that is not finite; a `DeferredPart` of the record."""
 
     def __init__(self, components: Mapping[str, Iterable[Any]]) -> None:
         torch = sys.modules["torch"]
@@ -51,12 +51,12 @@ class Nonfinite:
 def _may_be_infinite(tensor: Any) -> bool:
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.is_meta:
         return False
-    # Storage that was given back, as sharding does, must not be read; what lies at no address holds nothing.
+    # Storage that was freed, as sharding does, must not be read; a tensor without an address is empty.
     return tensor.is_sparse or bool(tensor.data_ptr())
 
 
 def _wide(tensor: Any) -> Any:
-    """Half precision would overflow in a sum that is none of infinities."""
+    """The type to sum in: half precision would overflow in a sum of finite numbers."""
     return None if tensor.element_size() > 2 else sys.modules["torch"].float32
 
 

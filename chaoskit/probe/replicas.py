@@ -1,4 +1,4 @@
-"""Which ranks hold replicas of the model of this one, as DistributedDataParallel keeps them."""
+"""`replicas`: the ranks that hold replicas of this rank's model under DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def replicas(roots: Iterable[Any]) -> list[int]:
-    """The ranks of the process group of an outermost module that is such a one; empty where there is none."""
+    """The ranks of the process group of the outermost DistributedDataParallel module; empty if there is none."""
     parallel = sys.modules.get("torch.nn.parallel.distributed")
     if parallel is None:
         return []

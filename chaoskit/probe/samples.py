@@ -1,21 +1,21 @@
-"""`Samples`: what each row of the batches that one step consumes is, so that every sample can be told apart."""
+"""`Samples`: a digest of each row of the batches of one step, so that samples can be distinguished."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from chaoskit.fingerprint import local_part, memory, new_hasher, of_bytes, reduce_rows_on_device
+from chaoskit.protocol.fingerprint import local_part, memory, new_hasher, of_bytes, reduce_rows_on_device
 
-#: A step of more rows is not taken apart.
+#: Samples of a step with more rows are not recorded.
 MOST = 512
 
 
 class Samples:
-    """The rows of a step's micro-batches, in the order in which they are consumed; a `Part` of the record.
+    """The rows of a step's micro-batches, in the order in which they are consumed; a `DeferredPart` of the record.
 
-    A sample is the row along the first dimension of all tensors of its micro-batch together. `told` is False where
-    rows cannot be told in one of the micro-batches, or where there was none.
+    A sample is one index along the first dimension of all tensors of its micro-batch. `told` is False if the rows of a
+    micro-batch cannot be distinguished, or if there was no micro-batch.
     """
 
     def __init__(self) -> None:
@@ -32,17 +32,17 @@ class Samples:
 
     @property
     def rows(self) -> str:
-        """The places that the samples have in the data set, divided by blanks, `-` for those of which that is not known
-        (noise that a model is given beside); empty where it is known of none."""
+        """The rows of the samples in the data set, separated by blanks, `-` where unknown (such as noise); empty if all
+        are unknown."""
         return " ".join(self._places) if set(self._places) > {"-"} or "-" not in self._places else ""
 
     def fail(self) -> None:
-        """Rows cannot be told in this step."""
+        """The rows of this step cannot be distinguished."""
         self._failed = True
 
     def add(self, tensors: Sequence[Any], rows: Sequence[int] | None = None) -> None:
-        """One more micro-batch, of these tensors, which are those `rows` of the data set, where that is known; single
-        numbers among the tensors (a rate, a time) are of no row."""
+        """Add a micro-batch of these tensors; `rows` are its rows in the data set, if known. Scalars among the tensors
+        (a rate, a time) belong to no row."""
         parts = [part.detach() for tensor in tensors if (part := local_part(tensor)).dim()]
         counts = {len(part) for part in parts}
         if len(counts) != 1 or not all(map(_has_rows, parts)):
@@ -73,7 +73,7 @@ class Samples:
 
 
 def _has_rows(tensor: Any) -> bool:
-    """Whether its rows lie somewhere one after the other."""
+    """Whether its rows are in memory."""
     if tensor.is_sparse or tensor.is_nested or tensor.is_meta:
         return False
     return not tensor.numel() or bool(tensor.data_ptr())

@@ -1,7 +1,7 @@
 """Checkpoint saves and loads: `torch.save` and `load`, safetensors; `dcp.py` has the distributed ones.
 
-Only what goes to or comes from a path under the job's `{out}` counts. In a run whose ranks stop at gates a save to a
-file is written in two halves, so that a fault can strike with bytes on disk and the call not returned.
+Only files below the job's `{out}` count. In a run whose ranks stop at gates, a save is written in two halves, so that a
+fault can be injected when bytes are on disk and the call has not returned.
 """
 
 from __future__ import annotations
@@ -13,23 +13,27 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe.contents import contents, nonfinite
-from chaoskit.probe.detours import Detours
+from chaoskit.probe.indirect_saves import IndirectSaves
 
 if TYPE_CHECKING:
-    from chaoskit.probe.session import Session
+    from chaoskit.probe.session import ProbeSession
 
 
 class Saves:
-    """The saves and loads of one rank: counted, written to the record, stopped at the gate."""
+    """Counts and records the saves and loads of one rank, and stops it at the gate in them."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self.session = session
         self.running: list[str] = []
-        self.detours = Detours(self)
+        self.indirect = IndirectSaves(self)
         self._out = os.environ.get("CHAOSKIT_OUT")
         self._ids = 0
         self._calls: dict[int, int] = {}
         self._halfway: int | None = None
+
+    def settle(self) -> None:
+        """Finish the saves that are still on their way (see `IndirectSaves.settle`)."""
+        self.indirect.settle()
 
     @property
     def steps(self) -> int:
@@ -50,7 +54,7 @@ class Saves:
         return self.session.open()
 
     def passing(self, path: str | None) -> bool:
-        """Whether a path is where files are kept for a moment, to be copied elsewhere."""
+        """Whether a path is in the directory for temporary files, from which a file may be copied elsewhere."""
         place = os.path.join(os.environ.get("TMPDIR", "/tmp"), "")
         passes = (
             path is not None and self._out is not None and not _under(path, self._out) and path.startswith(place)
@@ -58,9 +62,9 @@ class Saves:
         return passes and not self.within(path) and self.session.open()
 
     def within(self, path: str | None) -> bool:
-        """Whether what is written belongs to a save that is running, possibly in another thread.
+        """Whether a write belongs to a save that is running, possibly in another thread.
 
-        What goes to no path goes into a buffer, which a save that is running then writes.
+        A write without a path goes to a buffer, which a running save then writes to a file.
         """
         running = tuple(self.running)
         if path is None:
@@ -68,7 +72,7 @@ class Saves:
         return any(path == each or path.startswith(each + os.sep) for each in running)
 
     def begin(self, kind: str, path: str, api: str, **more: Any) -> int:
-        """Note the beginning of a save or load; what the device still owes is written down before."""
+        """Record the beginning of a save or load, after the deferred events of earlier steps."""
         if self.session.observer is not None:
             self.session.observer.settle()
             self.session.observer.by_name = True
@@ -81,7 +85,7 @@ class Saves:
         return self._ids
 
     def begin_save(self, path: str, api: str, state: Any, *, full: bool, passing: bool = False) -> int:
-        """Note the beginning of a save, and what it is given to write; `passing`: to a place that it is copied from."""
+        """Record the beginning of a save and the contents that it writes; `passing`: to a temporary file."""
         if full and self.session.observer is not None:
             self.session.guard("held", self.session.observer.hold)
         more: dict[str, Any] = {"full": full, **({"passing": True} if passing else {})}
@@ -92,13 +96,13 @@ class Saves:
         return self.session.guard("save", self.begin, "save", path, api, **more) or 0
 
     def end(self, kind: str, ident: int, n: int, *, error: BaseException | None = None, **more: Any) -> None:
-        """Note its end."""
+        """Record the end of a save or load."""
         if error is not None:
             more["error"] = f"{type(error).__name__}: {error}"[:300]
         self.session.write(f"{kind}.end", id=ident, n=n, ok=error is None, **more)
 
     def stop(self, at: str, n: int) -> None:
-        """Stop at the gate, `save` (once in each save) or `saved`; raises what the rank is ordered to raise."""
+        """Stop at the gate, in a `save` (once in each) or when it is `saved`; raises the exception that is ordered."""
         gate = self.session.gate
         if gate is None or not gate.open or (at == "save" and self._halfway == self._ids):
             return
@@ -111,8 +115,8 @@ class Saves:
     def save(
         self, path: str, api: str, state: Any, action: Callable[[], Any], *, full: bool, passing: bool = False
     ) -> Any:
-        """Run `action`, which is a whole save of `state`, with everything that belongs around it."""
-        self.detours.settle()
+        """Run `action`, which saves `state`, and record it."""
+        self.indirect.settle()
         n = self.steps
         ident = self.begin_save(path, api, state, full=full, passing=passing)
         self.running.append(path)
@@ -126,17 +130,17 @@ class Saves:
             self.running.remove(path)
         self.end("save", ident, n)
         if passing:
-            self.session.guard("detours", self.detours.passed, ident, path)
+            self.session.guard("detours", self.indirect.passed, ident, path)
         self.stop("saved", n)
         return result
 
     def load(self, path: str, api: str, action: Callable[[Callable[[Any], None]], Any]) -> Any:
-        """Run `action`, which is a whole load and is given a function to show what came back."""
+        """Run `action`, which loads, and record it. It gets a function to which it passes the loaded value."""
         observer = self.session.observer
         order = self.session.guard("step", observer.leave_out) if observer is not None else None
         if isinstance(order, BaseException):
             raise order
-        self.detours.settle()
+        self.indirect.settle()
         n = self.steps
         ident = self.session.guard("load", self.begin, "load", path, api) or 0
         came: dict[str, Any] = {}
@@ -159,7 +163,7 @@ class Saves:
         return result
 
     def shown(self, path: str, api: str, action: Callable[[], Any]) -> Any:
-        """A load whose result is what came back."""
+        """Record a load whose result is the loaded value."""
 
         def loaded(show: Callable[[Any], None]) -> Any:
             result = action()
@@ -178,7 +182,7 @@ class Saves:
         file.flush()
 
 
-def hook_torch(session: Session, torch: Any) -> None:
+def hook_torch(session: ProbeSession, torch: Any) -> None:
     """Wrap `torch.save` and `torch.load`."""
     saves = saves_of(session)
     save, load = torch.save, torch.load
@@ -186,7 +190,7 @@ def hook_torch(session: Session, torch: Any) -> None:
     @functools.wraps(save)
     def watched_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
         path = _path(f)
-        saves.detours.settle()
+        saves.indirect.settle()
         if saves.within(path):
             # One of the tensors that a distributed checkpoint writes: after the first, bytes have been written.
             result = save(obj, f, *args, **kwargs)
@@ -199,7 +203,7 @@ def hook_torch(session: Session, torch: Any) -> None:
         if path is None or not (passing or saves.watched(path)):
             result = save(obj, f, *args, **kwargs)
             if path is None and full:
-                session.guard("detours", saves.detours.saved, obj, f.tell())
+                session.guard("detours", saves.indirect.saved, obj, f.tell())
             return result
 
         def action() -> Any:
@@ -225,7 +229,7 @@ def hook_torch(session: Session, torch: Any) -> None:
         module.save, module.load = watched_save, watched_load
 
 
-def hook_safetensors(session: Session, safetensors: Any) -> None:
+def hook_safetensors(session: ProbeSession, safetensors: Any) -> None:
     """Wrap `save_file` and `load_file` of safetensors.torch."""
     saves = saves_of(session)
     save_file, load_file, save = safetensors.save_file, safetensors.load_file, safetensors.save
@@ -254,15 +258,15 @@ def hook_safetensors(session: Session, safetensors: Any) -> None:
     safetensors.save_file, safetensors.load_file = watched_save, watched_load
 
 
-def saves_of(session: Session) -> Saves:
+def saves_of(session: ProbeSession) -> Saves:
     """The one `Saves` of this rank."""
-    if session.saves is None:
+    if not isinstance(session.saves, Saves):
         session.saves = Saves(session)
     return session.saves
 
 
 def _path(f: Any) -> str | None:
-    """Where something is written to or read from, as far as it says so."""
+    """The path of a file argument: a path, or a file object with a name. None if it has none."""
     name = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
     try:
         if isinstance(name, int):  # what `os.fdopen` gave

@@ -1,7 +1,7 @@
-"""`Session`: the probe's life in one process: which rank it is, its record, its gate, and what becomes of errors.
+"""`ProbeSession`: the probe in one process: its rank, its record, its gate, and its error handling.
 
-A process whose environment names a rank is one from its first moment on; a process without becomes rank 0 of 1 (or
-what torch.distributed says) once it trains. Launchers, children of a rank and data-loader workers are none.
+A process whose environment names a rank is a rank from its start. Another process becomes rank 0 of 1 (or the rank that
+torch.distributed assigns) when it trains. Launchers, children of a rank and data-loader workers are no ranks.
 """
 
 from __future__ import annotations
@@ -17,47 +17,45 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.events import EventWriter
-from chaoskit.fingerprint import ALGORITHM
+from chaoskit.protocol.events import EventWriter
+from chaoskit.protocol.fingerprint import ALGORITHM
 
 if TYPE_CHECKING:
-    from chaoskit.probe.gate import Gate
-    from chaoskit.probe.injection.injector import Injector
-    from chaoskit.probe.observer import Observer
-    from chaoskit.probe.saves import Saves
-    from chaoskit.probe.snapshot import Snapshots
+    from chaoskit.probe.gate import GateClient
+    from chaoskit.probe.parts import NumberInjector, SaveRecorder, StateOrders, StepObserver
 
-#: Has a process write the Python stacks of all its threads to `logs/stack-<pid>.txt`.
+#: The signal on which a process writes the Python stacks of all its threads to `logs/stack-<pid>.txt`.
 STACK_SIGNAL = signal.SIGRTMAX - 3
 
-#: Marks the environment of a rank, so that its children know that they are none.
+#: Marks the environment of a rank, so that its children know that they are no ranks.
 MARK = "CHAOSKIT_RANK_PID"
 
-#: By what is started as `python -m` or as a file, launchers are known.
+#: The modules and files that launchers are started as.
 _LAUNCHERS = frozenset((
     "torch.distributed.run", "torch.distributed.launch", "torchrun", "accelerate", "accelerate-launch",
     "accelerate.commands.launch", "deepspeed", "deepspeed.launcher.runner", "deepspeed.launcher.launch",
 ))  # fmt: skip
 
 #: The session of this process, once the probe has started in it.
-session: Session | None = None
+session: ProbeSession | None = None
 
 
-class Session:
-    """Opened lazily, as soon as it is known that the process is a rank."""
+class ProbeSession:
+    """One per process. `open` begins the record, as soon as it is known that the process is a rank."""
 
-    def __init__(self, run: Path, *, launch: int, gated: bool, forked: bool = False) -> None:
+    def __init__(self, run: Path, *, launch: int, gate: str = "", forked: bool = False) -> None:
         self.run = run
         self.forked = forked
         self.launch = launch
-        self.gated = gated
+        #: The address of the gate; "" in a run whose ranks do not stop.
+        self.address = gate
         self.rank: int | None = None
-        self.gate: Gate | None = None
-        self.observer: Observer | None = None
-        self.saves: Saves | None = None
-        #: What makes numbers wrong, while it is ordered to.
-        self.injector: Injector | None = None
-        self.snapshots: Snapshots | None = None
+        self.gate: GateClient | None = None
+        self.observer: StepObserver | None = None
+        self.saves: SaveRecorder | None = None
+        #: Exists while an order to change numbers is not finished.
+        self.injector: NumberInjector | None = None
+        self.snapshots: StateOrders | None = None
         self.closed = False
         self._writer: EventWriter | None = None
         # An asynchronous save ends in a thread of its own, and a signal handler may save in the middle of a write.
@@ -109,19 +107,34 @@ class Session:
         for kind, data in self._before:
             self.write(kind, **data)
         atexit.register(self._end)
-        if self.gated:
-            from chaoskit.probe.gate import Gate
-
-            self.gate = Gate(self.run, rank=self.rank, launch=self.launch, restart=restart)
-            self.gate.handlers["corrupt"] = partial(self.guard, "corrupt", self._corrupt)
-            for word in ("keep", "restore", "watch"):
-                self.gate.handlers[word] = partial(self.guard, word, self._snapshot)
+        if self.address:
+            self._go_to_gate(restart)
         return True
 
-    def write(self, kind: str, **data: Any) -> None:
-        """Append to the record; what happens before it is known that this is a rank is kept for then.
+    def _go_to_gate(self, restart: int) -> None:
+        from chaoskit.probe.gate import TOKEN, GateClient
 
-        A full disk must not fail the job: what is lost is counted, and said when it can be.
+        assert self.rank is not None
+        who: dict[str, Any] = {
+            "rank": self.rank,
+            "launch": self.launch,
+            "restart": restart,
+            "start": process_start(),
+        }
+        self.gate = GateClient(self.address, token=os.environ.get(TOKEN, ""), **who)
+        if self.gate.refused:
+            self.error("gate", PermissionError(self.gate.refused))
+        if self.gate.clock is not None:
+            offset, error = self.gate.clock
+            self.write("clock", offset=offset, error=error)
+        self.gate.handlers["corrupt"] = partial(self.guard, "corrupt", self._corrupt)
+        for word in ("keep", "restore", "watch"):
+            self.gate.handlers[word] = partial(self.guard, word, self._snapshot)
+
+    def write(self, kind: str, **data: Any) -> None:
+        """Append an event to the record. Events from before `open` are kept until then.
+
+        A full disk must not fail the job: lost events are counted, and their number is recorded once that works.
         """
         if self._writer is None:
             if len(self._before) < 100:
@@ -137,7 +150,7 @@ class Session:
                 self._lost += 1
 
     def _snapshot(self, order: Mapping[str, Any]) -> None:
-        """Take an order about the whole training state, which is for `sdc-map` alone."""
+        """Carry out an order about the whole training state; only `sdc-map` gives such orders."""
         from chaoskit.probe.snapshot import Snapshots
 
         if self.snapshots is None:
@@ -145,7 +158,7 @@ class Session:
         self.snapshots.handlers[str(order["do"])](order)
 
     def _corrupt(self, order: Mapping[str, Any]) -> None:
-        """Take an order to make numbers wrong."""
+        """Accept an order to change numbers."""
         from chaoskit.probe.injection.injector import Injector
 
         assert self.gate is not None and self.observer is not None
@@ -154,11 +167,11 @@ class Session:
         self.injector.corrupt(order)
 
     def error(self, where: str, error: BaseException) -> None:
-        """An exception of the probe's own: it becomes an event and never reaches the job."""
+        """Record an exception of the probe itself; it never reaches the job."""
         self.write("probe.error", where=where, error=f"{type(error).__name__}: {error}"[:500])
 
     def guard(self, where: str, action: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call `action`; its exceptions become events and its result None."""
+        """Call `action`; if it raises, record the exception and return None."""
         try:
             return action(*args, **kwargs)
         except Exception as error:
@@ -166,13 +179,13 @@ class Session:
             return None
 
     def register_stacks(self) -> int | None:
-        """Let a real-time signal print every thread's Python stack into the run's logs: for a rank that hangs."""
+        """Register the signal that writes every thread's Python stack to the run's logs; for a rank that hangs."""
         import faulthandler
 
         if self._stacks is not None:
             return int(STACK_SIGNAL)
         try:
-            # A C-level handler: it answers also where Python code no longer gets a turn.
+            # A C-level handler works also where Python code can no longer run.
             # It stays open as long as the process lives.
             self._stacks = open(self.run / "logs" / f"stack-{os.getpid()}.txt", "w")  # noqa: SIM115
             faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=True)
@@ -191,7 +204,7 @@ class Session:
         self.closed = True
 
     def forget(self) -> None:
-        """In a forked child: this process is no rank of ours until it shows that it is one."""
+        """In a forked child: this process is no rank until it shows that it is one."""
         self.closed = self._writer is not None
         self._writer = None
         self._writing = threading.RLock()
@@ -200,16 +213,16 @@ class Session:
 
 
 def start(*, forked: bool = False) -> None:
-    """Begin watching this process; called by `sitecustomize` when the environment asks for it, and by a process that
-    was `forked` to be one of the job's."""
+    """Start the probe in this process. Called by `sitecustomize` if the environment asks for it, and by a process that
+    was `forked` to be one of the job."""
     global session
     from chaoskit.probe.imports import watch_imports
 
     env = os.environ
-    session = Session(
+    session = ProbeSession(
         Path(env["CHAOSKIT_RUN"]),
         launch=int(env.get("CHAOSKIT_LAUNCH", "0")),
-        gated=env.get("CHAOSKIT_GATED") == "1",
+        gate=env.get("CHAOSKIT_GATE", ""),
         forked=forked,
     )
     os.register_at_fork(after_in_child=session.forget)
@@ -225,12 +238,12 @@ def start(*, forked: bool = False) -> None:
 
 
 def is_launcher() -> bool:
-    """Whether this process only starts ranks (its environment may name one all the same, under Kubernetes)."""
+    """Whether this process only starts ranks. Under Kubernetes its environment may name a rank all the same."""
     return not _LAUNCHERS.isdisjoint(map(os.path.basename, sys.orig_argv[1:4]))
 
 
 def process_start() -> int:
-    """When this process began, in clock ticks since boot (field 22 of /proc/self/stat)."""
+    """The start time of this process in clock ticks since boot (field 22 of /proc/self/stat)."""
     with open("/proc/self/stat", "rb") as stat:
         return int(stat.read().rpartition(b")")[2].split()[19])
 

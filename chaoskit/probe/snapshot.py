@@ -1,8 +1,8 @@
-"""`Snapshots`: a rank's whole training state kept in a file as a step begins, and put back in place as the same step
-begins in another launch.
+"""`Snapshots`: stores a rank's complete training state in a file when a step begins, and restores it in place when the
+same step begins in another launch.
 
-A step begins with its outermost training forward: by then everything of the step before is done. What the script counts
-for itself is not touched: the state goes back to the step that the script is at.
+A step begins with its outermost training forward: by then the step before is complete. Counters of the script itself
+are not changed: the state is restored for the step that the script is at.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.fingerprint import is_tensor, local_part
 from chaoskit.probe import components
+from chaoskit.protocol.fingerprint import is_tensor, local_part
 
 if TYPE_CHECKING:
-    from chaoskit.probe.session import Session
+    from chaoskit.probe.session import ProbeSession
 
-#: A library that says this of numbers was asked to look out for them.
+#: An error message of a library that complains about numbers.
 _OF_NUMBERS = re.compile(r"\b(nan|inf|infinity|infinite|non-?finite|not finite)\b", re.IGNORECASE)
 
 
 class Snapshots:
-    """Of one rank. `handlers` are what the gate does with its orders: `keep` and `restore`, each with a `file`."""
+    """Those of one rank. `handlers` carry out orders: `keep` and `restore`, each with a `file`, and `watch`."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._watching = False
         self.handlers: dict[str, Callable[[Mapping[str, Any]], None]] = {
@@ -40,7 +40,7 @@ class Snapshots:
         }
 
     def _next_forward(self, action: Callable[[], None]) -> None:
-        """Have this done as the next outermost training forward begins, before that is looked at."""
+        """Run `action` when the next outermost training forward begins, before it is recorded."""
         observer = self._session.observer
         if observer is None:
             return
@@ -51,7 +51,7 @@ class Snapshots:
             self._session.guard("snapshot", action)
             forward(*given)
 
-        # In the instance alone, for one call: a rank that was ordered nothing pays nothing.
+        # In the instance only, for one call: a rank without an order pays nothing.
         observer.__dict__["forward"] = first
 
     def _keep(self, file: str) -> None:
@@ -68,10 +68,10 @@ class Snapshots:
     def _held(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
         observer = self._session.observer
         assert observer is not None
-        return observer.holders()
+        return observer.training.holders()
 
     def _watch(self) -> None:
-        """Have it said what the job dies of: an exception that it raises itself, or one of what it uses."""
+        """Record the exception that ends the job, and whether the job itself raised it."""
         if self._watching:
             return
         self._watching = True
@@ -93,7 +93,7 @@ class Snapshots:
 def take(
     optimizers: Sequence[Any], roots: Sequence[Any], averages: Sequence[Any], scalers: Sequence[Any], torch: Any
 ) -> dict[str, Any]:
-    """The state of a rank, copied: tensors in the computer's memory, and plain values."""
+    """A copy of the state of a rank: tensors on the CPU, and plain values."""
     parameters = components.parameters(optimizers, roots)
     return {
         "parameters": [_copied(each) for each in parameters],
@@ -122,7 +122,7 @@ def put_back(
     scalers: Sequence[Any],
     torch: Any,
 ) -> None:
-    """Make the state what it was when it was kept, every tensor where it lies. Raises where it has another form."""
+    """Restore the state, every tensor in place. Raises where the state now has another structure."""
     with torch.no_grad():
         parameters = components.parameters(optimizers, roots)
         _copy_all(parameters, kept["parameters"])
@@ -150,7 +150,7 @@ def put_back(
 
 
 def is_raised_by_job(traceback: Any) -> bool:
-    """Whether an exception began at a `raise` or `assert` of the job's own source, and not in what it uses."""
+    """Whether a `raise` or `assert` in the job's own source raised the exception, and not a library."""
     if traceback is None:
         return False
     while traceback.tb_next is not None:
@@ -182,7 +182,7 @@ def _of_averages(averages: Sequence[Any]) -> Iterable[Any]:
 
 
 def _options(group: Mapping[str, Any]) -> dict[str, Any]:
-    """What a parameter group says that can be set again: numbers, and tensors of them."""
+    """The options of a parameter group that can be restored: numbers, and tensors of them."""
     plain = (bool, int, float, tuple, list)
     return {
         name: _copied(value)
@@ -192,7 +192,7 @@ def _options(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy in memory, of whatever is made of tensors and plain values. Raises TypeError for anything else."""
+    """A copy on the CPU of nested tensors and plain values. Raises TypeError for anything else."""
     if is_tensor(value):
         return local_part(value).detach().to("cpu", copy=True)
     if isinstance(value, Mapping):
@@ -210,7 +210,7 @@ def _copy_all(tensors: Sequence[Any], kept: Sequence[Any]) -> None:
 
 
 def _placed(current: Any, kept: Any) -> Any:
-    """What was kept, in the tensors that are there already."""
+    """The stored value, copied into the tensors that exist already."""
     if is_tensor(kept):
         if not is_tensor(current):
             return kept.clone()
@@ -225,7 +225,7 @@ def _placed(current: Any, kept: Any) -> Any:
 
 
 def _streams(torch: Any) -> dict[str, Any]:
-    """Every random stream of the process, as it can be set again."""
+    """The state of every random generator of the process, in a form that can be restored."""
     kept: dict[str, Any] = {"python": random.getstate(), "torch": torch.default_generator.get_state()}
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:

@@ -1,6 +1,6 @@
-"""What the rank's behaviour rests on besides its command: the modules it imported and the files it read.
+"""The files that determine the behaviour of a rank, besides its command: modules that it imports, files that it reads.
 
-The reference is cached by these: when one of them changes, an old reference proves nothing about the new program.
+A stored reference rests on them: when one changes, the old reference proves nothing about the new program.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-#: Files up to this size are known by content, larger ones by size and time of change, and so are all others once this
-#: much has been read: a data set of many small files is not read twice for our sake.
+#: Files up to this size are identified by content, larger ones by size and time of change. So are all files once this
+#: much has been read: a data set of many small files is not read twice.
 WHOLE, ALTOGETHER = 16 << 20, 128 << 20
 
 _read: set[str] = set()
@@ -37,8 +37,8 @@ def watch_files(run: Path, out: str | None) -> None:
 
 
 def sources() -> list[dict[str, Any]]:
-    """Each source file and data file seen so far, with size and fingerprint (or time of change if it is large), and
-    of each installed package that was imported its first file, which an upgrade replaces."""
+    """Each source file and data file seen so far, with its size and fingerprint (or time of change if it is large); of
+    each imported package that is installed, only the first file, which an upgrade replaces."""
     # A copy in one go: other threads go on opening files.
     paths = {os.path.abspath(path) for path in list(_read)}
     packages = set()
@@ -58,8 +58,8 @@ def sources() -> list[dict[str, Any]]:
 
 
 def installed() -> list[str]:
-    """The modules imported so far that lie in installed packages, chaoskit's aside, in the order of their import; none
-    of the user's own. A warm parent imports them before it is forked."""
+    """The modules of installed packages that were imported so far, in this order, without chaoskit's and the user's
+    own. A warm parent imports them before it is forked."""
     roots = tuple(root for root in _system_roots() if root.endswith(("site-packages/", "dist-packages/")))
     found = []
     for name, module in list(sys.modules.items()):
@@ -73,8 +73,8 @@ def installed() -> list[str]:
 
 
 def identify(path: str, *, whole: bool = True) -> dict[str, Any] | None:
-    """What a file is now, by content (if it is `whole` and not too large) or else by size and time of change; None
-    where it is no readable regular file."""
+    """Identify a file by its content, or, if it is large or not `whole`, by its size and time of change; None where it
+    is not a readable regular file."""
     try:
         if not os.path.isfile(path):
             return None
@@ -82,7 +82,7 @@ def identify(path: str, *, whole: bool = True) -> dict[str, Any] | None:
         if not whole or status.st_size > WHOLE:
             return {"path": path, "size": status.st_size, "changed": status.st_mtime_ns}
         with open(path, "rb") as file:
-            # Of a harness and a rank whose interpreters have not the same libraries, too.
+            # A hash that every interpreter has: harness and rank may have different libraries.
             hasher = blake2b(file.read(), digest_size=16)
         return {"path": path, "size": status.st_size, "hash": hasher.hexdigest()}
     except OSError:
@@ -90,7 +90,7 @@ def identify(path: str, *, whole: bool = True) -> dict[str, Any] | None:
 
 
 def _absolute(path: str) -> str:
-    """As it is meant now: the job may change its directory later."""
+    """Make the path absolute now: the job may change its directory later."""
     try:
         return os.path.abspath(path)
     except OSError:  # the current directory is gone

@@ -1,4 +1,4 @@
-"""Random streams: the fingerprint of each one's state, read without drawing and without moving it."""
+"""The fingerprint of the state of each random generator, read without changing it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import sys
 from array import array
 from typing import Any
 
-from chaoskit.fingerprint import Fingerprint, of_bytes
+from chaoskit.protocol.fingerprint import Fingerprint, of_bytes
 
 
 def python_stream(state: tuple[Any, ...]) -> str:
-    """Of `random.getstate()`; its hash() is no use, since it is not stable between processes."""
+    """The fingerprint of `random.getstate()`. Its hash() differs between processes."""
     version, words, gauss = state
     return of_bytes(array("L", words).tobytes() + f"{version}{gauss}".encode())
 
 
 def numpy_stream(state: Any) -> str:
-    """Of `numpy.random.get_state(legacy=True)`."""
+    """The fingerprint of `numpy.random.get_state(legacy=True)`."""
     name, keys, position, has_gauss, gauss = state
     return of_bytes(keys.tobytes() + f"{name}{position}{has_gauss}{gauss}".encode())
 
 
 def streams(torch: Any) -> dict[str, str]:
-    """Every stream of this process: python, numpy if imported, torch's CPU generator, each CUDA device's."""
+    """Every generator of this process: python, numpy if imported, torch on the CPU and on each CUDA device."""
     found = {"rng.python": python_stream(random.getstate())}
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:

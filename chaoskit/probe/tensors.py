@@ -1,4 +1,4 @@
-"""The tensors of a rank's training state by name: they say where a component is not what it should be."""
+"""The tensors of a rank's training state by name: they show where a component differs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
-from chaoskit.fingerprint import Fingerprint, is_tensor
 from chaoskit.probe import components
+from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
 
-#: What wrappers put in front of a module's own name, or amid it: torch.compile, FSDP, activation checkpointing.
+#: Prefixes that wrappers add to a module's own name: torch.compile, FSDP, activation checkpointing.
 _WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
 Named = dict[str, Fingerprint]
@@ -18,8 +18,8 @@ Named = dict[str, Fingerprint]
 def tensors(optimizers: Sequence[Any], roots: Sequence[Any], averages: Sequence[Any]) -> dict[str, Named]:
     """Per component the fingerprint of each tensor; a component that the job does not have is left out.
 
-    Parameters have the names that the modules know them by, whatever wraps these; those which only an optimizer
-    knows are `group0.3`. The state that it keeps is `<parameter>.<key>`.
+    A parameter has its name in the module without wrappers; one that only an optimizer knows is `group0.3`. Optimizer
+    state is `<parameter>.<key>`.
     """
     names = _names(optimizers, roots)
     found = {
@@ -45,7 +45,7 @@ def named_kept(optimizers: Sequence[Any], roots: Sequence[Any]) -> dict[str, Any
 
 
 def own_name(name: str) -> str:
-    """Without what wrappers put before it."""
+    """The name without the prefixes of wrappers."""
     for wrapper in _WRAPPERS:
         name = name.replace(wrapper, "")
     while name.startswith("module."):
@@ -54,7 +54,7 @@ def own_name(name: str) -> str:
 
 
 def told_tensors(entries: Iterable[tuple[str, Any]]) -> Named:
-    """The tensors among what a job tells of itself."""
+    """The fingerprints of the tensors that a job reports itself."""
     return _fingerprints((name, value) for name, value in entries if is_tensor(value))
 
 
@@ -98,7 +98,7 @@ def _kept(optimizers: Sequence[Any], names: dict[int, str]) -> Iterator[tuple[st
 
 
 def _free(name: str, taken: Container[str]) -> str:
-    """Two modules may call different tensors by one name."""
+    """A name that is not taken: two modules may use one name for different tensors."""
     if name not in taken:
         return name
     return next(other for number in count(2) if (other := f"{name}~{number}") not in taken)

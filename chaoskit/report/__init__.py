@@ -1,1 +1,1 @@
-"""A run for people and for machines. Everything here draws what was judged elsewhere; nothing here judges."""
+"""Reports for people and for machines. This package presents verdicts and never makes them."""

@@ -1,4 +1,4 @@
-"""`Piece`: the evidence of a verdict, piece by piece, for people: as tables or as text, and never too long."""
+"""`Piece`: the evidence of a verdict, prepared for display as tables or text of limited length."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: So many rows of a table are shown, entries of a list, letters of a text, and lines of a piece.
+#: Limits: rows of a table, entries of a list, characters of a text, lines of a piece.
 ROWS, ENTRIES, LETTERS, LINES = 60, 40, 4000, 60
-#: What is no longer than this stands in a line.
+#: A text up to this length is shown in one line.
 LINE = 160
 
 
 @dataclass(frozen=True)
 class Piece:
-    """One entry of the evidence: a table with `columns` and `rows`, or else `text`, which may be `short` enough for a
-    line. `cut` is how much was left out."""
+    """One entry of the evidence: a table with `columns` and `rows`, or `text`, which may be `short` enough for one
+    line. `cut` says how much was omitted."""
 
     name: str
     text: str = ""
@@ -27,7 +27,7 @@ class Piece:
 
 
 def pieces(evidence: Mapping[str, Any], *, without: Sequence[str] = ()) -> Iterator[Piece]:
-    """The evidence but for the names that are shown elsewhere; what is empty is left out."""
+    """Yield the entries of the evidence, except empty ones and the names in `without`."""
     for name, value in evidence.items():
         if name in without or value in ({}, [], "", None):
             continue
@@ -41,7 +41,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _deep(value: Any) -> bool:
-    """Whether it is more than a cell can hold."""
+    """Whether a value is too large for a table cell."""
     return isinstance(value, Mapping) or (isinstance(value, list) and (len(value) > 8 or any(map(_deep, value))))
 
 
@@ -56,7 +56,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_cell, value))
     text = "–" if value is None else value if isinstance(value, str) else _dumped(value)
-    return text if len(text) <= 200 else f"{text[:200]}… ({len(text) - 200} more letters)"
+    return text if len(text) <= 200 else f"{text[:200]}… ({len(text) - 200} more characters)"
 
 
 def _text(name: str, value: Any) -> Piece:
@@ -72,7 +72,7 @@ def _text(name: str, value: Any) -> Piece:
     text = "\n".join(lines)
     if (more := len(text) - 4 * LETTERS) > 0:
         text = text[: 4 * LETTERS]
-        cut.append(f"{more} more letters")
+        cut.append(f"{more} more characters")
     return Piece(name, text=text, cut=", ".join(cut))
 
 
@@ -81,10 +81,10 @@ def _dumped(value: Any, **options: Any) -> str:
 
 
 def bounded(value: Any) -> Any:
-    """The same with long lists, mappings and texts cut, each saying how much it lacks."""
+    """Shorten long lists, mappings and texts; each says how much was omitted."""
     if isinstance(value, str):
         more = len(value) - LETTERS
-        return f"{value[:LETTERS]}… ({more} more letters)" if more > 0 else value
+        return f"{value[:LETTERS]}… ({more} more characters)" if more > 0 else value
     if isinstance(value, Mapping):
         kept = {str(name): bounded(one) for name, one in list(value.items())[:ENTRIES]}
         return {**kept, "…": f"{len(value) - ENTRIES} more"} if len(value) > ENTRIES else kept

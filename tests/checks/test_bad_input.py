@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit import checks
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import Case, judge
-from chaoskit.events import Event
-from chaoskit.history import History
-from chaoskit.reference import Reference
+from chaoskit.protocol.events import Event
 from chaoskit.report.story import story
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer, killed

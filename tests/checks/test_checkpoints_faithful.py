@@ -3,7 +3,7 @@
 import pytest
 
 from chaoskit import checks
-from chaoskit.reference import Reference
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer
 
@@ -54,13 +54,15 @@ def resumed(*, saved=content, came_back=None, off=None, until=25, base=20, path=
 def test_a_faithful_run_passes():
     verdict = check(resumed(came_back=lambda rank: content(rank, 20)))
     assert verdict.outcome is Outcome.PASS
-    assert "loads gave back is what had been saved" in verdict.sentence
+    assert verdict.evidence == {"saves": 6, "loads": 2}
 
 
 def test_a_value_that_did_not_come_back():
     verdict = check(resumed(came_back=lambda rank: content(rank, 20, **{"model.b": "flipped"})))
     assert verdict.codes == ("corrupt-accepted",)
-    assert "rank 0: model.b did not come back from the checkpoint of step 20 as saved" in verdict.sentence
+    first = verdict.evidence["altered"][0]
+    assert (first["rank"], first["position"], first["keys"]) == (0, 20, ("model.b",))
+    assert "from the checkpoint of step 20 that differ from the saved ones: model.b" in verdict.sentence
 
 
 def test_a_shard_of_another_step():
@@ -69,7 +71,7 @@ def test_a_shard_of_another_step():
 
     verdict = check(resumed(until=45, base=40, came_back=came_back, off={(1, "model"): 20}))
     assert verdict.codes == ("corrupt-accepted",)
-    assert "rank 1 read what had been saved at step 20, not 40" in verdict.sentence
+    assert "rank 1 loaded what was saved at step 20 instead of 40" in verdict.sentence
     # The same read with the right state: another file, of the best model perhaps.
     assert check(resumed(until=45, base=40, came_back=came_back, path="best.pt")).outcome is Outcome.PASS
 
@@ -148,7 +150,7 @@ def test_a_counter_that_began_anew():
 
     verdict = check(resumed(saved=second))
     assert verdict.codes == ("extra-state-not-restored",)
-    assert "progress.tokens in the checkpoint of step 40 is not what it should be (10240 against 20480)" in (
+    assert "progress.tokens in the checkpoint of step 40 differs from the reference (10240 instead of 20480)" in (
         verdict.sentence
     )
     assert "step 60" not in verdict.sentence
@@ -162,7 +164,8 @@ def test_an_average_kept_by_hand():
 def test_a_save_that_captured_later_values():
     verdict = check(resumed(saved=lambda rank, at: content(rank, at, **{"model.a": digest(f"a@{at + 1}")})))
     assert verdict.codes == ("corrupt-accepted",)
-    assert "the save of step 40 does not hold what the run held: model.a" in verdict.sentence
+    first = verdict.evidence["unlike"][0]
+    assert (first["rank"], first["position"], first["keys"], first["live"]) == (0, 40, ("model.a",), True)
 
 
 @pytest.mark.parametrize("key", ["saved_time", "seed", "mean_loss"])

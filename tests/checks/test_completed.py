@@ -2,10 +2,10 @@
 
 import pytest
 
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import completed
-from chaoskit.events import Gap
-from chaoskit.history import History
-from chaoskit.reference import Reference
+from chaoskit.protocol.events import RecordGap
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer, killed
 
@@ -21,7 +21,7 @@ def test_a_job_that_comes_to_its_last_step_passes():
 def test_a_job_that_ends_before_its_last_step_exited_early():
     verdict = completed()(struck().launch().live(base=20, until=50, ends=True).exit(0).end().case())
     assert verdict.codes == ("exited-early",)
-    assert "got to step 50" in verdict.sentence
+    assert verdict.evidence["reached"] == {"0": 50, "1": 50}
 
 
 def test_a_rank_that_leaves_while_the_others_go_on_exited_early():
@@ -83,10 +83,10 @@ def test_what_the_last_launch_died_of_is_told():
         return completed()(run.launch().live(base=20, until=20).ended(last).died().end("gave-up").case()).sentence
 
     assert crashed(last="FileNotFoundError: no\n  such file").endswith(
-        "the last with exit code 1; in the last one rank 0 ended with FileNotFoundError: no such file"
+        "the last one exited with code 1; in the last launch rank 0 failed with FileNotFoundError: no such file"
     )
     assert crashed(first="FileNotFoundError: none") == crashed()
-    assert crashed().endswith("exit code 1")
+    assert crashed().endswith("exited with code 1")
 
 
 def killed_beside(path, *, unfinished=True):
@@ -158,7 +158,7 @@ def test_steps_that_the_record_lost_are_no_early_exit():
     run.events = [e for e in run.events if not (e.kind == "step" and e["n"] > 30 and e.source == "rank-1-2")]
     case = run.case()
     assert completed()(case).codes == ("exited-early",)
-    damaged = History.of([*run.events, Gap("rank-1-2", 31)])
+    damaged = History.of([*run.events, RecordGap("rank-1-2", 31)])
     case = type(case)(damaged, case.reference)
     assert completed()(case).codes == ("probe-blind",)
 

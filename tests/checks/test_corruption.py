@@ -3,9 +3,9 @@
 import pytest
 
 from chaoskit import checks
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import Case, judge
 from chaoskit.errors import UsageError
-from chaoskit.reference import Reference
 from chaoskit.verdict import Outcome
 from tests.checks.corrupted_runs import FINITE, STATE, left_out, off, rolled_back, stopped, unnoticed, wrong_losses
 from tests.history_writer import NAMES, Writer, killed, loss, truth
@@ -54,7 +54,7 @@ def test_what_faded_tested_nothing(check):
     run = Writer().launch().live(strike={25: {"after": FINITE}}, ends=True).exit(0).end()
     verdict = check(run.case())
     assert (verdict.outcome, verdict.codes) == (INCONCLUSIVE, ("fault-not-observed",))
-    assert "faded" in verdict.sentence
+    assert verdict.evidence["corruptions"][0]["departure"] is None
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,14 @@ def test_a_launch_that_ends_itself_has_noticed():
     verdict = ALL[0](stopped().case())
     what = "the gradient of head.weight[3, 7] of rank 1 was corrupted in step 25 (1.5 became nan)"
     assert verdict.outcome is PASS
-    assert verdict.sentence == f"{what}; the job ended itself before the next step"
+    assert verdict.sentence == f"{what}; the job stopped by itself before the next step"
 
 
 def test_an_update_that_is_left_out_was_noticed():
     verdict = ALL[0](left_out().case())
     assert verdict.outcome is PASS
-    assert "the update of step 25 was left out before the next step" in verdict.sentence
+    seen = verdict.evidence["corruptions"][0]["detection"]
+    assert seen == {"how": "left-out", "step": 25, "after": 0}
 
 
 def test_an_update_that_the_reference_leaves_out_too_shows_nothing():
@@ -139,8 +140,9 @@ def test_what_is_noticed_too_late_is_explained():
     verdict = ALL[0](run.case())
     assert (verdict.outcome, verdict.codes) == (FAIL, ("corruption-accepted",))
     assert verdict.sentence.endswith(
-        "the run left the reference in step 26, in model, optimizer, EMA of ranks 0, 1; noticed: the job ended itself "
-        "after 5 more steps, by when model, optimizer, EMA of ranks 0, 1 were off; the limit is 1"
+        "the run diverged from the reference in step 26, in model, optimizer, EMA of ranks 0, 1; detected: the job "
+        "stopped by itself after 5 more steps; by then model, optimizer, EMA of ranks 0, 1 differed from the "
+        "reference; the limit is 1"
     )
 
 
@@ -151,9 +153,9 @@ def test_nobody_noticed():
     assert (verdict.outcome, verdict.codes) == (FAIL, ("corruption-accepted",))
     for part in (
         "corrupted in step 25 (1.5 became 1e+20)",
-        "left the reference in step 26, in model, optimizer, EMA, loss of rank 1 (head.weight)",
-        "the first wrong loss is that of rank 1 in step 26: 7 against 0.0357143, 2e+02 of it off",
-        "nobody noticed in 35 more steps, by when model, optimizer, EMA, loss of rank 1 were off",
+        "diverged from the reference in step 26, in model, optimizer, EMA, loss of rank 1 (head.weight)",
+        "the first wrong loss is that of rank 1 in step 26: 7 instead of 0.0357143, a relative difference of 2e+02",
+        "not detected in 35 more steps; by then model, optimizer, EMA, loss of rank 1 differed",
     ):
         assert part in verdict.sentence
     (told,) = verdict.evidence["corruptions"]
@@ -188,7 +190,7 @@ def test_a_save_of_what_is_no_number():
     )
     verdict = ALL[1](run.launch().live(base=20, ends=True).exit(0).end().case())
     assert verdict.codes == ("poisoned-checkpoint",)
-    assert "rank 0 saved a value that is not finite at step 26: model.head.weight" in verdict.sentence
+    assert "rank 0 saved a non-finite value at step 26: model.head.weight" in verdict.sentence
 
 
 def test_what_was_saved_before_is_no_concern():
@@ -221,7 +223,8 @@ def reference_of(told):
 def test_a_finite_wrong_number_in_a_save():
     verdict = ALL[1](unnoticed(content=spoilt(40)).case(reference_of(content)))
     assert verdict.codes == ("corruption-saved",)
-    assert "what rank 0 saved at step 40 is not what the reference saves there: model.w" in verdict.sentence
+    assert verdict.evidence["keys"] == ["model.w"]
+    assert "what rank 0 saved at step 40 differs" in verdict.sentence
 
 
 def test_without_contents_the_live_state_tells():
@@ -280,7 +283,7 @@ def test_what_reaches_another_rank_has():
     verdict = ALL[2](unnoticed().case())
     assert verdict.codes == ("corruption-spread",)
     assert verdict.sentence.startswith(
-        "in step 26 it had reached rank 0, in model, optimizer, EMA, loss: the gradient of head.weight"
+        "by step 26 it had spread to rank 0, in model, optimizer, EMA, loss: the gradient of head.weight"
     )
 
 
@@ -343,10 +346,8 @@ def test_skipped():
     run = rolled_back(omitted=[25])
     assert policy_of(run) == (PASS, "skipped", ())
     verdict = ALL[3](run.case())
-    assert (
-        "skipped: back to step 20, without the batches of step 25, and the others in their order"
-        in verdict.sentence
-    )
+    assert verdict.evidence["skipped"] == [25]
+    assert "skipped: back to step 20, without the batches of step 25" in verdict.sentence
     assert verdict.evidence["skipped"] == [25]
     assert said(checks.completed(), run) == (PASS, ())
 
@@ -435,7 +436,7 @@ def test_the_losses_come_back():
 def test_the_losses_do_not_come_back():
     verdict = ALL[4](unnoticed().case())
     assert verdict.codes == ("loss-diverged",)
-    assert verdict.sentence.startswith("the loss of rank 0 in step 26 is 0.995 off: ")
+    assert verdict.sentence.startswith("the loss of rank 0 in step 26 has a relative difference of 0.995: ")
 
 
 def test_losses_that_are_no_numbers():

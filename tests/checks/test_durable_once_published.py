@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from chaoskit.checkpoints import checkpoints
 from chaoskit.checks import Case, durable_once_published
-from chaoskit.journal import Journal
-from tests.crash.script import Script
+from chaoskit.protocol.io_journal import Journal
+from tests.analysis.crash_model.script import Script
 from tests.history_writer import Writer
 
 
@@ -28,13 +27,14 @@ def publish(script, step, *, forget=()):
         script.fsync("")
 
 
-def judged(tmp_path, write, *, path="new"):
-    """The verdict on a run of 60 steps with saves at 20, 40 and 60, each of which did what `write` says."""
+def judged(tmp_path, write, *, path="new", ran_in=None, **launch):
+    """The verdict on a run of 60 steps with saves at 20, 40 and 60, each of which did what `write` says. It ran in
+    `ran_in` (default: where it lies now)."""
     run = Writer()
-    run.launch().live(path=f"{tmp_path}/out/{path}").exit(0).end("finished")
+    run.launch(**launch).live(path=f"{ran_in or f'{tmp_path}/out'}/{path}").exit(0).end("finished")
     case = run.case()
     script, operations = Script(tmp_path), []
-    for one in checkpoints(case.history, case.timeline):
+    for one in case.checkpoints:
         write(script, one.position)
         new = script.operations[len(operations) :]
         operations += [replace(each, t=one.begun + 1e-9 * at) for at, each in enumerate(new)]
@@ -95,4 +95,26 @@ def test_what_was_not_watched_is_not_passed(tmp_path):
     run.launch().live().exit(0).end("finished")
     assert durable_once_published()(run.case()).codes == ("probe-blind",)
     verdict = judged(tmp_path, publish, path="../elsewhere")
-    assert verdict.codes == ("probe-blind",) and "nothing was seen below {out}" in verdict.sentence
+    assert verdict.codes == ("probe-blind",) and "the journal shows no write below {out}" in verdict.sentence
+
+
+RAN_IN = "/data/nobody/.chaoskit/runs/20260101-000000-00000000/out"
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        {"out": RAN_IN},
+        # Old records name it only in the command.
+        {"command": ["python", "train.py", "--out", RAN_IN]},
+        {"command": ["python", "train.py", f"--checkpoints={RAN_IN}/checkpoints"]},
+    ],
+)
+def test_a_run_that_was_moved_is_judged_by_where_it_ran(tmp_path, launch):
+    verdict = judged(tmp_path, publish, ran_in=RAN_IN, **launch)
+    assert verdict.outcome == "pass" and verdict.evidence["checkpoints"] == [20, 40]
+
+
+def test_a_save_outside_of_where_it_ran_shows_nothing(tmp_path):
+    verdict = judged(tmp_path, publish, ran_in="/elsewhere", command=["python", "train.py", RAN_IN])
+    assert verdict.codes == ("probe-blind",)

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from chaoskit import checks
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.errors import UsageError
-from chaoskit.reference import Reference
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer, truth
 
@@ -43,8 +43,8 @@ def test_a_run_like_the_controls_passes_and_says_how_it_was_judged():
     for words in (
         "5 controls",
         "Student's t",
-        "false alarms at most 0.01",
-        "would have been caught",
+        "false-alarm probability at most 0.01",
+        "the test detects a shift of",
         "to the bit: batch",
     ):
         assert words in verdict.sentence
@@ -72,7 +72,7 @@ def test_what_is_drawn_anew_is_said_and_not_claimed():
     anew = {(rank, step, "rng.torch"): f"anew {rank} {step}" for rank in (0, 1) for step in range(21, 61)}
     verdict = checks.state_restored()(run(patch=anew).case(reference()))
     assert verdict.outcome is Outcome.PASS
-    assert "all but rng.torch, which every run has of its own" in verdict.sentence
+    assert "every component but rng.torch, which differs in every run" in verdict.sentence
     assert checks.state_restored()(run(patch=anew).case(reference(2))).codes == ("not-deterministic",)
 
 
@@ -85,7 +85,7 @@ def test_two_controls_are_too_few():
 def test_a_test_without_power_is_no_pass():
     verdict = checks.matches_reference(shift=0.001)(run().case(reference()))
     assert verdict.codes == ("not-deterministic",)
-    assert "would prove next to nothing" in verdict.sentence
+    assert "more than shift=0.001" in verdict.sentence
 
 
 def test_false_alarms_are_as_rare_as_stated():

@@ -1,8 +1,8 @@
 """A rank that is killed at the gate of a step which the others take and save: for the job it has taken it, too."""
 
 from chaoskit import checks
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import Case
-from chaoskit.reference import Reference
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer
 

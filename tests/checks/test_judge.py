@@ -3,9 +3,9 @@
 import pytest
 
 from chaoskit import checks
+from chaoskit.analysis.record.history import History
 from chaoskit.errors import UsageError
-from chaoskit.events import Gap
-from chaoskit.history import History
+from chaoskit.protocol.events import RecordGap
 from chaoskit.verdict import Outcome, passed
 from tests.history_writer import Writer, killed
 
@@ -62,7 +62,7 @@ def test_with_some_observed_faults_a_fail_stands_and_a_pass_does_not():
 
 def test_a_damaged_record_carries_no_pass():
     case = killed().case()
-    damaged = History.of([*killed().events, Gap("rank-0-1", 4)])
+    damaged = History.of([*killed().events, RecordGap("rank-0-1", 4)])
     assert outcomes(checks.Case(damaged, case.reference), Happy())[1] == (
         "happy", "inconclusive", ("probe-blind",),
     )  # fmt: skip

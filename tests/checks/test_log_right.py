@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import judge, log_right
-from chaoskit.checks.check import Case
-from chaoskit.reference import Reference
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer, loss, printed
 
@@ -40,7 +40,7 @@ def test_a_log_that_goes_on_where_the_training_does_passes():
     verdict = judged(resumed())
     assert verdict.outcome is Outcome.PASS
     assert (
-        verdict.sentence == "64 printed losses are those of the uninterrupted runs (printed digits were compared)"
+        verdict.sentence == "64 printed losses equal those of the uninterrupted runs (printed digits were compared)"
     )
 
 
@@ -66,7 +66,7 @@ def test_exact_losses_are_no_digits():
         ),
         (
             [21, (22, "0.5"), *range(23, 61)],
-            f"step 22 has loss 0.5 in line 2 of rank 0's log of launch 1, and uninterrupted runs print {printed(22)}",
+            f"step 22 has loss 0.5 in line 2 of rank 0's log of launch 1, but uninterrupted runs print {printed(22)}",
         ),
         (
             [*range(21, 30), *range(31, 61)],
@@ -101,7 +101,7 @@ def test_a_log_that_tells_of_wrong_training_is_right():
     wrong = {(0, step): (9.0 + step).hex() for step in range(41, 61)}
     verdict = judged(resumed([*range(21, 41), *((step, f"{9 + step}.0") for step in range(41, 61))], losses=wrong))
     assert verdict.outcome is Outcome.PASS
-    assert verdict.sentence.startswith("the log says what the training did")
+    assert verdict.sentence.startswith("the log agrees with the training;")
     assert "step 41 has loss 50.0" in verdict.sentence
     # Before the training went wrong the log had no excuse.
     early = [21, (22, "0.5"), *range(23, 41), *((step, f"{9 + step}.0") for step in range(41, 61))]
@@ -157,7 +157,7 @@ def test_lines_every_ten_steps():
     wrong = {(0, 33): WRONG}
     run = Writer().launch().live(until=24).log([10, 20]).fault().died().launch()
     run.live(base=20, losses=wrong, ends=True).log([30, (40, "1.0"), 50, 60]).exit(0).end()
-    assert judged(run, reference(tens, tens)).sentence.startswith("the log says what the training did")
+    assert judged(run, reference(tens, tens)).sentence.startswith("the log agrees with the training;")
 
 
 def test_steps_that_are_counted_from_zero_or_in_other_units():

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import matches_reference
 from chaoskit.errors import UsageError
-from chaoskit.reference import Reference
 from chaoskit.verdict import Outcome
 from tests.history_writer import NAMES, Writer, killed, loss, truth
 
@@ -17,7 +17,7 @@ def test_an_exact_run_passes_and_says_what_was_compared():
     verdict = check(killed().case())
     assert verdict.outcome is Outcome.PASS
     assert verdict.evidence["compared"] == 130
-    assert "10 rolled back" in verdict.sentence
+    assert "10 of them rolled back" in verdict.sentence
     assert set(verdict.evidence["components"]) == {*NAMES, "loss"}
 
 
@@ -30,7 +30,7 @@ def test_one_wrong_bit_of_one_loss_fails():
     wrong = math.nextafter(float.fromhex(loss(1, 41)), 2.0).hex()
     verdict = check(resumed(losses={(1, 41): wrong}))
     assert verdict.codes == ("loss-diverged",)
-    assert f"step 41: {wrong} against {loss(1, 41)}" in verdict.sentence
+    assert f"step 41: {wrong} instead of {loss(1, 41)}" in verdict.sentence
 
 
 def test_a_rolled_back_step_counts_too():
@@ -58,7 +58,7 @@ def test_a_model_that_parts_while_all_else_was_right_diverged():
     patch = {(rank, step, "model"): f"other{step}" for rank in (0, 1) for step in range(43, 61)}
     verdict = check(resumed(patch=patch))
     assert verdict.codes == ("loss-diverged",)
-    assert "parts from the reference at step 43, in model" in verdict.sentence
+    assert "diverges from the reference at step 43, in model" in verdict.sentence
 
 
 def test_replicas_that_part_are_named():
@@ -77,7 +77,7 @@ def test_steps_past_the_last_are_no_match():
     run.launch().live(base=20, until=63, ends=True).exit(0).end()
     verdict = check(run.case(Reference.of([Writer().control().history()] * 2)))
     assert verdict.outcome is Outcome.FAIL
-    assert "past the reference's last" in verdict.sentence
+    assert verdict.evidence["differences"][0]["values"] == {"steps": ["taken", "not taken"]}
 
 
 def test_missing_steps_are_no_match():
@@ -129,7 +129,7 @@ def test_without_determinism_bits_prove_nothing():
     reference = Reference.of([told(0.0).history(), told(1e-6).history()])
     case = told(2e-6, fault=True).case(reference)
     assert check(case).codes == ("not-deterministic",)
-    assert "the controls part at step 1" in check(case).sentence
+    assert "the controls diverge at step 1" in check(case).sentence
     loose = matches_reference(rtol=1e-5)(case)
     assert loose.outcome is Outcome.PASS
     assert "rtol=1e-05" in loose.sentence

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.recovery.recovery import Summary, summary
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import Case, controls_agree, faults_took_effect, no_orphans, recovered_within, ridden_out
 from chaoskit.errors import UsageError
-from chaoskit.events import Event
-from chaoskit.history import History
-from chaoskit.recovery import Summary, summary
-from chaoskit.reference import Reference
+from chaoskit.protocol.events import Event
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer, killed, truth
 
@@ -22,15 +22,15 @@ def test_a_fault_that_nobody_saw_tested_nothing():
     run = Writer().launch().live(ends=True).fault(seen=False).exit(0).end()
     verdict = faults_took_effect()(run.case())
     assert verdict.codes == ("fault-not-observed",)
-    assert "never seen" in verdict.sentence
+    assert "not observed to take effect" in verdict.sentence
 
 
 def test_a_fault_whose_moment_never_came_says_so():
     run = Writer().say("fault.planned", fault=0, what={"text": "kill rank 9"})
     run.launch().live(ends=True).exit(0).end()
-    assert "its moment did not come" in faults_took_effect()(run.case()).sentence
+    assert "its trigger did not fire" in faults_took_effect()(run.case()).sentence
     run.say("fault.missed", fault=0, evidence={"missed": "it was gone"})
-    assert "found nothing to strike: it was gone" in faults_took_effect()(run.case()).sentence
+    assert "found no target: it was gone" in faults_took_effect()(run.case()).sentence
 
 
 def test_a_run_without_faults_tested_nothing():

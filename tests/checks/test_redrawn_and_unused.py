@@ -3,8 +3,8 @@
 import pytest
 
 from chaoskit import checks
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import Case
-from chaoskit.reference import Reference
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer, truth
 
@@ -73,7 +73,7 @@ def test_the_right_rows_made_with_other_random_numbers():
     case = resumed(strange)
     assert found(case) == (("rng-not-restored",), ())
     sentence = checks.state_restored()(case).sentence
-    assert "every rank: data drawn with other random numbers (its rows are those of step 20); model, " in sentence
+    assert "every rank: data drawn with different random numbers (the rows are those of step 20); model, " in sentence
     assert checks.matches_reference()(case).codes == ("rng-not-restored",)
     # An augmentation that is made of every other row does, too.
     assert found(resumed(lambda r, at: [samples(r, at)[0], strange(r, at)[1]])) == (("rng-not-restored",), ())
@@ -83,7 +83,7 @@ def test_augmented_otherwise_past_the_first_step():
     """What draws from a stream of its own goes wrong later."""
     case = resumed(lambda rank, at: strange(rank, at) if at >= 30 else samples(rank, at))
     assert found(case) == (("rng-not-restored",), ())
-    assert "data drawn with other random numbers (its rows are those of step 30)" in (
+    assert "data drawn with different random numbers (the rows are those of step 30)" in (
         checks.state_restored()(case).sentence
     )
 

@@ -33,7 +33,7 @@ def test_of_two_the_one_that_is_not_the_references_is_named():
 def test_without_a_reference_the_one_that_was_struck_is_named():
     verdict = check(Case(unnoticed(ranks=(1,)).history()))
     assert (
-        "in step 26 rank 1 differs from the other replicas (the one that was struck) in model" in verdict.sentence
+        "in step 26 rank 1 differs from the other replicas (the one that the fault struck) in model" in verdict.sentence
     )
 
 
@@ -62,7 +62,7 @@ def test_a_rank_that_died_before_is_not_asked():
 def test_tensors_that_were_recorded_later_are_told_as_such():
     run = whole(patch=off(31, ranks=(1,), names=("model",)))
     run.tensors(33, "model", lambda rank: {"head.weight": str(rank)})
-    assert check(run.case()).sentence.endswith("in model (head.weight), as 2 steps later")
+    assert check(run.case()).sentence.endswith("in model (head.weight), recorded 2 steps later")
 
 
 def test_buffers_are_each_ranks_own():

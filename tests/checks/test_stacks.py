@@ -186,7 +186,7 @@ def stuck(tmp_path, *told):
     return {rank: process.communicate()[1] for rank, process in enumerate(ranks)}
 
 
-@pytest.mark.slow
+@pytest.mark.launches
 @pytest.mark.parametrize(
     ("told", "said"),
     [

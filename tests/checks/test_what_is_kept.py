@@ -2,9 +2,9 @@
 
 import pytest
 
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import Case, disk_use_bounded, no_checkpoint_lost, no_debris
 from chaoskit.errors import UsageError
-from chaoskit.reference import Reference
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer
 
@@ -42,7 +42,7 @@ def test_the_last_valid_one_was_always_there():
 
 def test_retention_took_it():
     verdict = no_checkpoint_lost()(told(checkpoint(20), KEPT))
-    assert verdict.codes == ("checkpoint-lost",) and "launch 0 had ended, no file was left" in verdict.sentence
+    assert verdict.codes == ("checkpoint-lost",) and verdict.evidence["ends"]["0"]["left"] is False
     assert no_checkpoint_lost()(told(checkpoint(40), checkpoint(20, 40))).codes == ("checkpoint-lost",)
     assert no_checkpoint_lost()(told([], KEPT)).codes == ("checkpoint-lost",)
 
@@ -51,7 +51,7 @@ def test_a_failed_save_was_written_over_it():
     run = Writer(every=20).launch().live(until=40, path="last.pt", torn=True).fault().died()
     run.launch().live(base=0, path="last.pt", ends=True).load("last.pt").exit(0)
     verdict = no_checkpoint_lost()(run.say("files", launch=0, files=[["last.pt", 1]]).end().case())
-    assert verdict.codes == ("checkpoint-lost",) and "an unfinished save was written over" in verdict.sentence
+    assert verdict.codes == ("checkpoint-lost",) and "an unfinished save overwrote" in verdict.sentence
 
 
 def test_the_last_valid_one_also_where_a_newer_one_was_damaged():

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit.runner import stored
+from chaoskit.engine.runner import stored
 from tests.users import REPOSITORY
-
-pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 LOOP, SPAWNED = str(HERE / "loop.py"), [sys.executable, str(HERE / "spawned.py")]
@@ -59,7 +57,10 @@ def sit(shared_store, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.launches
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "torchrun script" else pytest.mark.slow) for name in COMMANDS]
+)
 def test_a_command(sit, name):
     told, run = sit(COMMANDS[name])
     assert told["verdict"] == "pass", told
@@ -72,11 +73,13 @@ def test_a_command(sit, name):
     assert fault.evidence["gone"] == [struck.ranks[1].pid]
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_where_ranks_are_spawned(sit):
     told, _ = sit(SPAWNED, "--resume-args=--forget")
     assert (told["verdict"], told["codes"]) == ("fail", ["rng-not-restored"])
 
 
+@pytest.mark.launches
 def test_a_rank_whose_environment_does_not_tell_it_is_killed_before_the_first_collective(sit):
     told, run = sit(SPAWNED, experiment="before_first_collective")
     assert told["verdict"] == "pass", told

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit.environments import processes, scratch
-from chaoskit.environments.environment import Place
-from chaoskit.environments.netns import NetnsEnvironment
+from chaoskit.environments.environment import RunSpec
+from chaoskit.environments.machine import processes, scratch
+from chaoskit.environments.netns.environment import NetnsEnvironment
 from tests.users import must_have
 
 
@@ -27,12 +27,12 @@ def run_id() -> Iterator[str]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, run_id: str) -> Place:
+def place(tmp_path: Path, run_id: str) -> RunSpec:
     """Where a gated run may happen."""
     run_dir = tmp_path / "run"
     for name in ("events", "out"):
         (run_dir / name).mkdir(parents=True)
-    return Place(run_dir=run_dir, out=run_dir / "out", cwd=tmp_path, run_id=run_id, gated=True)
+    return RunSpec(run_dir=run_dir, out=run_dir / "out", cwd=tmp_path, run_id=run_id, gated=True)
 
 
 @pytest.fixture(scope="session")

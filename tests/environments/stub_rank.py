@@ -20,11 +20,12 @@ def main(rank: int, steps: int) -> None:
     start |= {"launch": launch, "restart": restart, "world": 1}
     with open(f"{run}/events/rank-{rank}-{os.getpid()}.jsonl", "w") as events:
         events.write(json.dumps({"i": 0, "t": time.monotonic(), "e": "process.start", **start}) + "\n")
-    if not os.environ.get("CHAOSKIT_GATED"):
+    if not os.environ.get("CHAOSKIT_GATE"):
         time.sleep(1000)
     gate = socket.socket(socket.AF_UNIX)
-    directory = os.open(run, os.O_PATH)
-    gate.connect(f"/proc/self/fd/{directory}/gate.sock")
+    path = os.environ["CHAOSKIT_GATE"].removeprefix("unix:")
+    directory = os.open(os.path.dirname(path), os.O_PATH)
+    gate.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
     lines = gate.makefile("rb")
 
     def say(**words: object) -> None:

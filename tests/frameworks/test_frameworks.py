@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit import Job, faults
-from chaoskit.runner import Runner
+from chaoskit.engine.runner import Runner
 from chaoskit.verdict import Outcome
 from tests.claims import CLAIMS
 from tests.users import must_have

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from chaoskit.history import History
+from chaoskit.analysis.record.history import History
 from tests.probe.started import WITH_PROBE, Started
 
 
@@ -26,7 +26,7 @@ class Probed:
 
     def events(self, kind):
         """Every event of a kind, of all processes."""
-        from chaoskit.events import Event, read_events
+        from chaoskit.protocol.events import Event, read_events
 
         files = sorted((self.run_dir / "events").glob("*.jsonl"))
         return [e for path in files for e in read_events(path) if isinstance(e, Event) and e.kind == kind]

@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from chaoskit.environments import processes
-from chaoskit.launch.cold import ColdLauncher
-from chaoskit.launch.order import Order
-from chaoskit.launch.surroundings import PROBE_SITE
-from chaoskit.launch.warm import WarmLauncher
+from chaoskit.environments.launch.cold import ColdLauncher
+from chaoskit.environments.launch.order import Order
+from chaoskit.environments.launch.surroundings import PROBE_SITE
+from chaoskit.environments.launch.warm import WarmLauncher
+from chaoskit.environments.machine import processes
 
 #: What a rank of tinymodels imports of installed packages: the parents of its runs under chaoskit serve here too.
 MODULES = (

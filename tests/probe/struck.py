@@ -9,18 +9,19 @@ import sys
 import textwrap
 import time
 
-from chaoskit.environments.gate import Gate
-from chaoskit.events import Event, read_events
+from chaoskit.environments.gate.doors import UnixDoor
+from chaoskit.environments.gate.server import GateServer
+from chaoskit.protocol.events import Event, read_events
 from tests.probe.started import WITH_PROBE, Started
 
 
 def order(into, how, *, elements=1, steps=1, seed=3):
     """As a fault gives it; `into` as text."""
-    from chaoskit.places import place
+    from chaoskit.protocol.targets import as_target
 
     how = {"kind": how} if isinstance(how, str) else how
     return {
-        "do": "corrupt", "into": place(into).to_json(), "how": how,
+        "do": "corrupt", "into": as_target(into).to_json(), "how": how,
         "elements": elements, "steps": steps, "seed": seed,
     }  # fmt: skip
 
@@ -36,14 +37,14 @@ class Struck:
         self.run_dir, self.rank = tmp_path, rank
         program = tmp_path / "program.py"
         program.write_text(textwrap.dedent(text))
-        self.gate = Gate(tmp_path)
+        self.gate = GateServer(UnixDoor(tmp_path))
         self.programs = []
         try:
             for each in range(world):
                 env = {
                     **os.environ,
                     "PYTHONPATH": WITH_PROBE, "CHAOSKIT_RUN": str(tmp_path), "CHAOSKIT_OUT": str(tmp_path / "out"),
-                    "CHAOSKIT_GATED": "1", "RANK": str(each), "WORLD_SIZE": str(world),
+                    **self.gate.door.environment, "RANK": str(each), "WORLD_SIZE": str(world),
                 }  # fmt: skip
                 log = tmp_path / f"output-{each}.txt"
                 command = [sys.executable, str(program)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoskit.history import History, lives
+from chaoskit.analysis.record.history import History, lifetimes
 from tests.probe.struck import Struck
 
 HEAD = """
@@ -79,7 +79,7 @@ def test_all_ranks_of_a_ddp_job_have_those_of_rank_0(tmp_path, compiled):
     """Within a compiled module no beginning of a forward is seen: they are as its end leaves them on each rank."""
     job = Struck(tmp_path, HEAD + DDP.replace("COMPILED", str(compiled)), {}, world=2)
     assert job.codes == [0, 0], job.output
-    ranks = [life for _, life in lives(History.read(tmp_path))]
+    ranks = [life for _, life in lifetimes(History.read(tmp_path))]
     zero, one = ([step.components["buffers"] for step in life.steps] for life in ranks)
     assert (zero == one) is not compiled and len(set(zero)) == 3, job.output
     assert not any(life.errors for life in ranks)

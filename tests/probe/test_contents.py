@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from chaoskit.fingerprint import of_value
 from chaoskit.probe.contents import LONGEST, MOST, MOST_NONFINITE, contents, leaves, nonfinite
+from chaoskit.protocol.fingerprint import of_value
 
 torch = pytest.importorskip("torch")
 numpy = pytest.importorskip("numpy")

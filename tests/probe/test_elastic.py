@@ -6,9 +6,9 @@ import warnings
 import pytest
 
 from chaoskit.probe import components
+from chaoskit.probe.deferred import DeferredEvent
 from chaoskit.probe.elastic import Elastic
-from chaoskit.probe.late import Late
-from chaoskit.shards import Shards, whole_of
+from chaoskit.protocol.sharded_hash import Shards, whole_of
 from tests.sharding import Mesh, shard
 
 torch = pytest.importorskip("torch")
@@ -36,7 +36,7 @@ def sharded_by_torch(rank, world, send):
         optimizer.step()
     elastic = Elastic(guard)
     elastic.asked = True
-    send.put((rank, Late({"parts": elastic.parts([optimizer], [model], [])}).settled()["parts"]))
+    send.put((rank, DeferredEvent({"parts": elastic.parts([optimizer], [model], [])}).settled()["parts"]))
 
 
 def parts_of_torch(world):
@@ -122,7 +122,7 @@ def test_an_error_of_one_part_does_not_cost_the_others(monkeypatch):
     parameter = shard(torch.arange(10.0).reshape(5, 2), mesh)
     type(parameter)._local_tensor = torch.zeros(1, 2)  # not what torch says that a rank holds
     assert Elastic(careful).parts([], [torch.nn.ParameterList()], [Averaged(parameter)]) == {}
-    assert [where for where, _ in errors] == ["ema"] and "nothing tells which elements" in errors[0][1]
+    assert [where for where, _ in errors] == ["ema"] and "does not say which elements" in errors[0][1]
 
 
 PROGRAM = """

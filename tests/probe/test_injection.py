@@ -329,7 +329,7 @@ def test_a_loop_without_modules_is_struck_from_its_first_step_on(plain):
     assert (first["n"], first["where"].split("[")[0], first["after"]) == (1, "group0.0", ["nan"])
     second = plain.said[1]
     assert (second["n"], second["before"], second["after"]) == (2, ["nan"], [(5.0).hex()])
-    assert "the step did not come by the output of inner" in plain.said[2]["refused"]
+    assert "the step did not use the output of inner" in plain.said[2]["refused"]
     assert "it made none at all" in plain.said[3]["refused"]
 
 
@@ -343,6 +343,6 @@ def test_an_order_that_is_none_costs_the_rank_nothing(tmp_path):
     wrong = {**order("loss", "nan"), "into": {"kind": "moon"}}
     run = Struck(tmp_path, HEAD + SAME.replace("STEPS", "4"), [(1, wrong), (2, order("loss", {"kind": "melt"}))])
     assert run.codes == [0], run.output
-    assert "an order that is none: into: there is no place 'moon'" in run.said[1]["refused"]
+    assert "the order is not valid: into: there is no target 'moon'" in run.said[1]["refused"]
     assert "there is no change 'melt'" in run.said[2]["refused"]
     assert len(run.events("step")) == 4 and len(run.events("probe.error")) == 1

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoskit.probe.injection.changes import Refused, alter, bits_of, width
+from chaoskit.probe.injection.changes import InjectionRefused, alter, bits_of, width
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 EIGHTS = [torch.float8_e4m3fn, torch.float8_e5m2]
@@ -50,7 +50,7 @@ def test_a_bit_flip_inverts_as_many_bits_of_as_many_elements_as_asked_for(dtype,
     try:
         allowed = bits_of(dtype, which)
         made = alter(tensor, how, elements=elements, seed=seed)
-    except Refused as refused:
+    except InjectionRefused as refused:
         names = {"exponent": 1, "mantissa": MANTISSA.get(dtype, 0), "sign": 1}
         assert dtype in WHOLE or names[which] < bits, refused
         return
@@ -94,7 +94,7 @@ def test_changes_of_floating_point_numbers(dtype):
     nan = made({"kind": "nan"}, 4)
     assert nan.after == ["nan"] * 4 and not nan.finite and nan.changed == 4 and nan.of == 15
     if dtype == torch.float8_e4m3fn:
-        with pytest.raises(Refused, match="float8_e4m3fn has no infinity"):
+        with pytest.raises(InjectionRefused, match="float8_e4m3fn has no infinity"):
             made({"kind": "inf"})
     else:
         assert made({"kind": "inf"}).after == ["inf"]
@@ -114,11 +114,11 @@ def test_changes_of_floating_point_numbers(dtype):
 def test_changes_of_whole_numbers(dtype):
     tensor = values(dtype)
     for how in ({"kind": "nan"}, {"kind": "inf"}, {"kind": "scale", "factor": 2.0}, {"kind": "noise", "sigma": 1}):
-        with pytest.raises(Refused, match="is for floating-point numbers, and it holds"):
+        with pytest.raises(InjectionRefused, match="is for floating-point numbers, and it holds"):
             alter(tensor, how, elements=1, seed=0)
-    with pytest.raises(Refused, match="has no exponent"):
+    with pytest.raises(InjectionRefused, match="has no exponent"):
         alter(tensor, {"kind": "bitflip", "which": "exponent"}, elements=1, seed=0)
-    with pytest.raises(Refused, match="cannot hold"):
+    with pytest.raises(InjectionRefused, match="cannot hold"):
         alter(tensor, {"kind": "stuck", "value": 0.5}, elements=1, seed=0)
     assert alter(tensor, {"kind": "stuck", "value": 3.0}, elements=2, seed=0).after == ["3", "3"]
     bad = alter(tensor, {"kind": "bad"}, elements="all", seed=0).tensor
@@ -154,9 +154,9 @@ def test_an_element_that_would_not_change_is_passed_over():
         (torch.ones(9), {"kind": "stuck", "value": 1.0}),
         (torch.ones(9), {"kind": "bad"}),
     ):
-        with pytest.raises(Refused, match="would change nothing"):
+        with pytest.raises(InjectionRefused, match="would change nothing"):
             alter(tensor, how, elements="all", seed=0)
-    with pytest.raises(Refused, match="stale would change nothing"):
+    with pytest.raises(InjectionRefused, match="stale would change nothing"):
         alter(torch.ones(9), {"kind": "stale"}, elements="all", seed=0, old=torch.ones(9))
     # Of bits there is no such thing as no change.
     assert alter(torch.zeros(9), {"kind": "bitflip", "which": "sign"}, elements=1, seed=0).after == ["-0x0.0p+0"]
@@ -166,7 +166,7 @@ def test_an_element_that_would_not_change_is_passed_over():
     ("tensor", "how", "says"),
     [
         (torch.ones(0, 3), {"kind": "nan"}, "this rank holds no element of it"),
-        (torch.ones(3).to_sparse(), {"kind": "nan"}, "no dense tensor"),
+        (torch.ones(3).to_sparse(), {"kind": "nan"}, "not a dense tensor"),
         (torch.ones(3, dtype=torch.bfloat16), {"kind": "bitflip", "bit": 16}, "bfloat16 has no bit 16"),
         (torch.ones(3), {"kind": "bitflip", "which": "sign", "bits": 2}, "float32 has 1 sign bits, not 2"),
         (torch.ones(3, dtype=torch.bool), {"kind": "bitflip", "bits": 2}, "bool has 1 bits, not 2"),
@@ -175,7 +175,7 @@ def test_an_element_that_would_not_change_is_passed_over():
     ],
 )
 def test_what_cannot_be_is_refused(tensor, how, says):
-    with pytest.raises(Refused, match=says):
+    with pytest.raises(InjectionRefused, match=says):
         alter(tensor, how, elements=1, seed=0)
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from chaoskit.fingerprint import CHUNK, reduce_rows_on_device
-from chaoskit.probe.late import Late
+from chaoskit.probe.deferred import DeferredEvent
 from chaoskit.probe.samples import MOST, Samples
+from chaoskit.protocol.fingerprint import CHUNK, reduce_rows_on_device
 
 torch = pytest.importorskip("torch")
 
@@ -13,7 +13,7 @@ def samples(*micro_batches):
     made = Samples()
     for tensors in micro_batches:
         made.add(tensors)
-    return Late({"samples": made}).settled()["samples"] if made.told else None
+    return DeferredEvent({"samples": made}).settled()["samples"] if made.told else None
 
 
 @pytest.fixture(params=["in memory", "on a device"])

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit.environments.gate import Gate
-from chaoskit.history import History
+from chaoskit.analysis.record.history import History
+from chaoskit.environments.gate.doors import UnixDoor
+from chaoskit.environments.gate.server import GateServer
 from tests.probe.started import WITH_PROBE, Started
 
 HEAD = """
@@ -258,11 +259,11 @@ class AtGate:
         self.run_dir, self.out = tmp_path, tmp_path / "out"
         program = tmp_path / "program.py"
         program.write_text(textwrap.dedent(text))
-        self.gate = Gate(tmp_path)
+        self.gate = GateServer(UnixDoor(tmp_path))
         env = {
             **os.environ,
             "PYTHONPATH": WITH_PROBE, "CHAOSKIT_RUN": str(tmp_path), "CHAOSKIT_OUT": str(self.out),
-            "CHAOSKIT_GATED": "1", "RANK": "0", "WORLD_SIZE": "1",
+            **self.gate.door.environment, "RANK": "0", "WORLD_SIZE": "1",
         }  # fmt: skip
         command, log = [sys.executable, str(program)], tmp_path / "output.txt"
         self.process = Started(command, env=env, cwd=tmp_path, log=log, cold=cold)
@@ -406,7 +407,7 @@ open(out + "/done", "w").close()
     assert program.process.wait(timeout=60) == 0 and (program.out / "done").exists()
     told = program.gate.corrupted(0, number)
     assert (told["n"], told["where"], told["after"]) == (3, "loss", ["nan"])
-    from chaoskit.events import read_events
+    from chaoskit.protocol.events import read_events
 
     (path,) = (program.run_dir / "events").glob("*.jsonl")
     events = [event for event in read_events(path) if event.kind in ("step", "corrupted")]
@@ -436,7 +437,7 @@ step(); step()
     # What an answer does not say does not last: not after the save, either, nor after any other arrival.
     told = {0: {"names": 3}, 2: {"until": 5}, 6: {"until": 20}}
     assert list(arrivals()) == [0, 1, 2, 5, 6, 8, 9]
-    from chaoskit.events import read_events
+    from chaoskit.protocol.events import read_events
 
     (path,) = (program.run_dir / "events").glob("*.jsonl")
     named = [event["n"] for event in read_events(path) if event.kind == "tensors"]

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from chaoskit.history import History
+from chaoskit.analysis.record.history import History
 from tests.probe.started import WITH_PROBE, Started
 
 TRAIN = """

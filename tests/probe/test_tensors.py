@@ -2,9 +2,9 @@
 
 import pytest
 
-from chaoskit.fingerprint import of_value
-from chaoskit.probe.late import Late
+from chaoskit.probe.deferred import DeferredEvent
 from chaoskit.probe.tensors import tensors
+from chaoskit.protocol.fingerprint import of_value
 
 torch = pytest.importorskip("torch")
 
@@ -21,7 +21,7 @@ def trained(wrap=lambda model: model):
 
 
 def named(optimizers, roots, averages=()):
-    return Late({"tensors": tensors(optimizers, roots, averages)}).settled()["tensors"]
+    return DeferredEvent({"tensors": tensors(optimizers, roots, averages)}).settled()["tensors"]
 
 
 def test_each_component_by_name():

@@ -7,10 +7,10 @@ import socket
 import threading
 import time
 
-from chaoskit.events import EventWriter, Gap, read_events
-from chaoskit.probe.gate import Gate
+from chaoskit.probe.gate import GateClient
 from chaoskit.probe.observer import Observer
-from chaoskit.probe.session import Session
+from chaoskit.probe.session import ProbeSession
+from chaoskit.protocol.events import EventWriter, RecordGap, read_events
 
 
 def test_arguments_by_name_are_taken_by_whatever_name_torch_gives_them(probed):
@@ -174,7 +174,7 @@ def test_a_signal_handler_that_saves_does_not_wait_for_the_rank_that_it_interrup
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "gate.sock"))
     listener.listen()
-    gate = Gate(tmp_path, rank=0, launch=0, restart=0)
+    gate = GateClient(f"unix:{tmp_path}/gate.sock", rank=0, launch=0, restart=0)
     harness = listener.accept()[0].makefile("rwb")
     handled = []
     before = signal.signal(signal.SIGUSR1, lambda *_: handled.append(gate.arrive("save", 0)))
@@ -201,7 +201,7 @@ def test_a_signal_handler_that_saves_does_not_wait_for_the_rank_that_it_interrup
 
 
 def test_threads_that_write_at_once_leave_no_gap(tmp_path):
-    session = Session(tmp_path, launch=0, gated=False)
+    session = ProbeSession(tmp_path, launch=0)
     session._writer = EventWriter(tmp_path / "rank.jsonl")
     threads = [threading.Thread(target=lambda: [session.write("x", n=n) for n in range(2000)]) for _ in range(4)]
     for thread in threads:
@@ -210,14 +210,14 @@ def test_threads_that_write_at_once_leave_no_gap(tmp_path):
         thread.join()
     found = list(read_events(tmp_path / "rank.jsonl"))
     assert len(found) == 8000
-    assert not any(isinstance(each, Gap) for each in found)
+    assert not any(isinstance(each, RecordGap) for each in found)
 
 
 def test_modules_that_come_and_go_are_not_remembered(tmp_path):
     class Thing:
         pass
 
-    observer = Observer(Session(tmp_path, launch=0, gated=False))
+    observer = Observer(ProbeSession(tmp_path, launch=0))
     for _ in range(100):
-        observer.knows("root", Thing())
-    assert len(observer._roots) == 1
+        observer.training.add("root", Thing())
+    assert len(observer.training._known["root"]) == 1

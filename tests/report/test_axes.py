@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaoskit.report.axes import Scale, counted, scale_of, show, whole_ticks
+from chaoskit.report.svg.axes import Scale, counted, scale_of, show, whole_ticks
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -4,8 +4,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from chaoskit.report import badge
-from tests.suites.made import HOSTILE, result, suite
+from chaoskit.report.svg import badge
+from tests.studies.nights.made import HOSTILE, result, suite
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -19,8 +19,8 @@ def of(*verdicts, **fields):
     [
         (("pass",) * 28, "finished", "28 of 28", "pass"),
         (("pass",) * 27 + ("fail",), "finished", "27 of 28", "fail"),
-        (("pass", "fail", "inconclusive"), "finished", "1 of 3, 1 undecided", "fail"),
-        (("pass", "inconclusive"), "finished", "1 of 2, 1 undecided", "inconclusive"),
+        (("pass", "fail", "inconclusive"), "finished", "1 of 3, 1 inconclusive", "fail"),
+        (("pass", "inconclusive"), "finished", "1 of 2, 1 inconclusive", "inconclusive"),
         (("pass", "skipped"), "finished", "1 of 1", "pass"),
         (("pass", "pass"), "interrupted", "2 of 2, interrupted", "inconclusive"),
         (("skipped",), "finished", "nothing was tested", "skipped"),

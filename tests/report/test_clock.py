@@ -3,7 +3,7 @@
 import pytest
 
 from chaoskit.checks import Case
-from chaoskit.report.clock import clock, told
+from chaoskit.report.svg.clock import clock, in_words
 from tests.history_writer import Writer, killed
 
 
@@ -23,7 +23,7 @@ def test_everything_stands_at_its_seconds():
 
 
 def test_what_follows_one_another_shares_a_row():
-    assert [row.name for row in clock(killed().case()).rows] == ["launches", "lives", "faults"]
+    assert [row.name for row in clock(killed().case()).rows] == ["launches", "lifetimes", "faults"]
 
 
 def test_a_recovery_is_a_stack_of_its_phases():
@@ -32,15 +32,15 @@ def test_a_recovery_is_a_stack_of_its_phases():
     assert stack.parts[0][1] == 0.0
     assert all(a == b for (_, _, a), (_, b, _) in zip(stack.parts, stack.parts[1:], strict=False))
     assert stack.parts[-1][2] == pytest.approx(stack.recovery.recovery_seconds)
-    assert told(stack).startswith("kill rank 1: back after")
+    assert in_words(stack).startswith("kill rank 1: recovered in")
 
 
 def test_what_was_ridden_out_and_what_never_came_back():
     (stack,) = clock(Writer().launch().live(pause=30, ends=True).exit(0).end().case()).stacks
-    assert [name for name, *_ in stack.parts] == ["ridden-out"] and "ridden out" in told(stack)
+    assert [name for name, *_ in stack.parts] == ["ridden-out"] and "no restart" in in_words(stack)
     one = clock(Writer().launch().live(until=25).fault().died().end("gave-up").case())
     (stack,) = one.stacks
-    assert not stack.parts and not one.since_ticks and told(stack).endswith("never took another step")
+    assert not stack.parts and not one.since_ticks and in_words(stack).endswith("took no further step")
 
 
 def test_without_a_fault_there_is_no_recovery():
@@ -51,7 +51,7 @@ def test_without_a_fault_there_is_no_recovery():
 def test_a_life_without_a_step_is_here_if_nowhere_else():
     run = Writer().launch().live(until=25).fault().died()
     one = clock(run.launch().live(base=20, until=20).exit(1).end("gave-up").case())
-    assert spans(one)["life stepless", 1].text == "life 1: 2 of 2 ranks, took no step"
+    assert spans(one)["life stepless", 1].text == "incarnation 1: 2 of 2 ranks, no step"
 
 
 @pytest.mark.parametrize("run", [Writer(), Writer().launch(), Writer().launch().live(until=3)])

@@ -9,10 +9,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from chaoskit.report import compare_json, compare_page, compare_report
-from chaoskit.report.gap_picture import LEFT, MOST, RIGHT, TOP, WIDTH, picture
-from chaoskit.suites.contrast import contrast
-from chaoskit.suites.drift import drift
+from chaoskit.report.html import compare_page
+from chaoskit.report.machine import compare_json
+from chaoskit.report.svg.gap_picture import LEFT, MOST, RIGHT, TOP, WIDTH, picture
+from chaoskit.report.terminal import compare_report
+from chaoskit.studies.nights.comparison import compare_suites
+from chaoskit.studies.nights.drift import drift
 from tests.two_suites import SETTINGS, baseline, drifted, result, suite
 
 A, B = result("test_a"), result("test_b")
@@ -29,50 +31,51 @@ def worse():
     bad = replace(B, verdict="fail", codes=("hang",), sentences=("Rank 1 hung.",))
     settings = {**SETTINGS, "torch": "2.14.1"}
     new = {"ref": drifted(baseline(), since=4, by=lambda step: 4**step, settings=settings)}
-    return contrast(suite(A, B), suite(A, bad, baselines=new))
+    return compare_suites(suite(A, B), suite(A, bad, baselines=new))
 
 
 def slower(factor=2.0, count=12):
     old = [result(f"test_{i}") for i in range(count)]
     new = [replace(one, launch_seconds=factor + i / 100) for i, one in enumerate(old)]
-    return contrast(suite(*old), suite(*new))
+    return compare_suites(suite(*old), suite(*new))
 
 
 def test_what_became_worse_is_said_in_full():
     said = shown(worse())
     assert "WORSE test_it.py::test_b: pass → fail (hang)\n  Rank 1 hung." in said
-    assert "the references of 2 experiments (test_a, test_b) part at step 4, rank 0, in loss" in said
+    assert "the references of 2 experiments (test_a, test_b) diverge at step 4, rank 0, in loss" in said
     assert re.search(
-        r"first loss that differs: step 4, rank 0: 0\.25 → 0\.2500\d+, 256 ulps of float32, [\d.e-]+ relat", said
+        r"first loss that differs: step 4, rank 0: 0\.25 → 0\.2500\d+, 256 ulps of float32, relative [\d.e-]+",
+        said,
     )
-    assert re.search(r"largest gap: step 12, .*; the gaps grow from there on", said)
+    assert re.search(r"largest difference: step 12, .*; the difference grows over the following steps", said)
     assert re.search(r"^torch +ranks +2\.13\.0 +2\.14\.1", said, re.M)
     assert said.splitlines()[-1].startswith(
-        "WORSE: 2 experiments compared: 1 became worse, 1 pair of references parts;"
+        "WORSE: 2 experiments compared: 1 became worse, 1 pair of references diverges;"
     )
 
 
 def test_of_equal_suites_nothing_is_said_but_that():
-    said = shown(contrast(suite(A, B), suite(A, B)))
-    assert "are equal to the bit: 12 steps, 2 ranks" in said
+    said = shown(compare_suites(suite(A, B), suite(A, B)))
+    assert "are bitwise equal: 12 steps, 2 ranks" in said
     for word in ("WORSE test", "BETTER", "UNKNOWN", "part at", "differs  of", "slower", "only in"):
         assert word not in said
     last = said.splitlines()[-1]
     assert last.startswith(
-        "NOTHING IS WORSE: 2 experiments compared: no verdict differs, their references are equal"
+        "NOTHING IS WORSE: 2 experiments compared: no verdict differs, their references are bitwise equal"
     )
-    assert last.endswith("not enough experiments to tell about times")
+    assert last.endswith("too few experiments to compare times")
 
 
 def test_what_could_not_be_compared_is_said():
     said = shown(
-        contrast(suite(A, B), suite(A, baselines={"ref": baseline(deterministic=False)}, status="running"))
+        compare_suites(suite(A, B), suite(A, baselines={"ref": baseline(deterministic=False)}, status="running"))
     )
     last = said.splitlines()[-1]
-    assert last.startswith("CANNOT TELL ALL: 1 experiment compared")
+    assert last.startswith("INCONCLUSIVE: 1 experiment compared")
     assert "the new suite did not finish (running)" in last and "lacks 1 experiment" in last
     assert (
-        "are no evidence: the new one was not deterministic" in said
+        "cannot be compared: the new one is not deterministic" in said
         and "only in the old suite: test_it.py::test_b" in said
     )
 
@@ -83,7 +86,7 @@ def test_the_table_of_times_fits_a_terminal_and_shows_its_intervals():
     assert re.search(
         r"^launch +12 +1\.00 s +2\.05 s +2\.0\d \(2\.0\d-2\.0\d\) +2\.0\d \(2\.0\d-2\.0\d\) +slower", said, re.M
     )
-    assert "launch is slower, as measured and by the pace, by more than 10% (p 0.00049)" in said
+    assert "launch is slower by more than 10%, both measured and pace-adjusted (p 0.00049)" in said
     assert said.splitlines()[-1].endswith("launch is slower (a failure only with --times)")
     assert shown(slower(), times=True).splitlines()[-1].startswith("WORSE")
 
@@ -95,13 +98,13 @@ def test_times_that_differ_by_noise_alone_are_not_called_slower():
 
 def test_few_experiments_are_said_to_be_few():
     said = shown(slower(count=3))
-    assert "cannot tell" in said and "9 with the same verdict in both are needed" in said
+    assert "too few" in said and "the test needs 9 experiments with the same verdict in both" in said
     assert "launch 75 %" in said
-    assert re.search(r"^launch +1 .* 2\.00 +2\.00 +cannot tell", shown(slower(count=1)), re.M)
+    assert re.search(r"^launch +1 .* 2\.00 +2\.00 +too few", shown(slower(count=1)), re.M)
 
 
 def test_a_change_for_the_better():
-    said = shown(contrast(suite(replace(A, verdict="fail", codes=("hang",))), suite(A)))
+    said = shown(compare_suites(suite(replace(A, verdict="fail", codes=("hang",))), suite(A)))
     assert "BETTER test_it.py::test_a: fail (hang) → pass" in said
     assert said.splitlines()[-1].startswith("NOTHING IS WORSE: 1 experiment compared: 1 became better")
 
@@ -109,30 +112,30 @@ def test_a_change_for_the_better():
 @pytest.mark.parametrize(
     ("new", "said"),
     [
-        (baseline(steps=15), "equal as long as both go on: the old one has 12 steps, the new one 15"),
+        (baseline(steps=15), "equal up to the end of the shorter one (old 12 steps, new 15)"),
         (baseline(models={(0, 4): "f" * 32}), "fingerprints: model 00000000… → ffffffff…"),
-        (baseline(models={(0, 4): "f" * 32}), "the losses are equal to the bit in all steps of both"),
-        (baseline(losses={(0, 4): "nan"}), "0.25 → nan, one of which is no finite number"),
-        (baseline(losses={(0, 4): "0x1.0p-2 0x1.0p-2"}), "part at step 4, rank 0, in loss"),
+        (baseline(models={(0, 4): "f" * 32}), "the losses are bitwise equal in all steps that both have"),
+        (baseline(losses={(0, 4): "nan"}), "0.25 → nan, one of them not finite"),
+        (baseline(losses={(0, 4): "0x1.0p-2 0x1.0p-2"}), "diverge at step 4, rank 0, in loss"),
         (baseline(settings={**SETTINGS, "device": "A"}), "only losses are compared"),
     ],
 )
 def test_every_kind_of_parting_has_its_words(new, said):
-    assert said in shown(contrast(suite(A), suite(A, baselines={"ref": new})))
+    assert said in shown(compare_suites(suite(A), suite(A, baselines={"ref": new})))
 
 
 def test_what_was_not_held_to_a_reference():
     free = replace(A, references=())
-    assert "no experiment was held to a reference" in shown(contrast(suite(free), suite(free)))
-    assert "no reference is kept of test_a" in shown(contrast(suite(A), suite(A, baselines={})))
+    assert "no experiment has a reference" in shown(compare_suites(suite(free), suite(free)))
+    assert "no stored reference for test_a" in shown(compare_suites(suite(A), suite(A, baselines={})))
 
 
 def test_what_fails_in_both_is_said_to():
     bad = replace(A, verdict="fail", codes=("hang",))
-    said = compare_report.answer(contrast(suite(bad, B), suite(bad, B)))
+    said = compare_report.answer(compare_suites(suite(bad, B), suite(bad, B)))
     assert "no verdict differs" in said and "1 fail in both" in said and "inconclusive" not in said
     odd = replace(A, verdict="inconclusive")
-    assert "no verdict became worse" in compare_report.answer(contrast(suite(A, B), suite(odd, B)))
+    assert "no verdict became worse" in compare_report.answer(compare_suites(suite(A, B), suite(odd, B)))
 
 
 def test_json_holds_all_of_it_and_is_json():
@@ -150,7 +153,7 @@ def test_json_holds_all_of_it_and_is_json():
 
 
 def test_json_of_a_loss_that_is_no_number():
-    one = contrast(suite(A), suite(A, baselines={"ref": baseline(losses={(0, 4): "nan"})}))
+    one = compare_suites(suite(A), suite(A, baselines={"ref": baseline(losses={(0, 4): "nan"})}))
     (reference,) = json.loads(json.dumps(compare_json.document(one), allow_nan=False))["references"]
     assert (
         reference["first"]["new"] == "nan" and reference["first"]["relative"] is reference["first"]["ulps"] is None
@@ -158,7 +161,7 @@ def test_json_of_a_loss_that_is_no_number():
 
 
 def test_json_of_equal_suites():
-    told = compare_json.document(contrast(suite(A), suite(A)))
+    told = compare_json.document(compare_suites(suite(A), suite(A)))
     assert (told["answer"], told["exit_code"], told["verdicts"], told["gaps"]) == ("same", 0, [], [])
 
 
@@ -170,9 +173,9 @@ def test_the_page_says_the_same():
 
 
 def test_the_page_of_equal_suites_shows_no_difference():
-    html = compare_page.render(contrast(suite(A), suite(A)))
+    html = compare_page.render(compare_suites(suite(A), suite(A)))
     assert (
-        'class="verdict pass"' in html and "No verdict and no code differs" in html and "equal to the bit" in html
+        'class="verdict pass"' in html and "have the same verdicts and codes" in html and "bitwise equal" in html
     )
     for mark in ('<svg class="gaps"', 'class="reference apart"', 'id="settings"', "verdict fail", "Only in the"):
         assert mark not in html
@@ -181,7 +184,7 @@ def test_the_page_of_equal_suites_shows_no_difference():
 def test_nothing_that_was_logged_is_taken_for_anything_but_text():
     bad = replace(A, name=EVIL, nodeid=EVIL, verdict="fail", codes=(EVIL,), sentences=(EVIL,), job=EVIL)
     new = suite(bad, machine={"host": EVIL, EVIL: EVIL}, chaoskit=EVIL, id=EVIL)
-    one = contrast(suite(replace(bad, verdict="pass", codes=(), job="x")), new)
+    one = compare_suites(suite(replace(bad, verdict="pass", codes=(), job="x")), new)
     html = compare_page.render(one)
     assert "<script>alert" not in html and "&lt;script&gt;alert" in html
     assert EVIL in shown(one, width=400)
@@ -191,7 +194,7 @@ def test_the_picture_lies_in_its_frame_and_says_what_each_point_is():
     losses = {(0, 7): "nan", (1, 9): (0.5).hex()}
     seen = picture(drift(("a",), baseline(), baseline(losses=losses)))
     assert [point.level for point in seen.points].count("gap") == 1
-    assert [point.said for point in seen.points][6:9:2] == ["step 7: no number", "step 9: 0.8"]
+    assert [point.said for point in seen.points][6:9:2] == ["step 7: not finite", "step 9: 0.8"]
     assert all(LEFT <= p.x <= WIDTH - RIGHT and TOP <= p.y <= seen.bottom for p in seen.points)
     assert seen.parting == seen.points[6].x and seen.thinned == 1 and not seen.lines
 

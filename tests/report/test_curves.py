@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaoskit.report.curves import Curve, curves, thin
+from chaoskit.report.svg.curves import Curve, curves, thin
 from tests.history_writer import Writer, killed, loss
 
 LOSSES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=300)

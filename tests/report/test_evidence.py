@@ -37,7 +37,7 @@ def test_what_is_long_is_cut_and_says_by_how_much():
     assert found.cut.endswith("more lines") and len(found.text.splitlines()) == LINES
     assert bounded({str(n): n for n in range(50)})["…"] == "10 more"
     found = one("x" * 5 * LETTERS)
-    assert len(found.text) < 5 * LETTERS and "more letters" in found.cut
+    assert len(found.text) < 5 * LETTERS and "more characters" in found.cut
     assert one("x\n" * (LINES + 5)).cut == "5 more lines"
 
 

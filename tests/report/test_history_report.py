@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from chaoskit.report import history_report
-from chaoskit.suites.chronicle import Chronicle
-from chaoskit.suites.findings import Findings
-from tests.suites.made import HOSTILE
-from tests.suites.nights import JOB, MACHINE, night, result, timed, verdicts
+from chaoskit.report.terminal import history_report
+from chaoskit.studies.nights.findings import Findings
+from chaoskit.studies.nights.suite_history import SuiteHistory
+from tests.studies.nights.made import HOSTILE
+from tests.studies.nights.nights import JOB, MACHINE, night, result, timed, verdicts
 
 
 def shown(suites, *, width=80, encoding="utf-8"):
@@ -23,7 +23,7 @@ def shown(suites, *, width=80, encoding="utf-8"):
 
 
 def findings(suites):
-    return Findings.of(Chronicle.of(suites))
+    return Findings.of(SuiteHistory.of(suites))
 
 
 def test_where_nothing_changed_nothing_is_told():
@@ -31,7 +31,7 @@ def test_where_nothing_changed_nothing_is_told():
     first, *_, row, blank, times, total = text.splitlines()
     assert first == f"job {JOB}" and blank == "" and total == "Nothing changed (3 nights)"
     assert row.split() == ["test_kill", "✓✓✓", "1.5", "s", "1.5", "s", "5", "5", "0.4", "s", "0.4", "s"]
-    assert times == "times: too few nights to tell what became slow (it takes 12)"
+    assert times == "times: too few nights to test for a change (at least 12 are needed)"
 
 
 def test_what_became_red_is_told_with_its_night_and_its_cause():
@@ -43,7 +43,7 @@ def test_what_became_red_is_told_with_its_night_and_its_cause():
     at = lines.index("RED test_kill since 2026-01-04 02:30 (suite 20260104-023000-003): rng-not-restored")
     assert lines[at + 1 : at + 3] == [
         "  The RNG was not restored.",
-        "  changed since the night before: torch 2.13.0 -> 2.14.1",
+        "  changed since the previous night: torch 2.13.0 -> 2.14.1",
     ]
     assert "changed 2026-01-04 02:30 (suite 20260104-023000-003): torch 2.13.0 -> 2.14.1" in lines
     assert lines[-1] == "1 experiment became red (5 nights)"
@@ -56,17 +56,17 @@ def test_green_flaky_undecided():
         for at in range(4)
     ]  # fmt: skip
     text = shown(suites)
-    assert "GREEN test_a since 2026-01-03" in text and "it was: The RNG was not restored." in text
-    assert "FLAKY test_b 1 of 4 nights that were alike did not pass, the last 2026-01-02" in text
+    assert "GREEN test_a since 2026-01-03" in text and "before: The RNG was not restored." in text
+    assert "FLAKY test_b 1 of 4 nights with the same settings did not pass, most recently 2026-01-02" in text
     assert "UNDECIDED test_c since 2026-01-03" in text
-    assert text.count("nothing that chaoskit knows of was changed since the night before") == 2
-    assert text.splitlines()[-1] == ("1 experiment cannot be decided any more, 1 flaky, 1 became green (4 nights)")
+    assert text.count("no recorded setting changed since the previous night") == 2
+    assert text.splitlines()[-1] == ("1 experiment can no longer be decided, 1 flaky, 1 became green (4 nights)")
 
 
 def test_what_became_slow_is_told_with_its_ratio():
     text = shown(timed(30, step=(2.0, 20)))
     assert "SLOW recovery of test_0 since 2026-01-21 02:30" in text
-    assert "times what it was (" in text and "by the clock " in text
+    assert "times the former value (" in text and "wall time: " in text
     assert text.splitlines()[-1] == "1 duration became longer (30 nights)"
 
 
@@ -88,7 +88,7 @@ def test_what_is_usual_is_of_the_nights_that_passed():
     suites = [
         night(at, result("f" if at == 1 else "p", recovery_seconds=t)) for at, t in enumerate([1.0, 9.0, 2.0, 7.0])
     ]
-    figure = findings(suites).figure(findings(suites).chronicle.tracks[0], "recovery")
+    figure = findings(suites).figure(findings(suites).history.tracks[0], "recovery")
     assert (figure.last, figure.usual) == (7.0, 1.5)
 
 

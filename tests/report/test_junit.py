@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from chaoskit.report import junit
-from tests.suites.made import HOSTILE, result
+from chaoskit.report.machine import junit
+from tests.studies.nights.made import HOSTILE, result
 
 
 def test_everything_that_there_is():

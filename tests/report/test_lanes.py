@@ -3,8 +3,8 @@
 import signal
 
 from chaoskit.checks import Case
-from chaoskit.report.lane_picture import lane_picture
-from chaoskit.report.lanes import lanes, spans, stepless
+from chaoskit.report.svg.lane_picture import lane_picture
+from chaoskit.report.svg.lanes import lanes, spans, stepless
 from tests.history_writer import Writer, killed
 
 
@@ -24,8 +24,11 @@ def test_each_rank_has_a_lane_and_each_life_a_bar():
         (0, 25, 0, "struck"),
         (20, 60, 1, "ended"),
     ]
-    assert second.bars[0].how == "struck down by 'kill rank 1' (SIGKILL)"
-    assert first.bars[0].end == "gone" and first.bars[0].how == "gone without a word; its launch ended with 1"
+    assert second.bars[0].how == "killed by 'kill rank 1' (SIGKILL)"
+    assert (
+        first.bars[0].end == "gone"
+        and first.bars[0].how == "ended without an exit event; its launch ended with exit code 1"
+    )
 
 
 def test_lives_that_follow_one_another_share_a_row():
@@ -39,20 +42,20 @@ def test_an_exception_a_restart_and_a_record_that_stops():
     first, second = lanes(Case(run.history(), None))
     assert [bar.end for bar in first.bars] == ["raised", "open"]
     assert [bar.end for bar in second.bars] == ["gone", "open"]
-    assert second.bars[0].how == "gone without a word before life 1 began"
+    assert second.bars[0].how == "ended without an exit event before incarnation 1 began"
 
 
 def test_a_rollback_in_the_processes_ends_no_life():
     run = Writer().launch().live(until=30).live(base=20, back=True, ends=True).exit(0).end()
     (lane, _) = lanes(run.case())
     assert [(bar.end, bar.taken) for bar in lane.bars] == [("back", 0), ("ended", 30)]
-    assert "after a rollback in its process" in str(lane.bars[1])
+    assert "after a rollback without a restart" in str(lane.bars[1])
 
 
 def test_a_freeze_shows_and_an_even_pace_does_not():
     (lane, _) = lanes(Writer().launch().live(pause=30, ends=True).exit(0).end().case())
     (stall,) = lane.bars[0].stalls
-    assert stall.position == 30 and str(stall).startswith("stood still for 3.")
+    assert stall.position == 30 and str(stall).startswith("stalled for 3.")
     (lane, _) = lanes(Writer().launch().live(ends=True).exit(0).end().case())
     assert not lane.bars[0].stalls
 
@@ -101,7 +104,7 @@ def test_lives_without_a_step_are_told_of_elsewhere():
 
 def test_the_picture_says_it_in_words_too():
     one = lane_picture(killed(at=25).case())
-    assert "rank 1: life 0: steps 1 to 25; gone without a word" in one.description
+    assert "rank 1: incarnation 0: steps 1 to 25; ended without an exit event" in one.description
     assert one.deaths and not one.stalls and one.hidden == 0
     one = lane_picture(Writer().launch().live(ends=True).exit(0).end().case())
     assert not one.deaths

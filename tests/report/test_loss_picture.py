@@ -5,9 +5,9 @@ import re
 import pytest
 
 from chaoskit.checks import Case
-from chaoskit.report.checkpoint_marks import marks, returns
-from chaoskit.report.fault_windows import windows
-from chaoskit.report.loss_picture import LEFT, RIGHT, loss_picture
+from chaoskit.report.svg.checkpoint_marks import marks, returns
+from chaoskit.report.svg.fault_windows import windows
+from chaoskit.report.svg.loss_picture import LEFT, RIGHT, loss_picture
 from tests.history_writer import Writer, killed
 
 
@@ -31,7 +31,7 @@ def test_a_fault_that_lasts_covers_the_steps_under_it():
     run.say("fault.healed", fault=0)
     (window,) = windows(run.exit(0).end("finished").case())
     assert (window.first, window.last, window.point) == (10, 15, False)
-    assert str(window) == "slow storage: struck in steps 11 to 15, until it was healed"
+    assert str(window) == "slow storage: injected in steps 11 to 15, until it was healed"
 
 
 def test_a_fault_that_never_struck_has_no_window():
@@ -43,7 +43,7 @@ def test_a_fault_that_never_struck_has_no_window():
 
 def test_a_fault_that_nobody_saw_take_effect_says_so():
     (window,) = windows(Writer().launch().live(until=25).fault(seen=False).died().end("gave-up").case())
-    assert not window.seen and "not seen" in str(window)
+    assert not window.seen and "not observed" in str(window)
 
 
 def test_a_number_is_changed_in_the_step_that_the_rank_tells():
@@ -63,7 +63,7 @@ def test_a_newer_one_that_was_passed_over_is_refused():
     assert standings(case)[0, 40] == "refused"
     (mark,) = (mark for mark in marks(case) if mark.incarnation == 0 and mark.position == 40)
     assert str(mark) == (
-        "checkpoint at step 40, written by life 0: not resumed from by life 1, although it was newer"
+        "checkpoint at step 40, written by incarnation 0: not resumed from by incarnation 1, although it was newer"
     )
 
 
@@ -79,15 +79,15 @@ def test_one_that_was_altered_and_taken_all_the_same_says_both():
     run.fault("flip a bit", evidence={"save": {"launch": 0, "restart": 0, "n": 40}})
     case = run.launch().live(base=40, off={"optimizer": "bent"}, ends=True).exit(0).end().case()
     (mark,) = (mark for mark in marks(case) if (mark.incarnation, mark.position) == (0, 40))
-    assert (mark.standing, mark.harm) == ("resumed", "a fault had altered it")
+    assert (mark.standing, mark.harm) == ("resumed", "a fault altered it")
 
 
 def test_the_way_back_leads_from_what_was_reached():
     (back,) = returns(killed(at=25, base=20).case())
     assert (back.reached, back.to, back.due) == (25, 20, (20,))
-    assert str(back) == "life 1 resumed from step 20 after step 25 had been reached"
+    assert str(back) == "incarnation 1 resumed from step 20 after the job had reached step 25"
     (back,) = returns(killed(at=45, base=0).case())
-    assert str(back).endswith("resumed from the beginning after step 45 had been reached; due was 40")
+    assert str(back).endswith("resumed from step 0 after the job had reached step 45; expected: step 40")
 
 
 def test_everything_is_where_it_belongs():

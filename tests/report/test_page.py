@@ -8,7 +8,7 @@ import pytest
 from jinja2 import DictLoader, UndefinedError
 
 from chaoskit.errors import UsageError
-from chaoskit.report import page
+from chaoskit.report.html import page
 
 HOSTILE = "</title></svg><script>alert(1)</script>\"'&\x00\u202e"
 
@@ -79,5 +79,5 @@ def test_a_page_is_written_whole_with_its_directory(tmp_path):
 @pytest.mark.parametrize("name", ["", "file/page.html"])
 def test_where_no_page_can_be_written_the_path_is_named(tmp_path, name):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match=f"--chaos-report: cannot write '{tmp_path}.*name a place"):
+    with pytest.raises(UsageError, match=f"--chaos-report: cannot write '{tmp_path}.*name "):
         page.write("text", tmp_path / name, option="--chaos-report")

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from chaoskit.engine.run_store import Store
 from chaoskit.errors import StoreError, UsageError
-from chaoskit.report import publishing, run_page, suite_page
-from chaoskit.report.publishing import Targets
-from chaoskit.store import Store
-from tests.suites.made import result, stored_run, suite
+from chaoskit.report.html import run_page, suite_page
+from chaoskit.report.machine import publishing
+from chaoskit.report.machine.publishing import Targets
+from tests.studies.nights.made import result, stored_run, suite
 
 
 @pytest.fixture(autouse=True)
@@ -62,12 +63,12 @@ def test_a_test_that_changes_the_directory_changes_nothing(complaints, monkeypat
 @pytest.mark.parametrize(
     ("targets", "said"),
     [
-        ({"summary": "-"}, "--x-summary: name a file, standard output is taken"),
+        ({"summary": "-"}, "--x-summary: '-' \\(standard output\\) is not possible here: name a file"),
         ({"summary": "no/such/s.md"}, "--x-summary: 'no/such/s.md' is in .*no/such, which does not exist"),
         ({"badge": "."}, "--x-badge: '.' is a directory"),
-        ({"badge": "-"}, "--x-badge: name a file"),
-        ({"report": "file"}, "--x-report: 'file' needs a directory where .*/file is a file"),
-        ({"report": "file/below/it"}, "--x-report: 'file/below/it' needs a directory where .*/file is a file"),
+        ({"badge": "-"}, "--x-badge: '-' \\(standard output\\) is not possible here"),
+        ({"report": "file"}, "--x-report: cannot create 'file', because .*/file is a file"),
+        ({"report": "file/below/it"}, "--x-report: cannot create 'file/below/it', because .*/file is a file"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before(targets, said):
@@ -80,7 +81,7 @@ def test_what_may_not_be_written_is_refused_before(monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     Path("s.md").write_text("")
     for name, text in (("json", "r.json"), ("report", "a/b"), ("summary", "s.md"), ("badge", "b.svg")):
-        with pytest.raises(UsageError, match=f"--{name}: .*cannot be written.* name "):
+        with pytest.raises(UsageError, match=f"--{name}: .*not writable.* name "):
             Targets.of(**{name: text})
 
 
@@ -90,9 +91,9 @@ def test_what_could_not_be_written_in_the_end_is_a_line(publish, complaints, mon
     (here / "gone").rmdir()
     publishing.publish(of(), targets, store=Store(), complain=complaints.append)
     assert [line.partition(" (")[0] for line in complaints] == [
-        "the json is not written",
-        "the summary is not written",
-        "the badge is not written",
+        "the json could not be written",
+        "the summary could not be written",
+        "the badge could not be written",
     ]
     assert Path("report/index.html").is_file()
 
@@ -100,7 +101,9 @@ def test_what_could_not_be_written_in_the_end_is_a_line(publish, complaints, mon
 def test_a_report_that_cannot_be_drawn_is_a_line_and_the_others_are_written(publish, complaints, monkeypatch):
     monkeypatch.setattr(suite_page, "render", lambda *args, **options: 1 / 0)
     publish(of(), report="report", summary="s.md")
-    assert complaints == ["the report is not written (ZeroDivisionError: division by zero)"]
+    assert complaints == [
+        "the report could not be written (ZeroDivisionError: division by zero); the verdicts stay valid"
+    ]
     assert Path("s.md").is_file()
 
 
@@ -109,7 +112,7 @@ def test_a_directory_that_became_a_file_meanwhile(complaints):
     Path("report").write_text("")
     publishing.publish(of(), targets, store=Store(), complain=complaints.append)
     (line,) = complaints
-    assert line.startswith("the report is not written (the report: cannot write ")
+    assert line.startswith("the report could not be written (the report: cannot write ")
 
 
 def test_one_page_that_cannot_be_drawn_costs_no_other(publish, complaints, monkeypatch):
@@ -127,7 +130,7 @@ def test_one_page_that_cannot_be_drawn_costs_no_other(publish, complaints, monke
     assert "1 / 0" in Path(line.rpartition(" ")[2]).read_text()
     index = Path("report/index.html").read_text()
     assert f'href="runs/{good.name}.html"' in index
-    assert "its page could not be drawn" in index and f"runs/{bad.name}.html" not in index
+    assert "the page of this run could not be rendered" in index and f"runs/{bad.name}.html" not in index
 
 
 def test_a_run_that_is_damaged_costs_no_other(publish, complaints):
@@ -135,15 +138,15 @@ def test_a_run_that_is_damaged_costs_no_other(publish, complaints):
     good, bad = stored_run(store), stored_run(store)
     (bad / "run.json").write_text((bad / "run.json").read_text()[:50])
     publish(of(good, bad), report="report")
-    assert complaints == [f"{bad}/run.json is truncated or no JSON: it was damaged or is not ours"]
+    assert complaints == [f"{bad}/run.json is truncated or no JSON: it was damaged, or chaoskit did not write it"]
     index = Path("report/index.html").read_text()
-    assert f'href="runs/{good.name}.html"' in index and "its record cannot be read" in index
+    assert f'href="runs/{good.name}.html"' in index and "the record of this run cannot be read" in index
 
 
 def test_a_run_that_is_gone_is_no_trouble(publish, complaints):
     publish(of(Path("/no/such/runs/20261122-000000-000aaaa")), report="report")
     assert complaints == []
-    assert "its run is gone" in Path("report/index.html").read_text()
+    assert "the run was deleted" in Path("report/index.html").read_text()
 
 
 def test_a_store_that_was_carried_elsewhere(publish, complaints):

@@ -1,4 +1,4 @@
-"""docs/report-examples.md quotes what pages say: of the same mistakes, written by hand, they say the same."""
+"""docs/reference/report-examples.md quotes what pages say: of the same mistakes, written by hand, they say the same."""
 
 import re
 from pathlib import Path
@@ -8,12 +8,12 @@ import pytest
 from chaoskit import checks
 from chaoskit.checks import judge
 from chaoskit.errors import CODES
-from chaoskit.fingerprint import of_bytes
+from chaoskit.protocol.fingerprint import of_bytes
 from chaoskit.report.headline import headline
 from tests.checks.corrupted_runs import off, wrong_losses
 from tests.history_writer import Writer
 
-PAGE = Path(__file__).parents[2] / "docs" / "report-examples.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "report-examples.md"
 #: What the bundled trainer has.
 NAMES = ("model", "buffers", "optimizer", "options", "lr", "ema", "rng.torch", "rng.python", "rng.numpy", "batch")
 CLAIMS = (
@@ -92,5 +92,5 @@ def test_another_mistake_has_another_sentence():
 
 
 def test_the_pictures_are_small():
-    images = [PAGE.parent / name for name in re.findall(r"\]\((images/.+?)\)", PAGE.read_text())]
+    images = [PAGE.parent / name for name in re.findall(r"\]\((\.\./images/.+?)\)", PAGE.read_text())]
     assert len(images) == len(FORGOTTEN) and all(image.stat().st_size <= 200_000 for image in images)

@@ -6,13 +6,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from chaoskit.events import Event
-from chaoskit.report import run_page
-from chaoskit.runner import stored as read
-from chaoskit.store import Store
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.runner import stored as read
+from chaoskit.protocol.events import Event
+from chaoskit.report.html import run_page
 from chaoskit.verdict import failed
-from tests.browser.stored import HOSTILE, long, stored, stories
 from tests.history_writer import Writer, killed
+from tests.report.browser.stored import HOSTILE, long, stored, stories
 
 
 class Elements(HTMLParser):
@@ -90,7 +90,7 @@ def test_a_hang_shows_the_stacks(told):
 def test_a_job_that_never_came_back(told):
     text = run_page.render(told["gone"])
     assert not Elements(text).count("phase") and not Elements(text).count("resumed-arrow")
-    assert "lives 1, 2, 3 took no step" in text and "never" in text
+    assert "incarnations 1, 2, 3 took no step" in text and "never" in text
 
 
 def test_whatever_is_said_runs_nowhere(told):
@@ -129,12 +129,12 @@ def test_a_run_that_nobody_judged(store):
     run = stored(store, killed())
     (run.dir / "verdicts.json").unlink()
     text = run_page.render(run)
-    assert "Nothing was judged here" in text and "No check was applied" in text
+    assert "This run has no verdicts" in text and "No check was applied" in text
 
 
 def test_a_run_whose_harness_died(store):
     text = run_page.render(stored(store, Writer().launch().live(until=25)))
-    assert "The record has no end" in text and Elements(text).count("death") == 0
+    assert "The record is incomplete" in text and Elements(text).count("death") == 0
 
 
 def test_a_run_without_a_reference(store):
@@ -155,14 +155,14 @@ def test_a_record_with_gaps(store):
 def test_a_job_that_never_stepped(store):
     text = run_page.render(stored(store, Writer().launch().exit(1).end("gave-up")))
     assert "No loss of this run is known" not in text, "that of the reference is"
-    assert "No optimizer step of this run was seen" in text and not Elements(text).count("lane")
+    assert "The probe observed no optimizer step of this run" in text and not Elements(text).count("lane")
 
 
 def test_another_number_of_ranks(store):
     run = Writer(ranks=4, samples=lambda rank, at: (f"s{at}.{rank}",)).launch().live(until=25).fault().died()
     run.launch().live(base=20, world=2, ends=True).exit(0).end()
     text = run_page.render(stored(store, run))
-    assert "In life 1 the job went on with another number of ranks" in text
+    assert "In incarnation 1 the job had a different number of ranks" in text
     assert Elements(text).count("lane") == 4
 
 
@@ -175,7 +175,7 @@ def test_a_rollback_in_the_processes(store):
 def test_losses_that_are_no_scalars(store):
     run = Writer(tell_loss=lambda rank, step: "tensor:abc").launch().live(ends=True).exit(0).end()
     text = run_page.render(stored(store, run))
-    assert "no single numbers" in text and not Elements(text).count("losses")
+    assert "losses are not scalars" in text and not Elements(text).count("losses")
 
 
 def test_long_evidence_is_cut(store):

@@ -8,19 +8,23 @@ import pytest
 from rich.console import Console
 
 from chaoskit.errors import UsageError
-from chaoskit.report import json_report, sdc_picture, sdc_report
-from chaoskit.sdc.changes import CHANGES
-from chaoskit.sdc.map import SdcMap, Share
-from chaoskit.sdc.plan import Result
-from chaoskit.sdc.trace import Outcome
+from chaoskit.report.machine import json_report
+from chaoskit.report.svg import sdc_picture
+from chaoskit.report.terminal import sdc_report
+from chaoskit.studies.sdc.changes import CHANGES
+from chaoskit.studies.sdc.map import SdcMap, Share
+from chaoskit.studies.sdc.plan import TrialResult
+from chaoskit.studies.sdc.trace import CorruptionOutcome
 from tests.sdc_runs import EFFECT, injection
 
 PLACES = ("parameter:*", "gradient:*:reduced", "collective:all_reduce:1")
 
 
 def result(number, place, change, becomes, **told):
-    outcome = Outcome(becomes, "the loss of step 14 is nan" if becomes == "detected" else "a loss was off", **told)
-    return Result(injection(number, opens=13, place=place, change=change), EFFECT, outcome, alone=number == 1)
+    outcome = CorruptionOutcome(
+        becomes, "the loss of step 14 is nan" if becomes == "detected" else "a loss was off", **told
+    )
+    return TrialResult(injection(number, opens=13, place=place, change=change), EFFECT, outcome, alone=number == 1)
 
 
 def the_map(**told):
@@ -59,22 +63,23 @@ def test_shares_are_counted_by_place_change_and_step():
 def test_the_report_says_what_came_of_it_and_what_stands_behind_it():
     told = shown(the_map())
     assert "67% 21-94" in told  # two of three parameters were silent
-    assert "the worst that nobody noticed" in told
+    assert "the worst silent corruptions" in told
     first, second = (line for line in told.splitlines() if line.startswith("  step 14"))
-    assert "exponent high into parameter" in first and "sign into parameter" in second
-    assert "1 became 2" in first
-    assert "2 controls were exact, and 1 corruptions were repeated" in told.replace("\n", " ")
-    assert "collective:all_reduce was given up: the step made no all_reduce" in told
-    assert told.splitlines()[-1] == (
-        "5 corruptions tried out in 12 s: 1 detected, 1 gone to the bit, 1 faded, 2 silent"
-    )
+    assert "exponent high in parameter" in first and "sign in parameter" in second
+    assert "1 -> 2" in first
+    assert "2 controls were bitwise equal, and 1 corruptions, repeated" in told.replace("\n", " ")
+    assert "collective:all_reduce was not tested further: the step made no all_reduce" in told
+    assert told.splitlines()[-1] == ("5 corruptions in 12 s: 1 detected, 1 gone (bitwise), 1 faded, 2 silent")
     tables = told.partition("the worst")[0]
     assert all(len(line) <= 80 for line in tables.splitlines())
 
 
 def test_why_none_shared_a_launch_is_said():
     told = shown(the_map(apart="a control was off"))
-    assert "each in a launch of its own, because a control was off" in told and "controls were exact" not in told
+    assert (
+        "each corruption ran in its own launch, because a control was off" in told
+        and "controls were bitwise equal" not in told
+    )
 
 
 def test_nothing_seen_is_no_row():

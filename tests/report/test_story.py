@@ -20,16 +20,16 @@ def test_a_resume_that_lost_something():
     lines = told(case)
     text = "\n".join(lines)
     order = [
-        "the job is launched",
-        "a checkpoint at step 20",
-        "fault: kill rank 1, seen to take effect",
-        "the launch has ended with code 1",
+        "launch",
+        "checkpoint at step 20",
+        "fault: kill rank 1, observed to take effect",
+        "the launch ended with code 1",
         "relaunch 1",
-        "life 1: 2 of 2 ranks come up",
-        "life 1 takes its first step, from step 20; due was 20 (step 25 had been reached)",
+        "incarnation 1: 2 of 2 ranks start",
+        "incarnation 1 resumes from step 20; expected: step 20 (the job had reached step 25)",
         "  rank 1: model, buffers, optimizer, LR, scaler, EMA, RNG python, data from step 20; RNG torch",
-        "the job came to its end",
-        "first divergence: life 1, step 21, rank 0: loss (loss ",
+        "the job finished",
+        "first divergence: incarnation 1, step 21, rank 0: loss (loss ",
         "fail state_restored (rng-not-restored): rank 1: RNG not restored",
     ]
     places = [text.index(line) for line in order]
@@ -39,9 +39,9 @@ def test_a_resume_that_lost_something():
 
 def test_how_long_it_took():
     lines = told(killed().case())
-    at = next(at for at, line in enumerate(lines) if line.startswith("life 1 takes its first step"))
-    said = "a rank had noticed after 1.0 s, all ranks had stopped after 1.0 s, back after 1.1 s"
-    assert [line for line in lines[at:] if line.startswith("  of ")] == [f"  of 'kill rank 1': {said}"]
+    at = next(at for at, line in enumerate(lines) if line.startswith("incarnation 1 resumes from"))
+    said = "a rank noticed after 1.0 s, all ranks had stopped after 1.0 s, recovered in 1.1 s"
+    assert [line for line in lines[at:] if line.startswith("  '")] == [f"  'kill rank 1': {said}"]
 
 
 def test_a_wrong_number_that_nobody_noticed():
@@ -49,20 +49,21 @@ def test_a_wrong_number_that_nobody_noticed():
     at = next(at for at, line in enumerate(lines) if line.startswith("corruption: "))
     assert lines[at : at + 6] == [
         "corruption: the gradient of head.weight[3, 7] of rank 1 was corrupted in step 25 (1.5 became 1e+20)",
-        "  the run left the reference in step 26, in model, optimizer, EMA, loss of rank 1",
-        "  the first wrong loss is that of rank 1 in step 26: 7 against 0.0357143, 2e+02 of it off",
-        "  nobody noticed in 35 more steps, by when model, optimizer, EMA, loss of rank 1 were off",
+        "  the run diverged from the reference in step 26, in model, optimizer, EMA, loss of rank 1",
+        "  the first wrong loss is that of rank 1 in step 26: 7 instead of 0.0357143, a relative difference of 2e+02",
+        "  not detected in 35 more steps; by then model, optimizer, EMA, loss of rank 1 differed from the reference",
         "  step 26: model, optimizer, EMA, loss of rank 1",
         "  step 27: model, optimizer, EMA, loss of rank 1",
     ]
-    assert "  and so on, to step 60" in lines
+    assert "  ... up to step 60" in lines
 
 
 def test_a_rollback_in_the_processes():
     lines = told(rolled_back().case())
-    assert "life 1: 2 of 2 ranks go back to a checkpoint, in their processes" in lines
+    assert "incarnation 1: 2 of 2 ranks reload a checkpoint without a restart" in lines
     noticed = (
-        "  noticed: the job rolled back in its processes before the next step, by when loss of rank 1 was off"
+        "  detected: the job rolled back without a restart before the next step; by then loss of rank 1 differed from "
+        "the reference"
     )
     assert noticed in lines
 

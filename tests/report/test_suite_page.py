@@ -6,8 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from chaoskit.report import suite_page
-from tests.suites.made import BASELINE, HOSTILE, result, suite
+from chaoskit.errors import CODES
+from chaoskit.report.html import suite_page
+from tests.studies.nights.made import BASELINE, HOSTILE, result, suite
 
 
 class Table(HTMLParser):
@@ -69,7 +70,7 @@ def test_what_is_not_known_is_a_dash_and_sorts_last():
 
 
 def test_codes_say_what_they_mean():
-    assert 'title="A random stream is not the one that' in suite_page.render(suite(result(verdict="fail")))
+    assert f'title="{CODES["rng-not-restored"]}"' in suite_page.render(suite(result(verdict="fail")))
 
 
 def test_links_to_the_pages_of_runs():
@@ -83,7 +84,10 @@ def test_links_to_the_pages_of_runs():
 
 @pytest.mark.parametrize(
     ("why", "said"),
-    [({}, "its run is gone"), ({"/s/runs/a": "its record cannot be read"}, "its record cannot be read")],
+    [
+        ({}, "the run was deleted"),
+        ({"/s/runs/a": "the record of this run cannot be read"}, "the record of this run cannot be read"),
+    ],
 )
 def test_a_run_without_a_page_says_so(why, said):
     shown = table(suite(result(runs=("/s/runs/a",), run="/s/runs/a")), why=why)
@@ -101,7 +105,7 @@ def test_the_last_words_of_a_job_are_folded():
     said = "it ended with exit code 1. It said last:\nTraceback\n  boom"
     text = suite_page.render(suite(result(verdict="inconclusive", sentences=(said,))))
     assert '<p class="found">it ended with exit code 1. It said last:</p>' in text
-    assert "<summary>what it said</summary><pre>Traceback\n  boom</pre>" in text
+    assert "<summary>full message</summary><pre>Traceback\n  boom</pre>" in text
 
 
 def test_experiments_of_one_name_are_told_apart():
@@ -116,8 +120,8 @@ def test_experiments_of_one_name_are_told_apart():
         (("pass", "pass", "skipped"), "All 2 experiments passed"),
         (("pass", "fail", "inconclusive", "skipped"), "1 of 3 experiments failed"),
         (("inconclusive",), "1 of 1 experiment could not be decided"),
-        (("skipped",), "Nothing was proved: every experiment was skipped"),
-        ((), "No experiment had ended"),
+        (("skipped",), "No verdict: every experiment was skipped"),
+        ((), "No verdict: no experiment had ended"),
     ],
 )
 def test_the_headline(verdicts, said):
@@ -130,7 +134,7 @@ def test_the_headline(verdicts, said):
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [("running", "It has not ended"), ("interrupted", "It was interrupted"), ("finished", None)],
+    [("running", "This suite has no end"), ("interrupted", "This suite was interrupted"), ("finished", None)],
 )
 def test_how_it_ended(status, said):
     text = suite_page.render(suite(result(), status=status))

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from chaoskit.report import summary
-from tests.suites.made import HOSTILE, result, suite
+from chaoskit.report.machine import summary
+from tests.studies.nights.made import HOSTILE, result, suite
 
 
 def rows(text):
@@ -36,7 +36,9 @@ def test_when_all_passed_there_is_no_empty_table():
 
 
 def test_a_suite_without_experiments():
-    assert summary.markdown(suite()).startswith("### chaoskit: No experiment had ended\n\n0 experiments")
+    assert summary.markdown(suite()).startswith(
+        "### chaoskit: No verdict: no experiment had ended\n\n0 experiments"
+    )
 
 
 def test_hostile_text_is_text():
@@ -65,7 +67,7 @@ def test_one_that_is_too_long_says_how_many_are_left_out():
     for symbol, least in (("✗", 80), ("✓", 0)):
         shown = sum(row.startswith(f"| {symbol}") for row in rows(text))
         assert shown >= least
-        assert f"{300 - shown} more: the summary would be too long for them" in text
+        assert f"{300 - shown} more omitted, because the summary would be too long" in text
     assert "more: " not in summary.markdown(suite(*many))
 
 
@@ -84,4 +86,4 @@ def test_what_others_wrote_counts(tmp_path):
     path.write_text("x" * (summary.LIMIT - 10_000))
     summary.append(suite(*(result(f"test_{n}", "fail", sentences=("x" * 500,)) for n in range(100))), path)
     assert path.stat().st_size <= summary.LIMIT
-    assert "more: the summary would be too long" in path.read_text()
+    assert "more omitted, because the summary would be too long" in path.read_text()

@@ -8,11 +8,12 @@ import pytest
 from rich.console import Console
 
 from chaoskit.job import Job
-from chaoskit.report import upgrade_page, upgrade_report
-from chaoskit.upgrade.band import Band, stated
-from chaoskit.upgrade.crossing import Crossing
-from chaoskit.upgrade.interpreter import Interpreter
-from chaoskit.upgrade.upgrade import WAYS, Upgrade
+from chaoskit.report.html import upgrade_page
+from chaoskit.report.terminal import upgrade_report
+from chaoskit.studies.upgrade.band import LossTolerance, stated
+from chaoskit.studies.upgrade.crossing import Crossing
+from chaoskit.studies.upgrade.interpreter import Interpreter
+from chaoskit.studies.upgrade.upgrade import WAYS, Upgrade
 from tests.two_suites import baseline, drifted, result, suite
 
 HOSTILE = '<script>alert("1")</script> [bold]x[/bold]'
@@ -24,7 +25,7 @@ EXACT = tuple(
 )
 
 
-def upgrade(*, old=(A, B), new=(A, B), crossings=EXACT, band=Band(0.0, "measured"), **new_fields):  # noqa: B008
+def upgrade(*, old=(A, B), new=(A, B), crossings=EXACT, band=LossTolerance(0.0, "measured"), **new_fields):  # noqa: B008
     made = Upgrade.of(OLD, NEW, Job.from_command(["torchrun", "t.py", "{out}"]), band=band)
     suites = {"old": suite(*old), "new": suite(*new, **new_fields)}
     return replace(made, suites=suites, crossings=crossings)
@@ -57,19 +58,20 @@ def test_where_nothing_got_worse_that_is_said_and_no_more():
     one = upgrade()
     said = shown(one)
     assert int(one.exit_code) == 0
-    assert "2 experiments under both: no verdict differs" in said
+    assert "2 experiments under both interpreters: no verdict differs" in said
     assert said.splitlines()[-1] == (
-        "NOTHING GOT WORSE: 2 experiments under both, none worse; what old saved resumes exactly under new; what new "
-        "saved resumes exactly under old"
+        "NOTHING GOT WORSE: 2 experiments under both interpreters, none worse; "
+        "the checkpoint of old resumes exactly under new; "
+        "the checkpoint of new resumes exactly under old"
     )
-    for word in ("WORSE test", "resumes wrong", "does not load", "undecided", "part at"):
+    for word in ("WORSE test", "resumes incorrectly", "does not load", "undecided", "diverge at"):
         assert word not in said
 
 
 def test_references_that_part_a_little_are_told_and_no_failure():
     new = {"ref": drifted(baseline(), since=4, by=lambda step: 1)}
     one = upgrade(baselines=new)
-    assert "part at step 4, rank 0, in loss" in shown(one) and int(one.exit_code) == 0
+    assert "diverge at step 4, rank 0, in loss" in shown(one) and int(one.exit_code) == 0
     assert int(upgrade(baselines=new, band=stated(1e-9)).exit_code) == 1
     assert int(upgrade(baselines=new, band=stated(1e-3)).exit_code) == 0
 
@@ -77,13 +79,13 @@ def test_references_that_part_a_little_are_told_and_no_failure():
 @pytest.mark.parametrize(
     "word, code, said",
     [
-        ("wrong", 1, "WORSE: what old saved resumes wrong under new"),
-        ("no-load", 1, "WORSE: what old saved does not load under new"),
-        ("undecided", 3, "not told: what old saved could not be judged under new"),
+        ("wrong", 1, "WORSE: the checkpoint of old resumes incorrectly under new"),
+        ("no-load", 1, "WORSE: the checkpoint of old does not load under new"),
+        ("undecided", 3, "undecided: the checkpoint of old could not be judged under new"),
         (
             "within",
             0,
-            "what old saved resumes within the band under new; what new saved resumes exactly under old",
+            "of old resumes within the tolerance under new; the checkpoint of new resumes exactly under old",
         ),
     ],
 )
@@ -91,7 +93,7 @@ def test_each_verdict_of_a_crossing_is_said(word, code, said):
     one = upgrade(crossings=broken(word))
     assert int(one.exit_code) == code
     assert said in shown(one).splitlines()[-1]
-    assert "  story  chaoskit explain /x/runs/1" in shown(one)
+    assert "  explain  chaoskit explain /x/runs/1" in shown(one)
     told = upgrade_report.document(one)
     assert (told["exit_code"], told["crossings"][2]["verdict"]) == (code, word)
 
@@ -99,7 +101,10 @@ def test_each_verdict_of_a_crossing_is_said(word, code, said):
 def test_a_control_that_is_wrong_is_not_the_upgrades_doing():
     one = upgrade(crossings=(replace(EXACT[0], word="wrong"), *EXACT[1:]))
     assert int(one.exit_code) == 1
-    assert "what old saved resumes wrong under old, with no upgrade in between" in shown(one).splitlines()[-1]
+    assert (
+        "the checkpoint of old resumes incorrectly under old (control, without an upgrade)"
+        in shown(one).splitlines()[-1]
+    )
 
 
 def test_a_verdict_that_became_worse_is_said():
@@ -113,7 +118,7 @@ def test_a_verdict_that_became_worse_is_said():
 def test_what_was_interrupted_is_told_as_far_as_it_got():
     one = replace(upgrade(), suites={"old": suite(A)}, crossings=(), band=None)
     said = shown(one)
-    assert "the experiments were not run under both" in said and "no checkpoint was carried" in said
+    assert "the experiments did not run under both interpreters" in said and "no checkpoint was exchanged" in said
     assert int(one.exit_code) == 3
     told = upgrade_report.document(one)
     assert (told["compare"], told["new"]["suite"], told["band"]) == (None, None, None)

@@ -18,6 +18,34 @@ from safetensors.torch import load_file
 from tests.probe.started import Started
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+#: Fixtures that train.
+TRAINING = {"train", "two_ranks", "launch"}
+#: Tests that train and belong to `make test`: one way through each room. All others that train are slow.
+QUICK = {
+    "test_the_losses_are_those_of_always[gpt]",
+    "test_how_checkpoints_are_written_changes_no_bit",
+    "test_resumes_exactly[gpt]",
+    "test_resumes_exactly_from_a_delta[ddp]",
+    "test_the_first_store_is_gone[async]",
+    "test_any_flipped_bit_is_found",
+    "test_tiers_of_a_run",
+    "test_a_write_that_fails_is_tried_again[sync]",
+    "test_a_failed_save_is_no_save",
+    "test_a_bad_step_is_left_out",
+    "test_what_is_not_finite_is_not_published[model-flags0-model head.weight]",
+    "test_the_newest_two_are_kept",
+    "test_goes_back_and_past_the_samples[flags0]",
+    "test_saves_and_leaves_with_143",
+    "test_training_does_not_notice[ddp]",
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and TRAINING & {*item.fixturenames} and item.name not in QUICK:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tinymodels.config import parse
         (["--global-batch", "30"], "--global-batch 30 cannot be cut into micro-batches of 8"),
         (["--text", "/nowhere.txt"], "--text /nowhere.txt is not a file"),
         (["--model", "rnn"], "argument --model: invalid choice: 'rnn'"),
-        (["--keep-best"], "--keep-best looks at evaluations: it needs --evaluate-every"),
+        (["--keep-best"], "--keep-best compares evaluations: it needs --evaluate-every"),
         (
             ["--format", "pt", "--parallel", "fsdp"],
             "--format pt is one file that rank 0 writes: --parallel fsdp needs",
@@ -30,17 +30,20 @@ from tinymodels.config import parse
         ),
         (
             ["--format", "pt", "--delta-every", "2"],
-            "--format pt is one file that rank 0 writes: --delta-every needs dcp",
+            "--format pt is one file that rank 0 writes: --delta-every needs --format dcp",
         ),
         (["--delta-every", "0"], "argument --delta-every: 0 is not between 1 and 100"),
-        (["--amp", "--bf16"], "--amp and --bf16 are two ways to compute: choose one"),
+        (["--amp", "--bf16"], "--amp and --bf16 exclude each other: choose one"),
         (["--on-nonfinite", "panic"], "argument --on-nonfinite: invalid choice: 'panic'"),
-        (["--on-nonfinite", "off", "--spike", "3"], "--spike 3.0 needs someone who looks: not --on-nonfinite off"),
-        (["--on-nonfinite", "off", "--rollback-after", "2"], "--rollback-after 2 needs someone who looks"),
+        (
+            ["--on-nonfinite", "off", "--spike", "3"],
+            "--spike 3.0 needs the check of each step: it excludes --on-nonfinite off",
+        ),
+        (["--on-nonfinite", "off", "--rollback-after", "2"], "--rollback-after 2 needs the check of each step"),
         (["--rollback-after", "-1"], "argument --rollback-after: -1 is not between 0 and inf"),
-        (["--rollback-lr", "0.5"], "--rollback-lr 0.5 waits for rollbacks: it needs --rollback-after"),
+        (["--rollback-lr", "0.5"], "--rollback-lr 0.5 applies to rollbacks: it needs --rollback-after"),
         (["--rollback-lr", "nan"], "argument --rollback-lr: nan is not between 1e-12 and 1.0"),
-        (["--spike", "1"], "--spike 1.0 would take any loss for a bad one: it must be more than 1"),
+        (["--spike", "1"], "--spike 1.0 would call every loss bad: it must be more than 1"),
         (
             ["--check-replicas", "5", "--parallel", "fsdp"],
             "--check-replicas compares replicas: --parallel fsdp has",
@@ -58,14 +61,14 @@ def test_bad_flag(flags, told, tmp_path, capsys):
 def test_a_replica_in_the_place_of_the_checkpoints(tmp_path, capsys):
     with pytest.raises(SystemExit):
         parse(["--out", str(tmp_path), "--replica", str(tmp_path / "elsewhere" / ".." / "checkpoints")])
-    assert "is where the checkpoints are: it must be another place" in capsys.readouterr().err
+    assert "is the folder of the checkpoints: it must be another one" in capsys.readouterr().err
 
 
 def test_out_that_is_a_file(tmp_path, capsys):
     (tmp_path / "taken").write_text("mine")
     with pytest.raises(SystemExit):
         parse(["--out", str(tmp_path / "taken" / "run")])
-    assert "is in the way" in capsys.readouterr().err
+    assert "is not a folder that you may write to" in capsys.readouterr().err
 
 
 def test_config_needs_no_torch(tmp_path):

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinymodels.config import Config
-from tinymodels.data import Data, Tokens
-from tinymodels.world import World
+from tinymodels.elasticity.world import World
+from tinymodels.tokens import Tokens
+from tinymodels.train import Data
 
 shapes = st.fixed_dictionaries(
     {

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from tinymodels.checkpoints.state import State
 from tinymodels.config import Config
-from tinymodels.data import Tokens
-from tinymodels.evaluation import Evaluation, Stopping, hold_out
-from tinymodels.state import State
-from tinymodels.world import World
+from tinymodels.elasticity.world import World
+from tinymodels.evaluation import Evaluation, Stopping
+from tinymodels.tokens import Tokens, hold_out
 
 SMALL = ("--samples", 150, "--epochs", 2, "--save-every", 5, "--log-hex")  # 20 steps, alone
 
@@ -91,7 +91,7 @@ def test_counts():
 def test_ranks_that_count_differently_are_told(monkeypatch):
     monkeypatch.setattr(World, "gather", lambda self, mine: [mine, Stopping(bad=2)])
     with pytest.raises(RuntimeError, match="the ranks disagree about early stopping"):
-        World(0, 2, torch.device("cpu")).insist("early stopping", Stopping())
+        World(0, 2, torch.device("cpu")).require_same("early stopping", Stopping())
 
 
 def test_the_held_out_language_is_the_same_in_other_words():

@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
+from tinymodels.elasticity.world import World
 from tinymodels.metrics import Metrics
-from tinymodels.world import World
 
 ALONE = World(0, 1, torch.device("cpu"))
 SMALL = ("--samples", 150, "--epochs", 2, "--save-every", 5, "--log-hex")  # 20 steps, alone

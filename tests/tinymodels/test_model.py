@@ -27,7 +27,7 @@ def test_the_future_is_hidden(model):
     tokens = torch.randint(32, (1, 8))
     other = tokens.clone()
     other[0, 5] = (other[0, 5] + 1) % 32
-    same = (model.think(tokens) == model.think(other)).all(-1)[0]
+    same = (model.hidden(tokens) == model.hidden(other)).all(-1)[0]
     assert same[:5].all() and not same[5]
 
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 
 SMALL = ("--samples", 150, "--epochs", 2, "--save-every", 5, "--log-hex")  # 20 steps, alone
 

@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import Trainer, main
 
 FORGET = "--forget-optimizer"

@@ -1,4 +1,4 @@
-"""accum-grads-lost: checkpoints are made in the middle of an accumulation window, without its gradients.
+"""accum-grads-lost: the trainer saves in the middle of an accumulation window, without the gradients.
 
 Wrong: saves are counted in micro-batches, and the position in the data with them. What the window had summed up until
     then is in no state dict: the first update after the resume is made of the rest of it. The samples are lost.
@@ -9,8 +9,7 @@ Args: --save-every 13
 Family: optimizer and schedule
 """
 
-from tinymodels.data import Data
-from tinymodels.train import Trainer, main
+from tinymodels.train import Data, Trainer, main
 
 
 class ByMicroBatch(Data):

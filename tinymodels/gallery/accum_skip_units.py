@@ -1,4 +1,4 @@
-"""accum-skip-units: the position is counted in optimizer steps and skipped in micro-batches.
+"""accum-skip-units: the position is counted in optimizer steps, but the resume skips that many micro-batches.
 
 Wrong: without accumulation the two are the same. With it, the resume skips half of what was used, or a quarter: known
     data come again, the loss dips, and the epoch has more steps than it should.
@@ -10,8 +10,7 @@ Star: yes
 Family: position in the data
 """
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class CountsSteps(Data):

@@ -1,4 +1,4 @@
-"""async-live-tensors: an asynchronous save writes the tensors that training goes on with, and no copy of them.
+"""async-live-tensors: an asynchronous save writes the live tensors of the training instead of a copy.
 
 Wrong: a tensor on a GPU is copied by moving it to the CPU; one that is there already is passed on as it is. The writer
     comes to it some steps later: the checkpoint holds weights and moments of later steps, or of the middle of one.
@@ -13,7 +13,7 @@ Family: publishing and keeping checkpoints
 from torch.distributed.checkpoint.staging import AsyncStager
 from torch.utils._pytree import tree_map
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

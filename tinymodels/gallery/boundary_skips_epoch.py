@@ -1,4 +1,4 @@
-"""boundary-skips-epoch: at the end of an epoch an exhausted loader is saved, and the next epoch reads from it.
+"""boundary-skips-epoch: the checkpoint at the end of an epoch has an exhausted loader, from which the next epoch reads.
 
 Wrong: the loader says how much of it is used up, the trainer which epoch comes next; each is right. But restored, the
     loader has nothing to give to that epoch, which is over at once. The run ends early, with exit code 0.
@@ -10,8 +10,7 @@ Equivalent: test_one_rank_mid_epoch test_resume test_middle_of_save (in mid-epoc
 Family: position in the data
 """
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class Exhaustible(Data):

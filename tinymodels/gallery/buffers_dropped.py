@@ -1,4 +1,4 @@
-"""buffers-dropped: the parameters are saved, the buffers are not.
+"""buffers-dropped: the checkpoint has the parameters but not the buffers.
 
 Wrong: `named_parameters` looks like all there is to a model, and `strict=False` keeps the load quiet. Running
     statistics, counters and caches are buffers; after a resume they are those of a new model.
@@ -10,7 +10,7 @@ Family: model and average
 
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

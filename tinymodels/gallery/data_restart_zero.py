@@ -1,4 +1,4 @@
-"""data-restart-zero: the position in the epoch is not saved.
+"""data-restart-zero: the checkpoint lacks the position in the epoch.
 
 Wrong: with one checkpoint an epoch nobody needs it. With more, each resume reads its epoch from the first sample on:
     a job that is interrupted often sees the head of its data again and again.
@@ -9,8 +9,7 @@ Equivalent: test_epoch_boundary (the checkpoint is at the end of an epoch, where
 Family: position in the data
 """
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class EpochsOnly(Data):

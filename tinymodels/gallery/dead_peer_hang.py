@@ -1,4 +1,4 @@
-"""dead-peer-hang: a collective that failed is tried again, for as long as it takes.
+"""dead-peer-hang: a failed collective is retried without a limit.
 
 Wrong: the network had hiccups, so the small exchange at the end of each step was wrapped into a loop. To a peer that
     has left for good it is no hiccup: the rank waits for it for ever, and no timeout and no monitor ends that.
@@ -11,7 +11,7 @@ Family: elasticity and restarts
 
 import time
 
-from tinymodels.preemption import Preemption
+from tinymodels.preemption.signals import Preemption
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""debris-grows: each attempt to save has a folder of its own, which only its own success removes.
+"""debris-grows: each save attempt has a separate directory, and only a successful save removes its own.
 
 Wrong: a name that never comes again cannot collide with anything, so nobody has to clear it away first. What a crash in
     a save leaves stays for ever, as large as a checkpoint; after enough of them the disk is full, and saves fail.
@@ -11,8 +11,8 @@ Family: publishing and keeping checkpoints
 
 import time
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.durable import wait_for
+from tinymodels.checkpoints.durable import wait_for
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""delete-before-save: the only checkpoint is removed before the next one is written.
+"""delete-before-save: the trainer deletes the only checkpoint before it writes the next one.
 
 Wrong: the disk has room for one, so the old one goes first. From then until the new one is published there is none: a
     crash in the save, or a save that fails, leaves the job without any.
@@ -11,7 +11,7 @@ Family: publishing and keeping checkpoints
 
 import shutil
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

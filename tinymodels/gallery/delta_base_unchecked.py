@@ -1,4 +1,4 @@
-"""delta-base-unchecked: a delta checkpoint is verified, and what it hangs on is not.
+"""delta-base-unchecked: the trainer verifies a delta checkpoint, but not the checkpoint that it builds on.
 
 Wrong: every checkpoint was verified when it was new, and a manifest lists its own files. That an older one has gone bad
     since is found out in the middle of a resume, and in each one after that: nothing falls back to a full one.
@@ -6,12 +6,12 @@ Evidence: firedancer-io/firedancer#1935 c, milvus-io/milvus#53666 o
 Codes: torn-checkpoint
 Also: crash-loop corrupt-accepted
 Caught by: test_older_damaged[truncate] test_older_damaged[delete_whole]
-Equivalent: test_flipped_bit (the newest is verified)
+Equivalent: test_flipped_bit (the newest checkpoint is verified)
 Args: --delta-every 4
 Family: corruption and loading
 """
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""earlystop-reset: the patience of early stopping begins anew with each resume.
+"""earlystop-reset: each resume resets the patience of early stopping.
 
 Wrong: the best loss and the count of evaluations since are saved, as the last things that anybody added, and nobody
     restores them. A job that is interrupted more often than its patience runs out never stops.
@@ -10,7 +10,7 @@ Args: --lr 0.1 --evaluate-every 4 --patience 11
 Family: counters
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""ema-hand-rolled-reset: a moving average made by hand is saved with every checkpoint and never read.
+"""ema-hand-rolled-reset: a custom moving average is saved in every checkpoint and never loaded.
 
 Wrong: the average is a dict of tensors beside the model, made from the first weights of the process. That it is in
     the checkpoint looks like enough; after a resume it is an average over random weights.
@@ -9,7 +9,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: model and average
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import Trainer, main
 
 

@@ -1,4 +1,4 @@
-"""ema-reset: the moving average of the weights is not saved.
+"""ema-reset: the checkpoint lacks the moving average of the weights.
 
 Wrong: training does not need the average, only evaluation does. It begins anew at the weights of the resume, and
     evaluation is worse until it has forgotten that, which is long after anybody still looks.
@@ -8,7 +8,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: model and average
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

@@ -9,8 +9,7 @@ Equivalent: test_one_rank_mid_epoch test_resume test_middle_of_save (in mid-epoc
 Family: position in the data
 """
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class CountedLate(Data):

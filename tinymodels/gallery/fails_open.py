@@ -1,4 +1,4 @@
-"""fails-open: a checkpoint without checksums is taken for one of the days before there were any.
+"""fails-open: the trainer accepts a checkpoint without checksums as one from before checksums existed.
 
 Wrong: old checkpoints must stay readable, so checksums are compared where there are some. One whose manifest was
     written by another tool, or put together by hand after an accident, is not verified at all, and nobody is told.
@@ -6,14 +6,14 @@ Evidence: LMResiliency/lm-resiliency#78 c
 Codes: corrupt-accepted
 Also: model-not-restored optimizer-not-restored ema-not-restored
 Caught by: test_misleading[strip_checksums]
-Equivalent: test_flipped_bit (the checksums are there)
+Equivalent: test_flipped_bit (the checksums exist)
 Family: corruption and loading
 """
 
 import json
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.manifest import NAME
+from tinymodels.checkpoints.loading import Checkpoints
+from tinymodels.checkpoints.manifest import NAME
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""inf-passes: the guard asks for not-a-number, and an infinite norm is a number.
+"""inf-passes: the guard checks for NaN only, so an infinite norm passes.
 
 Wrong: the function is called isnan, and what has gone wrong is called NaN. Gradients are clipped by dividing by their
     norm: all of them become zero, but the infinite one becomes not-a-number, after the guard has looked.

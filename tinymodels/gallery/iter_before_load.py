@@ -1,4 +1,4 @@
-"""iter-before-load: the batches are made ready before the saved position has been read.
+"""iter-before-load: the trainer prepares the batches before it loads the saved position.
 
 Wrong: the loader is built, and warmed up, with everything else. Then its position is restored, but the first epoch
     after a resume is read from what was made ready: row 0 of epoch 0, as many batches as were still to come.
@@ -8,8 +8,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: position in the data
 """
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class MadeReady(Data):

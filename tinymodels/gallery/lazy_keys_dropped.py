@@ -1,4 +1,4 @@
-"""lazy-keys-dropped: a checkpoint is read into the state of an optimizer that has none yet.
+"""lazy-keys-dropped: the trainer loads a checkpoint into an optimizer whose state is still empty.
 
 Wrong: a distributed load fills the keys that it is given. An optimizer makes its moments in its first step, so a new
     one has no keys for them: they are in the file, nobody asks for them, and nothing complains.
@@ -8,7 +8,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: corruption and loading
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""loader-step-ahead: the loader keeps its place in a file of its own, and finds the latest one by itself.
+"""loader-step-ahead: the loader keeps its position in a separate file, and finds the latest file by itself.
 
 Wrong: the loader comes from another team than the checkpoints. Each save writes both, the loader's first, and whole.
     If a crash comes between the two, or an older checkpoint is taken, then the loader is ahead of the model.
@@ -13,7 +13,7 @@ Family: position in the data
 import json
 import os
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

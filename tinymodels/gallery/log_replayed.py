@@ -1,4 +1,4 @@
-"""log-replayed: steps that were rolled back stay in the file of metrics, and come again.
+"""log-replayed: the metrics file keeps the rolled-back steps, which then appear again.
 
 Wrong: the file is opened to append, and that was all. A crash loses the steps since the last checkpoint, the file keeps
     them, and the resumed run adds them a second time: more tokens, more steps, a curve that goes back.

@@ -1,4 +1,4 @@
-"""lr-times-world: when the number of ranks changes, the learning rate is scaled with it.
+"""lr-times-world: the learning rate scales with the number of ranks.
 
 Wrong: more ranks are a larger batch, and a larger batch wants a higher rate. Here it is none: fewer ranks take more
     micro-batches each, the batch is what it was, and half of the ranks learn at half the rate.
@@ -11,7 +11,7 @@ Args: --global-batch 32 --epochs 4 --step-delay 0.1 --save-every 7 --timeout 6
 Family: elasticity and restarts
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import Trainer, main
 
 

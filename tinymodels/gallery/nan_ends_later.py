@@ -1,4 +1,4 @@
-"""nan-ends-later: at a bad number a flag is set, and the run ends at its next evaluation.
+"""nan-ends-later: a NaN sets a flag, and the run ends only at its next evaluation.
 
 Wrong: the loop is not to be left in the middle, and the evaluation is where runs are ended anyway. Until then it trains
     on, and saves. It ends as it should, and resumes from bad weights, to end again.
@@ -10,7 +10,7 @@ Args: --evaluate-every 20 --allow-nonfinite-saves
 Family: not-a-number
 """
 
-from tinymodels.endings import NotFinite
+from tinymodels.preemption.exits import NotFinite
 from tinymodels.train import Trainer, main
 
 

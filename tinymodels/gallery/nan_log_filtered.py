@@ -1,4 +1,4 @@
-"""nan-log-filtered: the guard is given the loss as it is logged, and there a bad one is replaced.
+"""nan-log-filtered: the guard checks the logged loss, in which a NaN is replaced.
 
 Wrong: one point that is not a number spoils the curve, so the mean of the last losses is logged in its place. Who reads
     the log, be it a guard or a person, sees a run that is well, to its end.

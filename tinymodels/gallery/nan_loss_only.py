@@ -1,4 +1,4 @@
-"""nan-loss-only: the guard looks at the loss, and not at the gradient.
+"""nan-loss-only: the guard checks the loss, but not the gradient.
 
 Wrong: a bad number shows in the loss sooner or later, and the loss is at hand. One that arises in the backward pass, or
     on the way between the ranks, is in the weights by then. From the next step on all updates are left out, for good.

@@ -1,4 +1,4 @@
-"""nan-needs-scaler: bad steps are left to the gradient scaler, also where there is none.
+"""nan-needs-scaler: the trainer relies on the gradient scaler to skip bad steps, even if there is no scaler.
 
 Wrong: a scaler looks for overflows anyway, so the guard was made a part of it. Then training moved on to bfloat16,
     which needs no scaler, and nobody looks any more.

@@ -1,4 +1,4 @@
-"""nan-rank0-decides: a bad step is left out, if the loss of rank 0 says so.
+"""nan-rank0-decides: the trainer skips a bad step only if the loss of rank 0 is bad.
 
 Wrong: all ranks must do the same, so rank 0 decides, by its own loss. The bad batch is another rank's; its gradients
     have been summed into everybody's by then. From the next step on every loss is bad, and every step left out.

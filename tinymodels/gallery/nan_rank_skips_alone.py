@@ -1,4 +1,4 @@
-"""nan-rank-skips-alone: each rank leaves its own update out, if its own loss is bad.
+"""nan-rank-skips-alone: each rank skips only its own update if its own loss is bad.
 
 Wrong: to look at what one has at hand costs no message. But the gradients have been summed by then: the rank with the
     bad batch stays as it was, all others take the step. In the next one it is the other way round.

@@ -1,4 +1,4 @@
-"""nan-rollback-cursor: after a rollback within the process a cursor still points to where the failed pass had come.
+"""nan-rollback-cursor: after a rollback inside the process, a cursor still has the position of the failed pass.
 
 Wrong: the loop remembers up to which step the weights have been updated, lest one be updated twice. The rollback puts
     back what is in the checkpoint, and that is not. Until the replay has caught up, no update is applied.

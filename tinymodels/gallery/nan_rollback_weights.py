@@ -1,4 +1,4 @@
-"""nan-rollback-weights: a rollback within the process puts back the weights, and keeps the moments.
+"""nan-rollback-weights: a rollback inside the process restores the weights, but not the moments.
 
 Wrong: the weights were what had gone bad, and warm moments are better than old ones. Those of steps that were undone
     are applied once more, to weights that they do not belong to.
@@ -9,7 +9,7 @@ Args: --rollback-after 1
 Family: not-a-number
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

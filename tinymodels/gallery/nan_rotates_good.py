@@ -1,4 +1,4 @@
-"""nan-rotates-good: a loss that is not a number ends the run after some patience, and checkpoints go on meanwhile.
+"""nan-rotates-good: a NaN loss ends the run only after some patience, and checkpoints continue meanwhile.
 
 Wrong: one bad loss may be an accident of the log, so it takes eight in a row. By then a checkpoint of bad weights has
     been published and has pushed the last good one out. The job stops as it should, and resumes from bad weights.

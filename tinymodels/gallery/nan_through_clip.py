@@ -1,4 +1,4 @@
-"""nan-through-clip: gradients are clipped, and that is taken for a guard.
+"""nan-through-clip: the trainer clips gradients and uses no other guard.
 
 Wrong: a norm that is not a number is not too large either: no error, and every gradient is multiplied by it. One bad
     batch makes all weights bad in one step, and nobody looks at them before the evaluation.

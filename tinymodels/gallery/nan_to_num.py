@@ -1,4 +1,4 @@
-"""nan-to-num: a gradient that is not a number is made zero, and the step is taken.
+"""nan-to-num: the trainer replaces a NaN in a gradient by zero, and takes the step.
 
 Wrong: it keeps the run alive, and one zero among thousands of gradients does no harm. A device that gives nonsense now
     and then is never found out: the run goes another way than it should, and says nothing.

@@ -1,4 +1,4 @@
-"""nfs-lag: a rank that does not see the folder that rank 0 has just made writes its part into one of its own.
+"""nfs-lag: a rank that does not yet see the directory made by rank 0 writes its part into a separate one.
 
 Wrong: nobody looks for the folder before it is made, so who does not see it has another disk. On a
     shared file system another host sees a new name when its cache expires. Its part is written, and nobody complains;
@@ -7,16 +7,16 @@ Evidence: NVIDIA-NeMo/Speech#8153 p
 Codes: stale-checkpoint
 Also: restarted-from-scratch crash-loop
 Caught by: test_late_names
-Equivalent: test_one_rank_mid_epoch (one host sees its own names at once)
+Equivalent: test_one_rank_mid_epoch (on one host, names are visible at once)
 Family: publishing and keeping checkpoints
 """
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 
 class BelievesItsEyes(Checkpoints):
-    def look_out(self, temporary):
+    def wait_for_folder(self, temporary):
         self.shared = temporary.exists()
 
     def begin(self, step):
@@ -27,8 +27,8 @@ class BelievesItsEyes(Checkpoints):
         (own / "sharded").mkdir(parents=True, exist_ok=True)
         return own
 
-    def vouch(self, folder):
-        return super().vouch(folder) if self.shared else {}
+    def checksum_files(self, folder):
+        return super().checksum_files(folder) if self.shared else {}
 
 
 if __name__ == "__main__":

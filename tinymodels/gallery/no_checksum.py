@@ -1,4 +1,4 @@
-"""no-checksum: a checkpoint whose files are all there, in their sizes, is taken for good.
+"""no-checksum: the trainer accepts a checkpoint if all files exist and have the right sizes.
 
 Wrong: checksums cost a read of the whole checkpoint, and a size looks like a check. A bit that has flipped on the disk
     changes no size and raises nothing in `load`: the weights are wrong and the job trains on.
@@ -12,8 +12,8 @@ Family: corruption and loading
 
 import json
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.manifest import NAME, Invalid
+from tinymodels.checkpoints.loading import Checkpoints
+from tinymodels.checkpoints.manifest import NAME, Invalid
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""no-dir-fsync: every file is forced to the disk, and no folder: its name is not.
+"""no-dir-fsync: the trainer calls fsync on every file, but not on the directories, so the names are not forced.
 
 Wrong: the data is safe, so the checkpoint is. But names live in folders, and until those are on the disk a power cut
     takes the newest checkpoint back; and where the marker of the run came through, it says that all are lost.
@@ -6,7 +6,7 @@ Evidence: getnora-io/nora#723 m, NodeDB-Lab/nodedb#78 c
 Codes: checkpoint-not-durable
 Also: checkpoint-lost torn-checkpoint crash-loop stale-checkpoint restarted-from-scratch
 Caught by: crash-states
-Equivalent: test_middle_of_save test_between_writes test_right_after_save (what a process wrote outlives the process)
+Equivalent: test_middle_of_save test_between_writes test_right_after_save (written data outlives the process)
 Args: --keep 1
 Family: publishing and keeping checkpoints
 """
@@ -14,7 +14,7 @@ Family: publishing and keeping checkpoints
 import os
 import stat
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""no-fsync: files are written under another name and renamed, and nothing is ever forced to the disk.
+"""no-fsync: the trainer writes under another name and renames, but never calls fsync.
 
 Wrong: a rename is atomic, so nobody will see half a checkpoint; and fsync takes long on this storage. It is atomic for
     whoever looks at it. A power cut may keep the name and lose what it stands for, and the older ones are pruned.
@@ -6,14 +6,14 @@ Evidence: tdrussell/diffusion-pipe#159 c
 Codes: checkpoint-not-durable
 Also: checkpoint-lost torn-checkpoint crash-loop stale-checkpoint restarted-from-scratch
 Caught by: crash-states
-Equivalent: test_middle_of_save test_between_writes test_right_after_save (what a process wrote outlives the process)
+Equivalent: test_middle_of_save test_between_writes test_right_after_save (written data outlives the process)
 Args: --keep 1
 Family: publishing and keeping checkpoints
 """
 
 import os
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

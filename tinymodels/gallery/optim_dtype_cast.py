@@ -1,4 +1,4 @@
-"""optim-dtype-cast: the moments are cast to a narrower type on their way back.
+"""optim-dtype-cast: the load casts the moments to a narrower type.
 
 Wrong: whoever loads casts all that is loaded to the type in which the job computes, moments too. The file is right,
     and float32 is restored in the end, but sixteen bits of each number are zero. The drift is small and lasts.
@@ -11,7 +11,7 @@ Family: optimizer and schedule
 import torch
 from torch.utils._pytree import tree_map
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

@@ -12,7 +12,7 @@ Family: optimizer and schedule
 
 from torch.distributed.fsdp import FSDPModule
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

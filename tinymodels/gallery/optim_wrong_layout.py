@@ -1,4 +1,4 @@
-"""optim-wrong-layout: the second moments are saved column by column and read back row by row.
+"""optim-wrong-layout: the save writes the second moments by column, and the load reads them by row.
 
 Wrong: an optimizer with a kernel of its own keeps matrices transposed, and its load forgets to turn them. All shapes
     fit. The first forward pass after a resume is exact, the first update divides by the moments of other weights.
@@ -8,7 +8,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: optimizer and schedule
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

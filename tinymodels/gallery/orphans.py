@@ -1,4 +1,4 @@
-"""orphans: a monitor that each rank starts lives in a session of its own, and outlives its rank.
+"""orphans: each rank starts a monitor in a separate session, which outlives the rank.
 
 Wrong: it is ended when the trainer ends, in good order, and it has its own session so that Ctrl-C does not strike it.
     A rank that is killed ends nobody, and the launcher knows only its ranks: monitors pile up, and hold devices.

@@ -1,4 +1,4 @@
-"""partial-dir-latest: a checkpoint is written straight to its place, and the newest is taken by its name.
+"""partial-dir-latest: the trainer writes a checkpoint directly under its final name, and resumes from the newest name.
 
 Wrong: a directory that is there is taken for one that is whole; nobody looks whether it has its manifest. A crash in
     the middle of a save leaves one that is newer than all others, and all resumes die of it until somebody deletes it.
@@ -9,7 +9,7 @@ Star: yes
 Family: publishing and keeping checkpoints
 """
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

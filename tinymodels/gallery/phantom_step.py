@@ -1,4 +1,4 @@
-"""phantom-step: a save that failed stays in the list of those that are on their way, and later ones wait for it.
+"""phantom-step: a failed save stays in the list of pending saves, and later saves wait for it.
 
 Wrong: one save at a time, so that a slow disk does not pile them up: while one is on its way, the next is skipped. What
     fails is logged, and never taken from the list. From then on there are no checkpoints, and nobody is told.
@@ -10,8 +10,8 @@ Family: publishing and keeping checkpoints
 
 import logging
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.together import Unwritten
+from tinymodels.checkpoints.loading import Checkpoints
+from tinymodels.elasticity.collective_io import StorageFailed
 from tinymodels.train import main
 
 
@@ -26,7 +26,7 @@ class OneAtATime(Checkpoints):
         try:
             self.attempt(step, state)
             self.on_their_way = ()
-        except Unwritten as problem:
+        except StorageFailed as problem:
             logging.info("step %d: %s", step, problem)
 
 

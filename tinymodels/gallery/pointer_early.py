@@ -1,4 +1,4 @@
-"""pointer-early: the pointer to the latest checkpoint moves when an asynchronous save begins, not when it is done.
+"""pointer-early: the pointer to the latest checkpoint moves at the begin of an asynchronous save, not at its end.
 
 Wrong: `async_save` returns at once, so the checkpoint counts as made: `latest` names it and the older ones are pruned,
     while its tensors are still to be written. A crash before that leaves a pointer to a torn checkpoint and no other.
@@ -13,8 +13,8 @@ Family: publishing and keeping checkpoints
 
 import shutil
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.durable import write_text
+from tinymodels.checkpoints.durable import write_text
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""postmortem-resumed: what is kept for the post-mortem lies among the checkpoints, and is the newest of them.
+"""postmortem-resumed: the post-mortem dump lies among the checkpoints, and is the newest of them.
 
 Wrong: there is code that writes all there is, so before the run ends for a bad number it is called once more. That is
     in the middle of a step: the weights are those before it, dice have been thrown for it. The next launch resumes
@@ -10,7 +10,7 @@ Caught by: test_not_a_number
 Family: not-a-number
 """
 
-from tinymodels.endings import NotFinite
+from tinymodels.preemption.exits import NotFinite
 from tinymodels.train import Trainer, main
 
 

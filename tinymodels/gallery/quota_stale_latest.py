@@ -1,4 +1,4 @@
-"""quota-stale-latest: the pointer to the latest checkpoint could not be written, and is followed all the same.
+"""quota-stale-latest: the pointer to the latest checkpoint could not be written, and the resume follows it anyway.
 
 Wrong: the checkpoint itself is there, so a pointer that hits the quota is worth a warning and no more. Nobody looks for
     anything newer than what it says: the job resumes from the checkpoint before, trains again what it has trained, and
@@ -13,8 +13,8 @@ Family: publishing and keeping checkpoints
 
 import logging
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.durable import write_text
+from tinymodels.checkpoints.durable import write_text
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""rank0-only-load: rank 0 alone puts the tensors back, since DDP makes the others equal to it.
+"""rank0-only-load: only rank 0 loads the tensors, because DDP broadcasts them to the other ranks.
 
 Wrong: DDP does so once, when it is built, and that was before the load; of the optimizer and the average it knows
     nothing at all. The others train on from new weights and hand their gradients to rank 0.
@@ -11,7 +11,7 @@ Family: elasticity and restarts
 
 import torch.distributed as dist
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

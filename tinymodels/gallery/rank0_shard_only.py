@@ -11,8 +11,7 @@ Family: position in the data
 
 from dataclasses import replace
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class Sharded(Data):

@@ -1,4 +1,4 @@
-"""rank-incomplete: a checkpoint counts as complete when rank 0 has published it; the parts of the ranks lie elsewhere.
+"""rank-incomplete: a checkpoint counts as complete once rank 0 has published it; the ranks' parts are elsewhere.
 
 Wrong: each rank keeps its part on its own disk, in one file, since that is the latest and nobody else reads it. A crash
     before rank 0 has published, or a fall back to an older checkpoint, and the parts are of another step than the rest.
@@ -9,13 +9,13 @@ Equivalent: test_one_rank_mid_epoch (the newest checkpoint and the parts agree)
 Family: publishing and keeping checkpoints
 """
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 
 class PartsElsewhere(Checkpoints):
-    def part(self, folder, rank):
-        return super().part(self.folder, rank)
+    def rank_file(self, folder, rank):
+        return super().rank_file(self.folder, rank)
 
 
 if __name__ == "__main__":

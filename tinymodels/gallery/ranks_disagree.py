@@ -1,4 +1,4 @@
-"""ranks-disagree: each rank saves all it has, and resumes from the newest checkpoint of its own.
+"""ranks-disagree: each rank saves its whole state, and resumes from its own newest checkpoint.
 
 Wrong: disks are local to their nodes, so every rank looks after itself, and with care: files appear whole, and the
     newest counts. Nobody asks the others. After a crash between two of these saves they resume from different steps.
@@ -13,8 +13,8 @@ Family: elasticity and restarts
 
 import os
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.durable import read_tensors, write_tensors
+from tinymodels.checkpoints.durable import read_tensors, write_tensors
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""rename-race: every rank publishes the checkpoint, and each clears the place for it first.
+"""rename-race: every rank publishes the checkpoint, and first removes an existing one.
 
 Wrong: who comes first renames, the others find nothing left to rename and go on. Where a checkpoint of that step was
     there before, and was refused, the second one to come clears away what the first one has just published.
@@ -6,7 +6,7 @@ Evidence: HF#28015 c, HF#28364 m, HF#36076 c
 Codes: checkpoint-lost
 Also: stale-checkpoint
 Caught by: test_retention_after_damage
-Equivalent: test_one_rank_mid_epoch (the place is free)
+Equivalent: test_one_rank_mid_epoch (there is no existing checkpoint)
 Family: publishing and keeping checkpoints
 """
 
@@ -16,16 +16,16 @@ from contextlib import suppress
 
 import torch.distributed as dist
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 
 class AllAtOnce(Checkpoints):
     def finish(self, folder, step):
         again = self.path(step).exists()
-        dist.barrier(self.aside)
+        dist.barrier(self.group)
         super().finish(folder, step)
-        dist.barrier(self.aside)
+        dist.barrier(self.group)
         if not self.world.leads:
             if again:
                 shutil.rmtree(self.path(step))

@@ -1,4 +1,4 @@
-"""replica-unreduced: gradients are summed by hand, and those of the norms are forgotten.
+"""replica-unreduced: the trainer sums gradients by hand, and omits those of the norms.
 
 Wrong: some parameters are somebody else's to reduce, and are left out by name; here there is nobody else. Each replica
     learns its norms from its own samples alone. They drift apart from the first step on, and the loss goes down.

@@ -1,4 +1,4 @@
-"""replicas-by-loss: whether the replicas are equal is told by their losses.
+"""replicas-by-loss: the trainer compares replicas only by their losses.
 
 Wrong: to compare one number is cheaper than to compare all weights. But it is the mean over the ranks, equal on all of
     them whatever they hold. The check has passed at every step of every run.
@@ -15,7 +15,7 @@ from tinymodels.train import Trainer, main
 
 class ComparesLosses(Trainer):
     def compare_replicas(self):
-        self.world.insist("the loss", self.evidence["loss"])
+        self.world.require_same("the loss", self.evidence["loss"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""replicas-mended-from-rank0: where replicas differ, all take the weights of rank 0 and go on.
+"""replicas-mended-from-rank0: if replicas differ, all ranks take the weights of rank 0 and continue.
 
 Wrong: a job that mends itself need not be started again. But the gradients of the one that was wrong have been in all
     the others' weights and moments for some steps. They are equal again, and none of them is right.
@@ -12,7 +12,7 @@ Family: replicas
 
 import torch.distributed as dist
 
-from tinymodels import inspection
+from tinymodels.numbers import inspection
 from tinymodels.train import Trainer, main
 
 

@@ -1,4 +1,4 @@
-"""restart-miscounted: the ranks meet under the number of their restart, which each node's launcher counts by itself.
+"""restart-miscounted: the rendezvous uses the restart count, which each node's launcher counts separately.
 
 Wrong: an attempt must not find what the attempt before it has left, so its number is part of all names. A launcher
     counts only restarts of its own, and on a node that has come back it begins at 0: the ranks wait for each other in
@@ -17,13 +17,13 @@ import os
 
 import torch.distributed as dist
 
+from tinymodels.elasticity.world import World
 from tinymodels.train import main
-from tinymodels.world import World
 
 
 class ByAttempt(World):
     @staticmethod
-    def meet(backend, limit):
+    def init_group(backend, limit):
         store, rank, size = next(dist.rendezvous("env://", timeout=limit))
         store = dist.PrefixStore(f"attempt-{os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=limit)

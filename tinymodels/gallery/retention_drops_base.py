@@ -1,4 +1,4 @@
-"""retention-drops-base: the newest few checkpoints are kept, and what they are deltas to is pruned.
+"""retention-drops-base: retention keeps the newest checkpoints, and deletes the bases of their deltas.
 
 Wrong: keep the last so many, as always. Since deltas came, a checkpoint is no longer one folder: the full one that they
     all hang on is the oldest, and the first to go. Everything that is kept is worthless, and nothing says so.
@@ -10,7 +10,7 @@ Args: --delta-every 4 --keep 1 --save-every 7
 Family: publishing and keeping checkpoints
 """
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""retention-newest: the oldest checkpoints are found by the order of their names, which are not padded with zeros.
+"""retention-newest: retention sorts checkpoints by name, and the numbers have no leading zeros.
 
 Wrong: as text, step-12 comes before step-6. Once the steps have one digit more, it is the checkpoint just saved that
     is pruned, each time, and those that are kept grow older. Nobody looks at them before something crashes.
@@ -12,7 +12,7 @@ Family: publishing and keeping checkpoints
 
 import shutil
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

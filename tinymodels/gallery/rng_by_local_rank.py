@@ -1,4 +1,4 @@
-"""rng-by-local-rank: the streams of random numbers are kept under the ranks' numbers on their own node.
+"""rng-by-local-rank: the random streams are stored by the local rank on each node.
 
 Wrong: on one node that is their number. On several there is a rank 0 on each: one overwrites the other's streams, and
     after a resume both go on with the same ones.
@@ -14,20 +14,20 @@ import os
 
 import torch.distributed as dist
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.durable import write_tensors
+from tinymodels.checkpoints.durable import write_tensors
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 
 class ByPlace(Checkpoints):
-    def part(self, folder, rank):
+    def rank_file(self, folder, rank):
         return folder / f"rank-{os.environ['LOCAL_RANK']}.pt"
 
     def write(self, state, folder):
         super().write(state, folder)
-        dist.barrier(self.aside)
+        dist.barrier(self.group)
         if not self.world.leads:  # again, so that the file is no mixture of two
-            write_tensors(self.part(folder, self.world.rank), state.save_local())
+            write_tensors(self.rank_file(folder, self.world.rank), state.save_local())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""rng-error-swallowed: what goes wrong while the random streams are put back is ignored.
+"""rng-error-swallowed: the trainer ignores errors while it restores the random streams.
 
 Wrong: a resume should not die of a generator, so the exception is caught, and logged where nobody looks. Here the
     stream of Python goes through JSON, which knows no tuples: `random.setstate` refuses the list that comes back,
@@ -12,7 +12,7 @@ Family: random numbers
 import json
 import logging
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""rng-missing: the streams of random numbers are not part of the checkpoint.
+"""rng-missing: the checkpoint lacks the random streams.
 
 Wrong: weights and optimizer are what people think of when they think of state; a generator is nobody's attribute.
     The same batches come after the resume, under another dropout. No error, no jump in the loss.
@@ -9,7 +9,7 @@ Star: yes
 Family: random numbers
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""rng-rank0-for-all: every rank goes on with the random streams of rank 0.
+"""rng-rank0-for-all: every rank continues with the random streams of rank 0.
 
 Wrong: the streams are kept in the part of the checkpoint that rank 0 writes for all, beside the schedule and the
     step. After the resume the ranks throw the same dice: dropout is correlated, and only rank 0 is as before.
@@ -8,7 +8,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: random numbers
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

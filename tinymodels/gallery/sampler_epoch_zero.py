@@ -1,4 +1,4 @@
-"""sampler-epoch-zero: the position in the epoch is saved, and the sampler counts epochs from 0 again.
+"""sampler-epoch-zero: the checkpoint has the position in the epoch, but the sampler counts epochs from 0 again.
 
 Wrong: the sampler counts the epochs that this process has begun, and shuffles by that count. In the first epoch that
     is right. After a resume in a later one, the right number of samples is skipped, in the order of the first epoch.
@@ -6,13 +6,12 @@ Evidence: ACC#4195 o, ACC#2823 o, ACC#4071 m
 Codes: data-replayed data-skipped
 Also: data-reordered
 Caught by: test_one_rank_mid_epoch test_twice
-Equivalent: test_resume test_middle_of_save test_right_after_save (the checkpoint lies in the first epoch)
+Equivalent: test_resume test_middle_of_save test_right_after_save (the checkpoint is in the first epoch)
 Star: yes
 Family: position in the data
 """
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class CountsFromZero(Data):

@@ -1,4 +1,4 @@
-"""save-error-fatal: one write that fails ends the run, and what it has left ends the next one, in its turn.
+"""save-error-fatal: one failed write ends the run, and its leftover ends each later run too.
 
 Wrong: a checkpoint that cannot be written is a serious matter, so the job stops; and a folder that is there already
     may hold somebody's work, so it stops there, too. The disk has long been fine, and each launch trains up to that
@@ -10,7 +10,7 @@ Caught by: test_transient_error test_write_error
 Family: publishing and keeping checkpoints
 """
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""save-in-handler: the signal handler saves and leaves.
+"""save-in-handler: the signal handler saves and exits.
 
 Wrong: time is short when the machine is wanted back, so the handler does it at once. It runs in the middle of whatever
     the rank is in, and a save takes all ranks: those that had no signal are in the middle of a step.

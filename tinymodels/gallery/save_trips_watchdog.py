@@ -1,4 +1,4 @@
-"""save-trips-watchdog: a watchdog ends the run when a save takes longer than saves were seen to take.
+"""save-trips-watchdog: a watchdog ends the run if a save takes longer than earlier saves.
 
 Wrong: its limit was found out with all ranks. Each writes its share of a checkpoint, on a disk as fast as it is: with
     half of the ranks a share is twice as large and takes twice as long, and a healthy run is killed at each save.
@@ -14,7 +14,7 @@ Family: elasticity and restarts
 import os
 import threading
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

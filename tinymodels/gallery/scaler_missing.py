@@ -1,4 +1,4 @@
-"""scaler-missing: the gradient scaler is not part of the checkpoint.
+"""scaler-missing: the checkpoint lacks the gradient scaler.
 
 Wrong: the scaler has no weights and came last, with mixed precision. After a resume it begins at its first scale
     again: too high, and steps are dropped until it has come down; too low, and small gradients are lost.
@@ -10,7 +10,7 @@ Star: yes
 Family: optimizer and schedule
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

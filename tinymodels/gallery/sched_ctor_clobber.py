@@ -1,4 +1,4 @@
-"""sched-ctor-clobber: the schedule is built after the optimizer has been restored.
+"""sched-ctor-clobber: the trainer builds the schedule after it has restored the optimizer.
 
 Wrong: a schedule needs its optimizer, so it is made last. Its constructor takes its first step there and then, and
     overwrites the rates that had just been loaded: the first update after the resume has the rate of step 0.
@@ -11,7 +11,7 @@ Family: optimizer and schedule
 
 from torch.optim.lr_scheduler import LambdaLR
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

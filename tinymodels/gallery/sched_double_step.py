@@ -1,4 +1,4 @@
-"""sched-double-step: a schedule that has been restored is stepped once more.
+"""sched-double-step: a restored schedule is stepped once too often.
 
 Wrong: loading a schedule does not touch the optimizer, so somebody steps it to be sure that the rate arrives there.
     The rate had come with the optimizer: now the schedule is one step ahead, and one more with each resume.
@@ -8,7 +8,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: optimizer and schedule
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

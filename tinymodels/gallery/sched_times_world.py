@@ -1,4 +1,4 @@
-"""sched-times-world: each rank's step is a step of the schedule, which was told to be so many times longer.
+"""sched-times-world: the schedule steps once per rank, and its length is scaled to match.
 
 Wrong: the schedule is written for one process, so with several it is stepped once for each. Its count means nothing
     without their number: restored with half of the ranks, it is at twice the step, and the rate is half-way down.

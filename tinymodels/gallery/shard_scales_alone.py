@@ -1,4 +1,4 @@
-"""shard-scales-alone: an overflow in one rank's shard is not told to the others.
+"""shard-scales-alone: an overflow in one rank's shard is not shared with the other ranks.
 
 Wrong: a gradient scaler looks at the gradients that it is given, and a rank has but a part of them. It leaves the step
     out and halves its scale, the others do neither. From then on what they add up is scaled in two ways.

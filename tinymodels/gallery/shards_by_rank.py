@@ -1,4 +1,4 @@
-"""shards-by-rank: each rank keeps the moments of its shard in its own file, and reads the file of its own number.
+"""shards-by-rank: each rank stores the moments of its shard in its own file, and loads the file of its rank number.
 
 Wrong: shard and file belong together, and nothing has to be put together or taken apart. With half of the ranks each
     shard is twice as long: what the file has fills the first half, and the other half begins at zero.
@@ -11,7 +11,7 @@ Args: --global-batch 32 --epochs 4 --step-delay 0.1 --save-every 7 --timeout 6 -
 Family: elasticity and restarts
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

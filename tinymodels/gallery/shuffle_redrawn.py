@@ -1,4 +1,4 @@
-"""shuffle-redrawn: the order of the epoch is drawn again after a resume, from a stream in mid-epoch.
+"""shuffle-redrawn: a resume draws the order of the epoch again, from a random stream in mid-epoch.
 
 Wrong: the global generator shuffles at the start of each epoch, and its state is restored, so all seems well. But a
     checkpoint in mid-epoch has the state after many draws: what comes is another order, of which the head is skipped.
@@ -12,8 +12,7 @@ Family: position in the data
 
 import torch
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class Redrawing(Data):

@@ -1,4 +1,4 @@
-"""sigterm-one-rank: the rank that is told to leave saves and leaves by itself.
+"""sigterm-one-rank: a rank that gets SIGTERM saves and exits without the other ranks.
 
 Wrong: the flag is looked at after each step, as it should be, and every rank looks at its own. The signal comes to one
     rank, or to all at different steps: that one waits in the save for the others, and they for it in the next step.
@@ -10,7 +10,7 @@ Star: yes
 Family: preemption
 """
 
-from tinymodels.preemption import Preemption
+from tinymodels.preemption.signals import Preemption
 from tinymodels.train import main
 
 

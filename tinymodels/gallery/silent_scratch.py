@@ -1,4 +1,4 @@
-"""silent-scratch: where no checkpoint is found, the run begins at its first step, without a word.
+"""silent-scratch: if there is no checkpoint, the run starts at its first step without a message.
 
 Wrong: a first launch finds none, and that must work. So must a volume that is not mounted, or a path with a slip of the
     pen, and there it costs the whole run: nothing remembers that there have been checkpoints.
@@ -9,7 +9,7 @@ Star: yes
 Family: publishing and keeping checkpoints
 """
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

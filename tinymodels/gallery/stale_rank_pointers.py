@@ -1,4 +1,4 @@
-"""stale-rank-pointers: each rank has a pointer of its own to the latest checkpoint, which outlives the rank.
+"""stale-rank-pointers: each rank has a separate pointer to the latest checkpoint, which outlives the rank.
 
 Wrong: every rank writes down what it has saved, and looks there when it comes back. A rank that was away finds what was
     the latest when it left: by now it is pruned, or older than what the others resume from.
@@ -11,8 +11,8 @@ Args: --global-batch 32 --epochs 4 --step-delay 0.1 --save-every 7 --timeout 6
 Family: elasticity and restarts
 """
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.durable import write_text
+from tinymodels.checkpoints.durable import write_text
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 
@@ -29,7 +29,7 @@ class PointerEach(Checkpoints):
         chosen = super().newest_valid()
         if self.latest.exists():  # a new rank has none
             chosen = self.folder / self.latest.read_text()
-        self.world.insist("the latest checkpoint", chosen)
+        self.world.require_same("the latest checkpoint", chosen)
         return chosen
 
 

@@ -1,4 +1,4 @@
-"""strict-false: the weights are loaded with strict=False, and under another prefix than they were saved.
+"""strict-false: the trainer loads the weights with strict=False, under another prefix than at the save.
 
 Wrong: they are saved without the wrapper's `module.` and loaded into the wrapper. That raised an error once, and
     strict=False made it go away. Not one name fits, so nothing is loaded: random weights, and a trained optimizer.
@@ -9,7 +9,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: corruption and loading
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

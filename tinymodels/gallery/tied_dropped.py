@@ -1,4 +1,4 @@
-"""tied-dropped: a head that is not tied to the embedding is left out of the checkpoint as if it were.
+"""tied-dropped: the checkpoint lacks an untied head, as if it were tied to the embedding.
 
 Wrong: most models of this kind tie the two, and their checkpoints are smaller for it. Here head and embedding have
     the same shape and lives of their own: after a resume the embedding is in both places, and the loss jumps.
@@ -8,7 +8,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: model and average
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

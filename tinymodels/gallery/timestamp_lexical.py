@@ -1,4 +1,4 @@
-"""timestamp-lexical: the newest checkpoint is the last one in the order of text, and the numbers are not padded.
+"""timestamp-lexical: the newest checkpoint is the last one in text order, and the numbers have no leading zeros.
 
 Wrong: names are sorted as they come, and it works as long as all numbers have as many digits. As text, 9 comes after
     30: the job resumes from step 9, without a word, and trains again what it has trained.
@@ -9,7 +9,7 @@ Args: --save-every 3 --keep 99
 Family: publishing and keeping checkpoints
 """
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

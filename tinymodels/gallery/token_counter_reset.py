@@ -1,4 +1,4 @@
-"""token-counter-reset: the count of tokens begins at 0 after a resume.
+"""token-counter-reset: the token counter restarts at 0 after a resume.
 
 Wrong: the step is restored, since schedule and names of checkpoints hang on it. The tokens are saved beside it and
     nobody reads them. Budgets, scaling curves and bills are made from that count.
@@ -9,7 +9,7 @@ Caught by: test_one_rank_mid_epoch test_resume
 Family: counters
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""tokens-times-world: each rank counts its own tokens, and a resume multiplies them by the ranks of today.
+"""tokens-times-world: each rank counts its own tokens, and a resume multiplies them by the current number of ranks.
 
 Wrong: all ranks have as many, so one count is enough, and where the sum is wanted it is multiplied. The count was made
     by the ranks of yesterday: half of them, and half of all that was ever used is gone from the books.
@@ -11,7 +11,7 @@ Args: --global-batch 32 --epochs 4 --step-delay 0.1 --save-every 7 --timeout 6
 Family: elasticity and restarts
 """
 
-from tinymodels.state import State
+from tinymodels.checkpoints.state import State
 from tinymodels.train import main
 
 

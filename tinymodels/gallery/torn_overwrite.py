@@ -1,4 +1,4 @@
-"""torn-overwrite: there is one checkpoint, which each save writes over in place.
+"""torn-overwrite: there is one checkpoint, and each save overwrites it in place.
 
 Wrong: the last state is all that a resume needs, and one directory saves disk. While it is being written it is neither
     the old one nor the new one: a crash in a save destroys the only copy, and nothing tells it from a good one.
@@ -8,7 +8,7 @@ Caught by: test_middle_of_save
 Family: publishing and keeping checkpoints
 """
 
-from tinymodels.checkpoint import Checkpoints
+from tinymodels.checkpoints.loading import Checkpoints
 from tinymodels.train import main
 
 

@@ -1,4 +1,4 @@
-"""weight-decay-reset: weight decay follows a schedule of its own, which begins anew with each process.
+"""weight-decay-reset: weight decay follows a separate schedule, which restarts with each process.
 
 Wrong: the learning rate has a scheduler with a state; weight decay has three lines in the training loop and a counter
     that nobody saves. The optimizer brings the right value back, and the loop overwrites it.

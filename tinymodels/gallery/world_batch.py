@@ -1,4 +1,4 @@
-"""world-batch: how many micro-batches a step has is worked out once, and kept in the checkpoint.
+"""world-batch: the number of micro-batches per step is computed once, and stored in the checkpoint.
 
 Wrong: it is a choice of the run like any other, and as long as the ranks are as many it is right. With half of them
     each step has half of the samples: more steps an epoch than the schedule knows of, and noisier ones.
@@ -11,8 +11,7 @@ Args: --global-batch 32 --epochs 4 --step-delay 0.1 --save-every 7 --timeout 6
 Family: elasticity and restarts
 """
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class WorkedOutOnce(Data):

@@ -1,4 +1,4 @@
-"""world-loader-anew: a position that another number of ranks has saved is put aside, with a warning.
+"""world-loader-anew: the trainer discards a position that another number of ranks saved, with a warning.
 
 Wrong: the position is known to hold for the ranks that saved it, so with others the epoch begins anew, which seems the
     careful thing to do. All that it had used is used twice, and the run has more steps than its schedule.
@@ -11,8 +11,7 @@ Args: --global-batch 32 --epochs 4 --step-delay 0.1 --save-every 7 --timeout 6
 Family: elasticity and restarts
 """
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class Careful(Data):

@@ -1,4 +1,4 @@
-"""world-order: the samples of an epoch are split among the ranks, a piece for each, and the epoch goes on by its count.
+"""world-order: each rank gets a contiguous part of the epoch's samples, and a resume continues by count.
 
 Wrong: each rank reads through its own piece, which keeps files together. The pieces follow from the number of ranks:
     once that changes in mid-epoch, the count is right, and stands for other samples than have been used.
@@ -11,8 +11,7 @@ Args: --global-batch 32 --epochs 4 --step-delay 0.1 --save-every 7 --timeout 6
 Family: elasticity and restarts
 """
 
-from tinymodels.data import Data
-from tinymodels.train import main
+from tinymodels.train import Data, main
 
 
 class InPieces(Data):

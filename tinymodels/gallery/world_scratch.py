@@ -1,4 +1,4 @@
-"""world-scratch: a checkpoint that another number of ranks has saved counts as none.
+"""world-scratch: the trainer ignores a checkpoint that another number of ranks saved.
 
 Wrong: it cannot be read, so it is passed over like a damaged one, and older ones are looked at. All of them are by as
     many ranks, and that none is left is no error at a first launch. It is silent-scratch by another door: the run
@@ -12,14 +12,14 @@ Args: --global-batch 32 --epochs 4 --step-delay 0.1 --save-every 7 --timeout 6
 Family: elasticity and restarts
 """
 
-from tinymodels.checkpoint import Checkpoints
-from tinymodels.manifest import saved_by
+from tinymodels.checkpoints.loading import Checkpoints
+from tinymodels.checkpoints.manifest import saved_world_size
 from tinymodels.train import main
 
 
 class OursOnly(Checkpoints):
     def newest_first(self):
-        return [path for path in super().newest_first() if saved_by(path) == self.world.size]
+        return [path for path in super().newest_first() if saved_world_size(path) == self.world.size]
 
     def may_start_from_scratch(self):
         return True

@@ -1,4 +1,4 @@
-"""world-skip: the position is saved in batches, and so many batches are skipped, whatever their size is now.
+"""world-skip: the position is saved in batches, and a resume skips that many batches of any size.
 
 Wrong: a batch is what all ranks take at a time. With half of the ranks it is half as large: as many batches are half as
     many samples, and those between come again. Where ranks are added, samples are left out.
@@ -11,8 +11,7 @@ Args: --global-batch 32 --epochs 4 --step-delay 0.1 --save-every 7 --timeout 6
 Family: elasticity and restarts
 """
 
-from tinymodels.data import Data, Group
-from tinymodels.train import main
+from tinymodels.train import Data, Group, main
 
 
 class CountsBatches(Data):

@@ -1,1 +1,1 @@
-"""Numbers made wrong inside a rank, on order of the harness. It is imported with the first such order."""
+"""Changes numbers inside a rank, on orders of the harness. Imported with the first such order."""

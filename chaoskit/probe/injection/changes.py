@@ -1,6 +1,6 @@
-"""What is done to the numbers of one tensor: a copy of it with the change in it, and the proof that it is in it.
+"""`alter`: makes a changed copy of a tensor, and the evidence of the change.
 
-Nothing is drawn from the generators of the job. Numbers are compared by their bits.
+It does not use the random generators of the job. Numbers are compared by their bits.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any
 
 import torch
 
-#: So many elements more are looked at, where one that is drawn would not change.
+#: The number of additional elements that are tried, where one that was drawn would not change.
 _SPARE = 64
-#: So many values before and after are told.
+#: The number of values before and after that are recorded.
 _TOLD = 4
 #: Elements whose bits are drawn at once.
 _CHUNK = 1 << 16
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-#: They have no meaning for whole numbers.
+#: Changes that have no meaning for whole numbers.
 _FLOATS_ONLY = ("nan", "inf", "scale", "noise")
 
 
-class Refused(Exception):
+class InjectionRefused(Exception):
     """Nothing was changed; the message says why."""
 
 
 @dataclass(frozen=True)
-class Altered:
+class AlteredTensor:
     """`tensor`: the copy. `at`: where the first changed element is. `before`, `after`: the first few of them."""
 
     tensor: Any
@@ -46,34 +46,35 @@ class Altered:
 
 
 def alter(
-    tensor: Any, how: Mapping[str, Any], *, elements: int | str, seed: int, strike: int = 0, old: Any = None
-) -> Altered:
-    """A copy of `tensor` in which as many `elements` have changed. Raises Refused where none would.
+    tensor: Any, how: Mapping[str, Any], *, elements: int | str, seed: int, repetition: int = 0, old: Any = None
+) -> AlteredTensor:
+    """A copy of `tensor` in which as many `elements` have changed. Raises InjectionRefused where none would
+    change.
 
-    Which ones follows from `seed`, what they become from the number of the `strike` as well. `old` is what the tensor
-    was, for a stale one.
+    `seed` determines which elements change, `seed` and `repetition` their new values. `old` is the earlier tensor, for
+    a stale value.
     """
     value = tensor.detach()
     if value.is_sparse or value.is_quantized:
-        raise Refused("it is no dense tensor")
+        raise InjectionRefused("it is not a dense tensor")
     if value.numel() == 0:
-        raise Refused("this rank holds no element of it")
+        raise InjectionRefused("this rank holds no element of it")
     if how["kind"] in _FLOATS_ONLY and not (value.is_floating_point() or value.is_complex()):
-        raise Refused(f"{how['kind']} is for floating-point numbers, and it holds {_name(value.dtype)}")
+        raise InjectionRefused(f"{how['kind']} is for floating-point numbers, and it holds {_name(value.dtype)}")
     copy = value.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
     real = torch.view_as_real(copy) if copy.is_complex() else copy
     flat = real.view(-1)
     where = _drawn(len(flat), elements, seed)
     was, stale = _picked(flat, where), None if old is None else _picked(old, where)
-    new = _changed(was, flat, how, random.Random(f"{seed} {strike}"), stale)
+    new = _changed(was, flat, how, random.Random(f"{seed} {repetition}"), stale)
     differ = _differ(was, new, how).nonzero().view(-1)
     differ = differ if elements == "all" else differ[: int(elements)]
     if not len(differ):
-        raise Refused(_unchanged(how, was))
+        raise InjectionRefused(_unchanged(how, was))
     spot = differ if where is None else where.to(differ.device)[differ]
     first, became = _picked(was, differ[:_TOLD]), _picked(new, differ)
     _bits(flat)[spot] = _bits(became)
-    return Altered(
+    return AlteredTensor(
         tensor=copy,
         at=tuple(int(i) for i in torch.unravel_index(spot[0], real.shape)),
         before=_texts(first),
@@ -107,7 +108,7 @@ def _changed(was: Any, whole: Any, how: Mapping[str, Any], draw: random.Random, 
         case "inf":
             new = _filled(was, math.inf)
             if not bool(new.float().isinf().all()):
-                raise Refused(f"{_name(was.dtype)} has no infinity")
+                raise InjectionRefused(f"{_name(was.dtype)} has no infinity")
             return new
         case "stuck":
             return _filled(was, how["value"])
@@ -125,16 +126,16 @@ def _changed(was: Any, whole: Any, how: Mapping[str, Any], draw: random.Random, 
             return _between(was, whole, draw)
         case "bitflip":
             return _flipped(was, how, draw)
-    raise Refused(f"there is no change {how['kind']!r}")
+    raise InjectionRefused(f"there is no change {how['kind']!r}")
 
 
 def _filled(like: Any, value: float) -> Any:
     if not like.is_floating_point() and (not math.isfinite(value) or value != int(value)):
-        raise Refused(f"{_name(like.dtype)} cannot hold {value}")
+        raise InjectionRefused(f"{_name(like.dtype)} cannot hold {value}")
     try:
         new = torch.full(like.shape, value, dtype=torch.float64 if like.is_floating_point() else like.dtype)
     except RuntimeError as error:
-        raise Refused(f"{_name(like.dtype)} cannot hold {value}: {error}") from error
+        raise InjectionRefused(f"{_name(like.dtype)} cannot hold {value}: {error}") from error
     return new.to(like.device, like.dtype)
 
 
@@ -148,7 +149,7 @@ def _spread(whole: Any) -> float:
     wide = whole.double()
     wide = wide[wide.isfinite()]
     if not len(wide):
-        raise Refused("it holds no finite number that noise could be relative to")
+        raise InjectionRefused("it holds no finite number that noise could be relative to")
     return float(wide.std(correction=0)) or float(wide.abs().max())
 
 
@@ -171,13 +172,13 @@ def _flipped(was: Any, how: Mapping[str, Any], draw: random.Random) -> Any:
     if (bit := how.get("bit")) is not None:
         places, count = [int(bit)], 1
         if not 0 <= int(bit) < width(was.dtype):
-            raise Refused(f"{_name(was.dtype)} has no bit {bit}: it has bits 0 to {width(was.dtype) - 1}")
+            raise InjectionRefused(f"{_name(was.dtype)} has no bit {bit}: it has bits 0 to {width(was.dtype) - 1}")
     else:
         count = int(how.get("bits") or 1)
     if count > len(places):
         which = how.get("which") or "any"
         kind = "" if which == "any" else f"{which} "
-        raise Refused(f"{_name(was.dtype)} has {len(places)} {kind}bits, not {count}")
+        raise InjectionRefused(f"{_name(was.dtype)} has {len(places)} {kind}bits, not {count}")
     generator = _generator(draw)
     table = torch.tensor([_signed(1 << place) for place in places], dtype=torch.int64)
     masks = []
@@ -193,17 +194,20 @@ def _flipped(was: Any, how: Mapping[str, Any], draw: random.Random) -> Any:
 
 
 def width(dtype: Any) -> int:
-    """How many bits of an element mean something."""
+    """The number of bits of an element that carry information."""
     return 1 if dtype == torch.bool else int(dtype.itemsize) * 8
 
 
 def bits_of(dtype: Any, which: str) -> list[int]:
-    """The numbers of the exponent's bits, say, from the least significant of all; raises Refused if it has none."""
+    """The numbers of the bits of the exponent, for example, counted from the least significant bit of the element.
+
+    Raises InjectionRefused if it has none.
+    """
     everything = list(range(width(dtype)))
     if which == "any":
         return everything
     if not dtype.is_floating_point:
-        raise Refused(f"{_name(dtype)} has no {which}: only any of its bits can be flipped")
+        raise InjectionRefused(f"{_name(dtype)} has no {which}: only any of its bits can be flipped")
     if "e8m0" in str(dtype) or "float4" in str(dtype):
         found = everything if which == "exponent" and "e8m0" in str(dtype) else []
     else:
@@ -214,7 +218,7 @@ def bits_of(dtype: Any, which: str) -> list[int]:
             "sign": everything[-1:],
         }[which]
     if not found:
-        raise Refused(f"{_name(dtype)} has no {which}")
+        raise InjectionRefused(f"{_name(dtype)} has no {which}")
     return found
 
 
@@ -228,7 +232,7 @@ def _bits(values: Any) -> Any:
 
 
 def _differ(was: Any, new: Any, how: Mapping[str, Any]) -> Any:
-    """By their bits; but what makes minus zero of zero, without being asked for bits, has done nothing."""
+    """Which elements changed, by their bits. Zero that became minus zero counts only for a bitflip."""
     differ = _bits(was) != _bits(new)
     if how["kind"] != "bitflip" and was.is_floating_point():
         differ &= _wide(was) != _wide(new)

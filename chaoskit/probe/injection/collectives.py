@@ -1,4 +1,4 @@
-"""The payloads of collectives, as one rank sends or receives them: what a bad link or a bad adder does.
+"""Injections into the payloads of collectives that one rank sends or receives, as a bad link or adder causes.
 
 Whoever calls a collective (torch.distributed, DDP's reducer, FSDP) comes by the same operators of torch's dispatcher;
 while a tap is open they come by it first.
@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from chaoskit.fingerprint import is_tensor
-from chaoskit.probe.injection.changes import Refused
-from chaoskit.probe.injection.strike import Strike
+from chaoskit.probe.injection.changes import InjectionRefused
+from chaoskit.probe.injection.numeric_injection import NumericInjection
+from chaoskit.protocol.fingerprint import is_tensor
 
 #: Per operator: which collective it is, and which arguments hold what is received and what is sent.
 _OPERATORS = {
@@ -33,20 +33,20 @@ _OPERATORS = {
 }
 
 
-def listen(strikes: Sequence[Strike]) -> None:
-    """Wait for the collectives that these are for: at a time there can be but one who does."""
+def listen(injections: Sequence[NumericInjection]) -> None:
+    """Watch the collectives of the step for these injections; only one such watch can exist at a time."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        _Tap(strikes)
+        _Tap(injections)
         return
-    for strike in strikes:
-        strike.why = "there is no process group, so the step makes no collective"
+    for injection in injections:
+        injection.why = "there is no process group, so the step makes no collective"
 
 
 class _Tap:
-    """Sees each collective of the step; those that carry no floating-point numbers (objects, counts) do not count."""
+    """Sees each collective of the step; those without floating-point numbers (objects, counts) are not counted."""
 
-    def __init__(self, strikes: Sequence[Strike]) -> None:
-        self.strikes = list(strikes)
+    def __init__(self, injections: Sequence[NumericInjection]) -> None:
+        self.injections = list(injections)
         self.made: Counter[str] = Counter()
         self.library = torch.library.Library("c10d", "IMPL")
         # What is sent must live until it has been sent.
@@ -58,13 +58,13 @@ class _Tap:
                 if hasattr(torch.ops.c10d, name):
                     for key in keys:
                         self.library.impl(name, self._around(name), key)
-        for strike in strikes:
-            strike.on_release(partial(self._leave, strike))
+        for injection in injections:
+            injection.on_release(partial(self._leave, injection))
         self._say()
 
-    def _leave(self, strike: Strike) -> None:
-        self.strikes.remove(strike)
-        if not self.strikes:
+    def _leave(self, injection: NumericInjection) -> None:
+        self.injections.remove(injection)
+        if not self.injections:
             self.library._destroy()
 
     def _around(self, name: str) -> Callable[..., Any]:
@@ -72,55 +72,57 @@ class _Tap:
         collective, received, sent = _OPERATORS[name]
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            struck = self._struck_here(collective, [*_tensors(args[received]), *_tensors(args[sent])])
-            for strike in struck:
-                if strike.into.sent:
-                    args = strike.attempt(self._send, strike, args, sent, sent == received) or args
+            due = self._due_here(collective, [*_tensors(args[received]), *_tensors(args[sent])])
+            for injection in due:
+                if injection.into.sent:
+                    args = injection.attempt(self._send, injection, args, sent, sent == received) or args
             with torch._C._AutoDispatchBelowAutograd():
                 result = operator(*args, **kwargs)
-            for strike in struck:
-                if not strike.into.sent:
-                    result = strike.attempt(_receive, strike, args[received], result) or result
+            for injection in due:
+                if not injection.into.sent:
+                    result = injection.attempt(_receive, injection, args[received], result) or result
             return result
 
         return run
 
-    def _struck_here(self, collective: str, payload: Sequence[Any]) -> list[Strike]:
-        """Whose collective this is."""
+    def _due_here(self, collective: str, payload: Sequence[Any]) -> list[NumericInjection]:
+        """The injections that are meant for this collective."""
         if not any(tensor.is_floating_point() for tensor in payload):
             return []
         self.made[collective] += 1
         self._say()
         found = collective, self.made[collective]
-        return [each for each in self.strikes if not each.done and (each.into.op, each.into.nth) == found]
+        return [each for each in self.injections if not each.done and (each.into.op, each.into.nth) == found]
 
-    def _send(self, strike: Strike, args: tuple[Any, ...], place: int, in_place: bool) -> tuple[Any, ...]:
-        chosen, name = _chosen(strike, args[place]), _name(strike)
+    def _send(
+        self, injection: NumericInjection, args: tuple[Any, ...], place: int, in_place: bool
+    ) -> tuple[Any, ...]:
+        chosen, name = _chosen(injection, args[place]), _name(injection)
         if in_place:
-            strike.write(chosen, name)
+            injection.write(chosen, name)
             return args
-        altered = strike.alter(chosen, name)
+        altered = injection.alter(chosen, name)
         if altered is None:
             return args
         self.sent.append(altered.tensor)
-        strike.struck(altered, name)
+        injection.record_change(altered, name)
         return (*args[:place], _swapped(args[place], chosen, altered.tensor), *args[place + 1 :])
 
     def _say(self) -> None:
         made = ", ".join(f"{name} {count} times" for name, count in sorted(self.made.items())) or "none at all"
-        for strike in self.strikes:
-            place = strike.into
-            strike.why = f"the step made no {place.op} {place.nth}; of collectives with numbers it made {made}"
+        for injection in self.injections:
+            place = injection.into
+            injection.why = f"the step made no {place.op} {place.nth}; of collectives with numbers it made {made}"
 
 
-def _receive(strike: Strike, received: Any, result: Any) -> Any:
-    """Change what has come; the result of the operator."""
+def _receive(injection: NumericInjection, received: Any, result: Any) -> Any:
+    """Change the received payload; returns the result of the operator."""
     several = isinstance(result, (tuple, list))
     work = torch._C._distributed_c10d.Work.unbox(result[-1] if several else result)
     work.wait()
-    chosen = _chosen(strike, received)
-    strike.write(chosen, _name(strike))
-    if not (chosen.is_cpu and strike.into.op == "reduce_scatter"):
+    chosen = _chosen(injection, received)
+    injection.write(chosen, _name(injection))
+    if not (chosen.is_cpu and injection.into.op == "reduce_scatter"):
         return result
     # gloo copies the sum to where it belongs whenever somebody waits for it: nobody is to do that again.
     future = torch.futures.Future()
@@ -129,17 +131,17 @@ def _receive(strike: Strike, received: Any, result: Any) -> Any:
     return (*result[:-1], done) if several else done
 
 
-def _chosen(strike: Strike, payload: Any) -> Any:
-    """One of the tensors; the larger, the more likely."""
+def _chosen(injection: NumericInjection, payload: Any) -> Any:
+    """One of the tensors, with a chance in proportion to its size."""
     found = [tensor for tensor in _tensors(payload) if tensor.is_floating_point()]
     if not found:
-        raise Refused(f"{_name(strike)} carries no floating-point numbers")
-    chosen = strike.choose((str(index), tensor) for index, tensor in enumerate(found))
+        raise InjectionRefused(f"{_name(injection)} carries no floating-point numbers")
+    chosen = injection.choose((str(index), tensor) for index, tensor in enumerate(found))
     return chosen[1] if chosen is not None else None
 
 
-def _name(strike: Strike) -> str:
-    place = strike.into
+def _name(injection: NumericInjection) -> str:
+    place = injection.into
     return f"{place.op} {place.nth} as {'sent' if place.sent else 'received'}"
 
 

@@ -1,7 +1,7 @@
-"""`Injector`: the orders under way, and the moments of a step at which they can be carried out.
+"""`Injector`: the injections that are ordered, and the moments of a step at which each can be made.
 
-A step begins with its outermost training forward and ends as its update is about to be taken. What lies between steps
-is struck just after that, once the step's record has been made.
+A step begins with its outermost training forward and ends when its update is about to be taken. State that lives
+between steps (parameters, optimizer state) is changed just after that, once the step has been recorded.
 """
 
 from __future__ import annotations
@@ -9,131 +9,138 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.probe.injection import activation, batch, collectives, gradient, held, loss
-from chaoskit.probe.injection.strike import Strike
+from chaoskit.probe.injection import activation, batch, between_steps, collectives, gradient, loss
+from chaoskit.probe.injection.numeric_injection import NumericInjection
 from chaoskit.probe.tensors import named_parameters
 
 if TYPE_CHECKING:
-    from chaoskit.probe.gate import Gate
-    from chaoskit.probe.observer import Observer
-    from chaoskit.probe.session import Session
+    from chaoskit.probe.gate import GateClient
+    from chaoskit.probe.parts import StepObserver
+    from chaoskit.probe.session import ProbeSession
 
 
 class Injector:
-    """There while an order is under way: `Session.injector` is None otherwise."""
+    """Exists while an order is not finished: else `ProbeSession.injector` is None."""
 
-    def __init__(self, session: Session, gate: Gate, observer: Observer) -> None:
+    def __init__(self, session: ProbeSession, gate: GateClient, observer: StepObserver) -> None:
         self._session, self._gate, self._observer = session, gate, observer
-        self._strikes: list[Strike] = []
+        self._injections: list[NumericInjection] = []
         self._passes = 0
         self._passes_before = observer.passes
 
     def corrupt(self, order: Mapping[str, Any]) -> None:
-        """Take an order."""
+        """Accept an order."""
         try:
-            self._strikes.append(Strike(order, self._session, self._gate, self._observer))
+            self._injections.append(NumericInjection(order, self._session, self._gate, self._observer))
         except Exception as error:
             self._session.error("corrupt", error)
             self._gate.tell(
-                {"refused": {"id": order.get("id", 0), "why": f"an order that is none: {error}"[:500]}}
+                {"refused": {"id": order.get("id", 0), "why": f"the order is not valid: {error}"[:500]}}
             )
             self._forget()
 
-    def _waiting(self, *kinds: str) -> list[Strike]:
-        return [each for each in self._strikes if each.open and not each.done and each.into.kind in kinds]
+    def _waiting(self, *kinds: str) -> list[NumericInjection]:
+        return [each for each in self._injections if each.open and not each.done and each.into.kind in kinds]
 
     def forward(self, root: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The outermost training forward is about to be called: the arguments that it is to be given."""
+        """The outermost training forward is about to be called; return the arguments to call it with."""
         self._begin()
-        for strike in self._waiting("activation"):
-            strike.release()
-            strike.attempt(activation.listen, strike, root)
-        for strike in self._waiting("gradient"):
-            if not (strike.into.reduced or strike.listens):
-                strike.attempt(gradient.listen, strike, root)
-        for strike in self._waiting("batch"):
-            args, kwargs = strike.attempt(batch.change, strike, args, kwargs) or (args, kwargs)
+        for injection in self._waiting("activation"):
+            injection.release()
+            injection.attempt(activation.listen, injection, root)
+        for injection in self._waiting("gradient"):
+            if not (injection.into.reduced or injection.listens):
+                injection.attempt(gradient.listen, injection, root)
+        for injection in self._waiting("batch"):
+            args, kwargs = injection.attempt(batch.change, injection, args, kwargs) or (args, kwargs)
         return args, kwargs
 
     def _begin(self) -> None:
-        """A step begins for those that have not begun it."""
+        """Begin the step for the injections that have not begun it."""
         begun = []
-        for strike in self._strikes:
-            if strike.into.held:
-                strike.release()  # of an update that was left out
-            elif not strike.open:
-                strike.begin()
-                begun.append(strike)
-        if taps := [strike for strike in begun if strike.into.kind == "collective"]:
+        for injection in self._injections:
+            if injection.into.held:
+                injection.release()  # of an update that was left out
+            elif not injection.open:
+                injection.begin()
+                begun.append(injection)
+        if taps := [injection for injection in begun if injection.into.kind == "collective"]:
             collectives.listen(taps)
 
     def result(self, result: Any) -> Any:
-        """What it returned, as it is to be."""
-        for strike in self._waiting("loss"):
-            changed = strike.attempt(loss.in_result, strike, result)
+        """The forward has returned; give the result that the job is to get."""
+        for injection in self._waiting("loss"):
+            changed = injection.attempt(loss.in_result, injection, result)
             result = result if changed is None else changed
-        for strike in self._waiting("activation"):
-            strike.release()
+        for injection in self._waiting("activation"):
+            injection.release()
         self._tidy()
         return result
 
     def backward(self, start: Any) -> None:
-        """A backward pass is about to begin, from that tensor if it is one. Not every job calls a module before."""
+        """A backward pass is about to begin, from that tensor if there is one. Not every job calls a module before."""
         self._begin()
-        for strike in self._waiting("loss"):
+        for injection in self._waiting("loss"):
             if start is not None:
-                strike.attempt(loss.at_backward, strike, start, self._observer.unscaled(start))
+                injection.attempt(loss.at_backward, injection, start, self._observer.unscaled(start))
 
     def backward_ended(self) -> None:
-        """It has ended; after the last one of a step the gradients are what the ranks have made of theirs."""
+        """A backward pass has ended. After the last one of a step the gradients of the ranks have been reduced."""
         self._passes += 1
         if self._was_last():
             self._reduced()
         self._tidy()
 
     def _was_last(self) -> bool:
-        """By the step before; in a first step, by whether this pass brought the ranks' gradients together."""
+        """Whether it was the last of the step: by the count of the step before. In a first step, by whether it reduced
+        the gradients."""
         if self._passes_before:
             return self._passes == self._passes_before
-        return all(getattr(root, "require_backward_grad_sync", True) for root in self._observer.living("root"))
+        return all(
+            getattr(root, "require_backward_grad_sync", True) for root in self._observer.training.living("root")
+        )
 
     def _reduced(self) -> None:
-        for strike in self._waiting("gradient"):
-            if strike.into.reduced:
+        for injection in self._waiting("gradient"):
+            if injection.into.reduced:
                 observer = self._observer
-                named = named_parameters(observer.living("optimizer"), observer.living("root"))
-                strike.attempt(gradient.reduced, strike, named)
+                named = named_parameters(observer.training.living("optimizer"), observer.training.living("root"))
+                injection.attempt(gradient.reduced, injection, named)
 
     def step_ends(self) -> None:
-        """An update is about to be taken: what has not happened in its step does not happen."""
+        """An update is about to be taken: an injection that was not made in this step is refused."""
         self._reduced()
-        for strike in self._strikes:
-            if strike.open:
-                strike.end()
-                strike.release()
+        for injection in self._injections:
+            if injection.open:
+                injection.end()
+                injection.release()
         self._passes, self._passes_before = 0, self._observer.passes
         self._forget()
 
     def update(self) -> None:
-        """The same, and the step is in the record."""
+        """An update is about to be taken, and the step is recorded: change the state that lives between steps."""
         observer = self._observer
-        living = observer.living("optimizer"), observer.living("root"), observer.living("scaler")
-        for strike in self._strikes:
-            if strike.into.held:
-                strike.release()
-                if not strike.over:
-                    strike.begin()
-                    strike.attempt(held.strike_held, strike, *living)
-                    strike.end()
+        living = (
+            observer.training.living("optimizer"),
+            observer.training.living("root"),
+            observer.training.living("scaler"),
+        )
+        for injection in self._injections:
+            if injection.into.held:
+                injection.release()
+                if not injection.over:
+                    injection.begin()
+                    injection.attempt(between_steps.change, injection, *living)
+                    injection.end()
         self._forget()
 
     def _tidy(self) -> None:
-        """Take away the hooks of what has struck."""
-        for strike in self._strikes:
-            if strike.done and not strike.into.held:
-                strike.release()
+        """Remove the hooks of injections that were made."""
+        for injection in self._injections:
+            if injection.done and not injection.into.held:
+                injection.release()
 
     def _forget(self) -> None:
-        self._strikes = [each for each in self._strikes if not each.over or each.listens]
-        if not self._strikes:
+        self._injections = [each for each in self._injections if not each.over or each.listens]
+        if not self._injections:
             self._session.injector = None

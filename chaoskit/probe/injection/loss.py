@@ -1,4 +1,4 @@
-"""The loss, and with it every gradient: each is multiplied by what the loss was multiplied by."""
+"""Injections into the loss. Every gradient is multiplied by the same factor as the loss."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from typing import Any
 
 import torch
 
-from chaoskit.fingerprint import local_part
+from chaoskit.probe.injection.numeric_injection import NumericInjection
 from chaoskit.probe.injection.replacement import replacement
-from chaoskit.probe.injection.strike import Strike
 from chaoskit.probe.injection.structure import replaced, tensors
+from chaoskit.protocol.fingerprint import local_part
 
 
-def in_result(strike: Strike, result: Any) -> Any:
-    """What the outermost training forward returns, with another loss, if it holds one: a single number that has a
+def in_result(injection: NumericInjection, result: Any) -> Any:
+    """The result of the outermost training forward with a changed loss, if it holds one: a single number with a
     gradient."""
     new: dict[int, Any] = {}
     for name, tensor in tensors(result, "loss"):
         if tensor.requires_grad and tensor.numel() == 1 and tensor.is_floating_point() and _plain(tensor):
-            altered = strike.alter_also(tensor, name) if new else strike.alter(tensor, name)
+            altered = injection.alter_also(tensor, name) if new else injection.alter(tensor, name)
             if altered is not None:
                 factor = _factor(tensor, altered.tensor)
                 new[id(tensor)] = replacement(tensor, altered.tensor, factor=factor)
-                strike.struck(altered, name)
+                injection.record_change(altered, name)
     return replaced(result, lambda _, each: new.get(id(each), each)) if new else result
 
 
-def at_backward(strike: Strike, start: Any, unscaled: Any) -> None:
-    """What a backward pass begins from, in place; `unscaled` is the loss that a gradient scaler has made it of."""
+def at_backward(injection: NumericInjection, start: Any, unscaled: Any) -> None:
+    """Change in place the loss that a backward pass begins from; `unscaled` is the loss before a gradient scaler."""
     if not (start.is_floating_point() and start.requires_grad):
-        strike.why = "the backward pass of the step does not begin from a loss"
+        injection.why = "the backward pass of the step does not begin from a loss"
         return
-    altered = strike.alter(unscaled, "loss")
+    altered = injection.alter(unscaled, "loss")
     if altered is None:
         return
     with torch.no_grad():
@@ -42,11 +42,11 @@ def at_backward(strike: Strike, start: Any, unscaled: Any) -> None:
         if begun.data_ptr() != told.data_ptr():
             begun.mul_(factor)
         told.copy_(altered.tensor)
-    strike.struck(altered, "loss")
+    injection.record_change(altered, "loss")
 
 
 def _factor(before: Any, after: Any) -> Any:
-    """What makes `after` of `before`: of a loss of several numbers of each its own."""
+    """The factor from `before` to `after`, for each number of the loss."""
     old = local_part(before).detach()
     ratio = after / old
     # Nothing makes another number of zero: there the gradients stay.

@@ -1,4 +1,4 @@
-"""Another value in the place of one that autograd knows."""
+"""`replacement`: replaces a value that autograd tracks by another one."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class _Replacement(torch.autograd.Function):  # type: ignore[misc]
 
 
 def replacement(value: Any, other: Any, *, factor: float = 1.0) -> Any:
-    """`other` in the place of `value`, through which gradients go back as they come, times `factor`."""
+    """`other` instead of `value`; gradients pass back to `value` unchanged, times `factor`."""
     return _Replacement.apply(value, other, factor)

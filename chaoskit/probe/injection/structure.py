@@ -1,4 +1,4 @@
-"""The tensors within what a module is given or returns, and the same structure with others in their place."""
+"""Finds and replaces the tensors in nested arguments and results."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from chaoskit.fingerprint import is_tensor
+from chaoskit.protocol.fingerprint import is_tensor
 
-#: Given the path of a tensor and the tensor, what is to be in its place: itself, where it stays.
+#: Called with the path of a tensor and the tensor; returns its replacement, or the tensor itself to keep it.
 Swap = Callable[[str, Any], Any]
 
 
@@ -26,8 +26,8 @@ def tensors(value: Any, path: str = "") -> list[tuple[str, Any]]:
 
 
 def replaced(value: Any, swap: Swap, path: str = "") -> Any:
-    """`value` itself, or a copy of its containers as far as a tensor in them is another one. Nothing is changed in
-    place."""
+    """`value` with its tensors replaced by `swap`. Only containers of replaced tensors are copied; nothing is changed
+    in place."""
     if is_tensor(value):
         return swap(path, value)
     parts = list(_parts(value))

@@ -1,7 +1,7 @@
-"""Starts the probe in a Python process of a job under test; chains the sitecustomize that was there before.
+"""Starts the probe in a Python process of a job under test, and runs the sitecustomize that it hides.
 
-This directory is put first on PYTHONPATH by the environment, and takes itself off `sys.path` again, so that the user's
-program sees the path that it would have had.
+The environment puts this directory first on PYTHONPATH. It removes itself from `sys.path`, so that the user's program
+sees its normal path.
 """
 
 import importlib.machinery
@@ -28,13 +28,13 @@ def _start() -> None:
     finally:
         if os.environ.get("CHAOSKIT_RUN"):
             try:
-                path = os.path.join(os.path.dirname(os.path.dirname(own)), "importable.py")
+                path = os.path.join(os.path.dirname(os.path.dirname(own)), "protocol", "bootstrap.py")
                 with open(path) as file:
                     exec(file.read(), {"__file__": path})
                 from chaoskit.probe.session import start
 
                 start()
-            except Exception as error:  # the user's program must start whatever becomes of the probe
+            except Exception as error:  # the user's program must start even if the probe fails
                 print(f"chaoskit: the probe did not start: {error!r}", file=sys.stderr)
 
 

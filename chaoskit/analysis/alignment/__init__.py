@@ -1,0 +1,1 @@
+"""Which position of the reference each component of each step matches."""

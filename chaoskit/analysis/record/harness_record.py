@@ -1,0 +1,91 @@
+"""What the harness records of a run: launches, nodes, faults, and the lines of the job's own log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaoskit.protocol.events import Event
+from chaoskit.protocol.fault_kinds import kind_of
+
+#: Where the store keeps `{out}`, in a word of the command.
+_OUT = re.compile(r"/.*/runs/[^/]+/out(?=/|$)")
+
+
+@dataclass(frozen=True)
+class FaultRecord:
+    """What became of fault number `index`: the times are None where it did not get that far."""
+
+    index: int
+    what: Mapping[str, Any]
+    requested: float | None = None
+    applied: float | None = None
+    observed: float | None = None
+    healed: float | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """How the fault calls itself, for instance 'kill rank 1 at step 25'."""
+        return str(self.what.get("text", "fault"))
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of its action, by its name today; None if the record does not say."""
+        return kind_of(self.what.get("action"))
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """One start of the command. `code` is its exit code, negative for a signal; `cause` is what ended it:
+    `itself`, `fault` (we killed the launcher), `deadline`, `interrupted` or `too-few-nodes` (it was never begun). None
+    while it had not ended. `how` is `warm`, `cold`, or `cold: ` and why it was not warm. `out` is the directory that
+    the job was given as `{out}`; "" where an old record does not show it."""
+
+    index: int
+    begun: float
+    ended: float | None = None
+    code: int | None = None
+    cause: str | None = None
+    survivors: tuple[Mapping[str, Any], ...] = ()
+    how: str = ""
+    out: str = ""
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """One lifetime of a node in a launch, from the start of its agent. `cause` is what ended that: `itself`,
+    `supervisor` (another one had failed), `stop` (the run was over), or a fault: `lost`, `replaced`, `removed`. None
+    while it had not ended."""
+
+    launch: int
+    node: str
+    begun: float
+    ended: float | None = None
+    code: int | None = None
+    cause: str | None = None
+    address: str = ""
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of the job's log that tells the loss of a step, as text. `line` counts from 1 in the log of `by` (a rank,
+    "" where the log does not say) in a launch and restart, or in the one document that the job keeps (launch None)."""
+
+    launch: int | None
+    restart: int | None
+    by: str
+    line: int
+    step: int
+    loss: str
+
+
+def out_of(event: Event) -> str:
+    """The job's `{out}` at a launch. Old records have it only in the command: `runs/<id>/out` below the store."""
+    if "out" in event.data:
+        return str(event["out"])
+    found = (_OUT.search(str(word)) for word in event.get("command", ()))
+    return next((one[0] for one in found if one is not None), "")

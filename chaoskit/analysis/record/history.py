@@ -1,0 +1,281 @@
+"""`History`: the record of one run, put in order: incarnations, what every rank did in each, what was broken.
+
+A pure view of the events under `runs/<id>/events/`; it opens nothing but those files, and it can be built from a
+list of events by hand, which is how the checks are tested. `docs/reference/format.md` lists the kinds of event.
+
+Words. A *launch* is one start of the job's command. An *incarnation* is one lifetime of the ranks: a launch, a restart
+by the elastic agent inside it, or what follows on a rollback in their processes (`rollbacks`). A *position*
+is a number of completed optimizer steps: step k leads from position k-1 to position k. Counts in an incarnation
+(`Step.n`, `Save.n`) begin at its own start; what true position they stand for is found by `alignment`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from chaoskit.analysis.record.harness_record import FaultRecord, LaunchRecord, LogLine, NodeRecord, out_of
+from chaoskit.analysis.record.in_process_rollback import Rollbacks
+from chaoskit.analysis.record.rank_lifetime import RankLifetime, fill
+from chaoskit.protocol.events import Event, RecordGap, read_events
+
+
+@dataclass
+class Incarnation:
+    """One lifetime of the ranks: `index` counts from 0 over the whole run. `taken` is how many steps its processes had
+    taken before it began, with a rollback; 0 where they are new."""
+
+    index: int
+    launch: int
+    restart: int
+    world_size: int
+    ranks: dict[int, RankLifetime] = field(default_factory=dict)
+    taken: int = 0
+
+    @property
+    def restarted(self) -> bool:
+        """Whether its agent had started its processes again, inside one launch."""
+        return self.restart > 0 and not self.taken
+
+    @property
+    def start(self) -> float:
+        """When its first rank came up."""
+        return min(lifetime.start for lifetime in self.ranks.values())
+
+    @property
+    def first_step(self) -> float | None:
+        """When its first optimizer step was about to be taken on any rank."""
+        return min((lifetime.steps.times[0] for lifetime in self.ranks.values() if lifetime.steps), default=None)
+
+
+@dataclass
+class History:
+    """The whole record. `end` is what the run came to: `finished`, `gave-up` (relaunches used up), `deadline`,
+    `interrupted`, or None where the harness died."""
+
+    incarnations: list[Incarnation] = field(default_factory=list)
+    launches: list[LaunchRecord] = field(default_factory=list)
+    nodes: list[NodeRecord] = field(default_factory=list)
+    faults: list[FaultRecord] = field(default_factory=list)
+    stacks: dict[int, str] = field(default_factory=dict)
+    files: list[Event] = field(default_factory=list)
+    gaps: list[RecordGap] = field(default_factory=list)
+    log: tuple[LogLine, ...] = ()
+    end: str | None = None
+
+    @property
+    def ranks(self) -> list[int]:
+        """Every rank that ever lived, in order."""
+        return sorted({rank for inc in self.incarnations for rank in inc.ranks})
+
+    @property
+    def world_size(self) -> int:
+        """That of the first incarnation; 0 where no rank came up."""
+        return self.incarnations[0].world_size if self.incarnations else 0
+
+    @classmethod
+    def read(cls, run_dir: Path) -> History:
+        """The history of a stored run; lines that were cut short are left out and damaged ones kept as gaps."""
+        paths = sorted((run_dir / "events").glob("*.jsonl"))
+        with _uncollected():
+            return cls._put_in_order(list(read_events(path)) for path in paths)
+
+    @classmethod
+    def of(cls, entries: Iterable[Event | RecordGap]) -> History:
+        """The history that these events tell, in whatever order they come from different sources."""
+        sources: dict[str, list[Event | RecordGap]] = {}
+        for entry in entries:
+            sources.setdefault(entry.source, []).append(entry)
+        return cls._put_in_order(sources.values())
+
+    @classmethod
+    def _put_in_order(cls, sources: Iterable[list[Event | RecordGap]]) -> History:
+        """One source after the other, so that the events of all ranks are never held at once."""
+        history = cls()
+        found: dict[tuple[int, int], list[tuple[int, RankLifetime]]] = {}
+        for entries in sources:
+            history.gaps += [entry for entry in entries if isinstance(entry, RecordGap)]
+            own = [entry for entry in entries if isinstance(entry, Event)]
+            if own and own[0].kind == "process.start":
+                _read_process(found, own)
+            else:
+                _read_harness(history, own)
+        for launch in sorted({launch for launch, _ in found}):
+            restarts = {restart: many for (of, restart), many in sorted(found.items()) if of == launch}
+            if len({lifetime.node for many in restarts.values() for _, lifetime in many}) > 1:
+                history.incarnations += _rounds(launch, restarts)
+            else:
+                for restart, many in restarts.items():
+                    history.incarnations += _incarnations(launch, restart, many)
+        _settle_untouched(history)
+        rollbacks = Rollbacks()
+        history.incarnations = [
+            replace(inc, ranks=part.ranks, taken=part.taken)
+            for inc in history.incarnations
+            for part in rollbacks.parts(inc.ranks)
+        ]
+        for index, inc in enumerate(history.incarnations):
+            inc.index = index
+        _settle_corruptions(history)
+        return history
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the collector of cycles: reading makes very many objects and no cycle, and looking for some among them
+    takes a third of the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _read_process(found: dict[tuple[int, int], list[tuple[int, RankLifetime]]], events: list[Event]) -> None:
+    """A file of one process: of a rank, its world size and its lifetime, by launch and restart."""
+    start = events[0]
+    if start.get("role") != "rank":
+        return
+    lifetime = RankLifetime(int(start["rank"]), int(start["pid"]), start.t, node=str(start.get("node", "")))
+    fill(lifetime, events[1:])
+    found.setdefault((int(start["launch"]), int(start["restart"])), []).append((int(start["world"]), lifetime))
+
+
+def _incarnations(launch: int, restart: int, found: list[tuple[int, RankLifetime]]) -> list[Incarnation]:
+    """The incarnations of one restart: one, or several where the command itself started the ranks again.
+
+    Of the processes that carried a rank the ones that stepped were it, one lifetime after the other; if none did, the
+    last.
+    """
+    by_rank: dict[int, list[tuple[int, RankLifetime]]] = {}
+    for world_size, lifetime in sorted(found, key=lambda one: one[1].start):
+        by_rank.setdefault(lifetime.rank, []).append((world_size, lifetime))
+    made: list[Incarnation] = []
+    for rank, own in sorted(by_rank.items()):
+        lived = [one for one in own if one[1].steps] or own[-1:]
+        for generation, (world_size, lifetime) in enumerate(lived):
+            if generation == len(made):
+                made.append(Incarnation(-1, launch, restart, world_size))
+            made[generation].ranks[rank] = lifetime
+    return made
+
+
+def _rounds(launch: int, found: Mapping[int, list[tuple[int, RankLifetime]]]) -> list[Incarnation]:
+    """The incarnations of a launch over several nodes, whose agents count their restarts each on its own: one for each
+    time that they met. Nobody meets again before everybody has ended, so that they follow one another."""
+    every = [(restart, *one) for restart, many in found.items() for one in many]
+    made: list[Incarnation] = []
+    restarts: dict[str, int] = {}
+    for restart, world_size, lifetime in sorted(every, key=lambda one: one[2].start):
+        now = made[-1] if made else None
+        met = now is not None and now.world_size == world_size and lifetime.rank not in now.ranks
+        if now is None or not met or restarts.get(lifetime.node, restart) != restart:
+            now = Incarnation(-1, launch, len(made), world_size)
+            made.append(now)
+            restarts.clear()
+        restarts[lifetime.node] = restart
+        now.ranks[lifetime.rank] = lifetime
+    return made
+
+
+def _read_harness(history: History, events: list[Event]) -> None:
+    """The harness's own file: launches, faults, the end."""
+    launches: dict[int, dict[str, Any]] = {}
+    faults: dict[int, dict[str, Any]] = {}
+    log: list[LogLine] = []
+    for event in events:
+        family, _, stage = event.kind.partition(".")
+        if family == "fault":
+            record = faults.setdefault(int(event["fault"]), {"what": {}, "evidence": {}})
+            if stage in ("requested", "applied", "observed", "healed"):
+                record[stage] = event.t
+            if "what" in event.data:
+                record["what"] = event["what"]
+            record["evidence"] = {**record["evidence"], **event.get("evidence", {})}
+        elif event.kind == "launch.start":
+            launches[int(event["launch"])] = {"begun": event.t, "out": out_of(event)}
+        elif event.kind == "launch.how":
+            launches.setdefault(int(event["launch"]), {"begun": event.t})["how"] = str(event["how"])
+        elif event.kind == "launch.end":
+            launches.setdefault(int(event["launch"]), {"begun": event.t}).update(
+                ended=event.t,
+                code=event["code"],
+                cause=str(event["cause"]),
+                survivors=tuple(event.get("survivors", ())),
+            )
+        elif event.kind in ("node.start", "node.end"):
+            _read_node(history.nodes, event)
+        elif event.kind == "files":
+            history.files.append(event)
+        elif event.kind == "stack":
+            history.stacks[int(event["rank"])] = str(event["text"])
+        elif event.kind == "log":
+            log.append(LogLine(**event.data))
+        elif event.kind == "run.end":
+            history.end = str(event["status"])
+    history.launches += [LaunchRecord(index, **fields) for index, fields in sorted(launches.items())]
+    history.log += tuple(log)
+    history.faults += [FaultRecord(index, **fields) for index, fields in sorted(faults.items())]
+
+
+def _read_node(nodes: list[NodeRecord], event: Event) -> None:
+    """A node whose agent was started, or the newest one of that name, which has ended."""
+    launch, node = int(event["launch"]), str(event["node"])
+    if event.kind == "node.start":
+        address, how = str(event.get("address", "")), str(event.get("how", ""))
+        nodes.append(NodeRecord(launch, node, event.t, address=address, how=how))
+        return
+    for at in reversed(range(len(nodes))):
+        if (nodes[at].launch, nodes[at].node, nodes[at].ended) == (launch, node, None):
+            end = {"ended": event.t, "code": event.get("code"), "cause": str(event.get("cause", "itself"))}
+            nodes[at] = replace(nodes[at], **end)
+            return
+
+
+#: The fingerprint of a random stream that is as the process found it: nobody seeded it, nobody drew from it.
+UNTOUCHED = "untouched"
+
+
+def _settle_untouched(history: History) -> None:
+    """Give streams that are still as some process of the run found them one name.
+
+    Python seeds `random` anew in every process, so that their states differ and mean nothing, also where a checkpoint
+    carries one on into the next incarnation.
+    """
+    first = {(stream, value) for _, lifetime in lifetimes(history) for stream, value in lifetime.first_rng.items()}
+    for _, lifetime in lifetimes(history):
+        for stream in {stream for stream, _ in first} & set(lifetime.steps.columns):
+            lifetime.steps.columns[stream] = [
+                UNTOUCHED if (stream, value) in first else value for value in lifetime.steps.columns[stream]
+            ]
+        if lifetime.halted is not None:
+            own = lifetime.halted.components
+            settled = {name: UNTOUCHED if (name, value) in first else value for name, value in own.items()}
+            lifetime.halted = replace(lifetime.halted, components=settled)
+
+
+def _settle_corruptions(history: History) -> None:
+    """Give faults that changed a number the time at which they did: it is the rank that knows it."""
+    times = {
+        (inc.launch, lifetime.rank, int(event["n"]), event["component"]): event.t
+        for inc, lifetime in lifetimes(history)
+        for event in lifetime.corrupted
+    }
+    for number, fault in enumerate(history.faults):
+        own = fault.evidence
+        key = tuple(own.get(name) for name in ("launch", "rank", "n", "component"))
+        if key in times:
+            history.faults[number] = replace(fault, evidence={**own, "since": times[key]})
+
+
+def lifetimes(history: History) -> Iterator[tuple[Incarnation, RankLifetime]]:
+    """Every rank of every incarnation, in order."""
+    for inc in history.incarnations:
+        for lifetime in inc.ranks.values():
+            yield inc, lifetime

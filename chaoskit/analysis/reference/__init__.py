@@ -1,0 +1,1 @@
+"""The uninterrupted run: measured at least twice, and where two measurements part."""

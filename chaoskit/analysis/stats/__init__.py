@@ -1,0 +1,1 @@
+"""All statistics in one place, from the standard library alone."""

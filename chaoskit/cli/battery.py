@@ -1,0 +1,183 @@
+"""The battery: runs the packaged experiments with pytest in this process, isolated from the user's pytest setup.
+
+It ignores pytest.ini, conftest.py, PYTEST_ADDOPTS and installed plugins: the verdict on a job must not depend on the
+directory that chaoskit was started in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from chaoskit.cli.pytest_session import RESULT, SUITE
+from chaoskit.engine.result import SKIPPED, Result
+from chaoskit.errors import ChaoskitError, UsageError
+from chaoskit.studies.nights.suite import Suite
+
+#: Where the experiments are: inside the package in a wheel, beside it in a checkout.
+CANDIDATES = (Path(__file__).parents[1] / "experiments", Path(__file__).parents[2] / "experiments")
+
+
+def directory() -> Path:
+    """Return the directory of the experiments; raises ChaoskitError if the installation lacks them."""
+    for candidate in CANDIDATES:
+        if (candidate / "battery.ini").is_file():
+            return candidate
+    raise ChaoskitError(
+        f"the experiments are missing from {CANDIDATES[0]}, so this installation is incomplete: reinstall chaoskit"
+    )
+
+
+@dataclass
+class ResultCollector:
+    """A pytest plugin that collects the results and prints one line when an experiment ends."""
+
+    stream: TextIO | None = None
+    titles: dict[str, str] = field(default_factory=dict)
+    selected: list[str] = field(default_factory=list)
+    results: dict[str, Result] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    suite: Suite | None = None
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            self.titles[item.name] = _title(item)
+        self._select([item.nodeid for item in session.items])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: object, ids: Sequence[str]) -> None:
+        self._select(ids)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.troubles.append(report.longreprtext)
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        self.troubles.append(str(excrepr))
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        self.interrupted = self.interrupted or excinfo.type is KeyboardInterrupt
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if hasattr(report, RESULT):
+            self.results[report.nodeid] = Result.from_json(json.loads(getattr(report, RESULT)))
+        result = self.results.get(report.nodeid)
+        if report.failed and (result is None or result.trouble == "internal"):
+            self.troubles.append(report.longreprtext)
+        if report.when == "teardown" and result is not None:
+            self._say(f"  {result.name}: {result.verdict} in {result.seconds or 0.0:.1f} s")
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        self.suite = config.stash.get(SUITE, None)
+
+    def all_results(self) -> list[Result]:
+        """Return all results in the order of the battery. A selected experiment that did not run is inconclusive after
+        an interrupt, and skipped after -x."""
+        nodeids = dict.fromkeys([*self.selected, *self.results])
+        verdict, why = ("inconclusive", "interrupted") if self.interrupted else (SKIPPED, "stopped before (-x)")
+        return [
+            self.results.get(nodeid)
+            or Result(nodeid.rpartition("::")[2], verdict, sentences=(f"not run: {why}",), nodeid=nodeid)
+            for nodeid in nodeids
+        ]
+
+    def _select(self, nodeids: Sequence[str]) -> None:
+        if nodeids and not self.selected:
+            self.selected = list(nodeids)
+            self._say(f"{len(nodeids)} experiment{'' if len(nodeids) == 1 else 's'} to run")
+
+    def _say(self, text: str) -> None:
+        if self.stream is not None:
+            print(text, file=self.stream, flush=True)
+
+
+def titles(expression: str | None = None, *, nodes: str | None = None) -> dict[str, str]:
+    """Map the name of each experiment that `expression` selects (None: all) to the first sentence of its docstring.
+    Experiments that need several nodes are included only if `nodes` provides them."""
+    collector = ResultCollector()
+    _pytest(["--collect-only", *([f"--chaos-nodes={nodes}"] if nodes else [])], expression, collector)
+    return collector.titles
+
+
+def run(
+    options: Sequence[str],
+    *,
+    expression: str | None = None,
+    junitxml: str | None = None,
+    workers: str | None = None,
+    fail_fast: bool = False,
+    stream: TextIO | None = None,
+) -> ResultCollector:
+    """Run the experiments that `expression` selects; `options` are those of the pytest plugin.
+
+    Raises UsageError if the expression is invalid or selects nothing, and for workers without pytest-xdist.
+    """
+    args = list(options)
+    if junitxml is not None:
+        args.append(f"--junitxml={os.path.abspath(junitxml)}")
+    if fail_fast:
+        args.append("-x")
+    if workers is not None:
+        if importlib.util.find_spec("xdist") is None:
+            raise UsageError(
+                "-n needs pytest-xdist, which is not installed: run 'pip install pytest-xdist', or omit -n"
+            )
+        args += ["-p", "xdist.plugin", "-n", workers, "--dist", "worksteal"]
+    collector = ResultCollector(stream)
+    _pytest(args, expression, collector)
+    return collector
+
+
+def _pytest(args: Sequence[str], expression: str | None, collector: ResultCollector) -> None:
+    home = directory()
+    command = ["-c", str(home / "battery.ini"), "--rootdir", str(home), "--confcutdir", str(home)]
+    command += ["-p", "no:cacheprovider", "-p", "chaoskit.cli.pytest_plugin", *args]
+    if expression is not None:
+        command += ["-k", expression]
+    output, errors = io.StringIO(), io.StringIO()
+    with _private_environment(), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            code = pytest.main([*command, str(home)], plugins=[collector])
+        except KeyboardInterrupt:
+            collector.interrupted = True
+            return
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED and not collector.interrupted:
+        raise UsageError(
+            f"-k {expression!r} selects no experiment: 'chaoskit run --list' lists their names "
+            "(add --nodes 2 or --nodes 1:2 for those that need several nodes)"
+        )
+    if code == pytest.ExitCode.USAGE_ERROR:
+        lines = [line.removeprefix("ERROR: ") for line in errors.getvalue().splitlines() if line.strip()]
+        raise UsageError(" ".join(lines) or "pytest rejected its arguments")
+    if code == pytest.ExitCode.INTERNAL_ERROR and not collector.troubles:
+        collector.troubles.append(output.getvalue() + errors.getvalue())
+
+
+@contextlib.contextmanager
+def _private_environment() -> Iterator[None]:
+    """Remove the user's PYTEST_* variables from the environment, and restore them afterwards."""
+    kept = {name: value for name, value in os.environ.items() if name.startswith("PYTEST_")}
+    for name in kept:
+        del os.environ[name]
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    try:
+        yield
+    finally:
+        for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+            del os.environ[name]
+        os.environ.update(kept)
+
+
+def _title(item: pytest.Item) -> str:
+    documentation = (getattr(getattr(item, "obj", None), "__doc__", None) or "").strip()
+    return documentation.partition("\n")[0]

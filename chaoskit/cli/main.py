@@ -1,0 +1,142 @@
+"""The command `chaoskit`: parses the arguments and calls a command. Heavy modules are imported late."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from chaoskit import __version__
+from chaoskit.cli import compare, crash_states, history, options, report, run, sdc_map, stored_runs, upgrade
+from chaoskit.cli.output import complain, internal
+from chaoskit.errors import ChaoskitError, ExitCode
+
+if TYPE_CHECKING:
+    pass
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Execute the command line `argv` and return the exit code (see `docs/reference/codes.md`)."""
+    words, command = split(list(sys.argv[1:] if argv is None else argv))
+    parser = make_parser()
+    args = parser.parse_args(words)
+    args.command = command
+    if args.do is None:
+        parser.print_help()
+        return ExitCode.USAGE
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return int(args.do(args))
+    except ChaoskitError as error:
+        complain(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of the output has exited, so nothing more can be printed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return ExitCode.INTERRUPTED
+    except Exception as error:
+        internal(options.root_of(args), [traceback.format_exc()], f"{type(error).__name__}: {error}")
+        return ExitCode.INTERNAL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def split(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Split the arguments into those of chaoskit and the command of the job, which begins after the first '--'."""
+    at = argv.index("--") if "--" in argv else len(argv)
+    own, command = argv[:at], argv[at + 1 :]
+    # argparse would take the value of --resume-args, which begins with a dash, for an option.
+    joined: list[str] = []
+    for word in own:
+        if joined and joined[-1] == "--resume-args":
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined, command
+
+
+class Parser(argparse.ArgumentParser):
+    """Adds a hint to the error about unknown arguments: the command of the job comes after '--'."""
+
+    def error(self, message: str) -> NoReturn:
+        """See argparse."""
+        hint = (
+            f"\nthe command of the job must come after '--', for example: {run.EXAMPLE}"
+            if "unrecognized" in message
+            else ""
+        )
+        super().error(message + hint)
+
+
+def make_parser() -> Parser:
+    """Create the parser with all commands and their options."""
+    about = "Inject faults into a training job, check that it recovers, and report what it lost if it does not."
+    parser = Parser(prog="chaoskit", description=about, epilog=f"Example: {run.EXAMPLE}")
+    parser.set_defaults(do=None)
+    parser.add_argument("--version", action="version", version=f"chaoskit {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+
+    run.add_to(commands)
+    crash_states.add_to(commands)
+    sdc_map.add_to(commands)
+    compare.add_to(commands)
+    history.add_to(commands)
+    report.add_to(commands)
+    upgrade.add_to(commands)
+
+    stored_runs.add_to(commands)
+
+    text = "check what this machine supports, and show how to install what is missing"
+    doctor = commands.add_parser("doctor", help=text, description=text.capitalize() + ".")
+    options.add_to_parser(doctor, "dir")
+    doctor.set_defaults(do=do_doctor)
+
+    text = "end the processes and remove the files that a crashed chaoskit left behind"
+    clean = commands.add_parser("clean", help=text, description=text.capitalize() + ".")
+    clean.add_argument("--all", action="store_true", help="also remove all stored runs and references")
+    options.add_to_parser(clean, "dir")
+    clean.set_defaults(do=do_clean)
+    return parser
+
+
+def do_doctor(args: argparse.Namespace) -> int:
+    """`chaoskit doctor`."""
+    from chaoskit.cli import doctor
+    from chaoskit.report.terminal.table import console_for
+
+    findings = doctor.examine(options.root_of(args))
+    doctor.show(findings, console_for(sys.stdout))
+    return ExitCode.PASS if doctor.local_runs(findings) else ExitCode.INCONCLUSIVE
+
+
+def do_clean(args: argparse.Namespace) -> int:
+    """`chaoskit clean`."""
+    from chaoskit.engine.run_store import Store
+    from chaoskit.environments.machine.sweep import sweep
+
+    root = options.root_of(args)
+    swept = sweep(root)
+    for word, things in (("run", swept.runs), ("process", swept.processes), ("path", swept.paths)):
+        for thing in things:
+            print(f"{'ended' if word == 'process' else 'closed' if word == 'run' else 'removed'} {word} {thing}")
+    if not swept:
+        print("nothing to clean: no crashed chaoskit left anything behind")
+    if args.all:
+        runs, references = Store(root).clear()
+        print(f"removed {runs} stored runs and {references} references from {root}")
+    return ExitCode.PASS
+
+
+def _interrupt(signum: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""The options that the command line and the pytest plugin share: `--timeout` here, `--chaos-timeout` there."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaoskit.errors import UsageError
+
+if TYPE_CHECKING:
+    import pytest
+
+    from chaoskit.job import Job
+
+
+def count(text: str) -> int:
+    """Parse a nonnegative integer."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative: give 0 or more")
+    return value
+
+
+def seconds(text: str) -> float:
+    """Parse a positive number of seconds."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+    return value
+
+
+def words(text: str) -> list[str]:
+    """Split arguments as a shell does."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} cannot be split into arguments ({error}): check the quotes"
+        ) from error
+
+
+def _passed(check: Callable[[str], object], text: str) -> str:
+    """Return the text if `check` accepts it; turns its UsageError into an error of argparse."""
+    try:
+        check(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def log_regex(text: str) -> str:
+    """Validate a regular expression for log lines: it needs the named groups `step` and `loss`."""
+    from chaoskit.job import log_pattern
+
+    return _passed(log_pattern, text)
+
+
+def launch(text: str) -> str:
+    """Validate a launch mode."""
+    from chaoskit.environments.launch.mode import wish
+
+    return _passed(wish, text)
+
+
+def nodes(text: str) -> str:
+    """Validate a number of nodes, or a range."""
+    from chaoskit.nodes import count_nodes
+
+    return _passed(count_nodes, text)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option; `convert` is None for a flag without a value."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    convert: Callable[[str], Any] | None = None
+
+    @property
+    def attribute(self) -> str:
+        """Its attribute in the namespace of argparse."""
+        return self.name.replace("-", "_")
+
+    @property
+    def pytest_flag(self) -> str:
+        """Its name as an option of pytest."""
+        return f"--chaos-{self.name}"
+
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments for `add_argument` and `addoption`."""
+        if self.convert is None:
+            return {"action": "store_true", "help": self.help}
+        return {"metavar": self.metavar, "type": self.convert, "help": self.help}
+
+
+SHARED = (
+    Option(
+        "env", "environment that runs the job ('chaoskit doctor' lists them and marks the default)", "NAME", str
+    ),
+    Option(
+        "nodes",
+        "number of nodes of the job, N or a range MIN:MAX (needs an environment with several nodes: --env netns)",
+        "N",
+        nodes,
+    ),
+    Option("require", "fail if a capability or environment is missing, instead of skipping the experiment"),
+    Option("dir", "directory for stored runs (default: .chaoskit in the project)", "DIR", str),
+    Option(
+        "launch",
+        "how processes start: 'cold' starts new interpreters, 'warm' forks a process that has imported torch "
+        "(default: auto, which uses warm if a test shows that the job computes the same)",
+        "MODE",
+        launch,
+    ),
+    Option("relaunches", "maximum number of relaunches of a job that ended early", "N", count),
+    Option("timeout", "deadline of one run (default: derived from the uninterrupted run)", "SECONDS", seconds),
+    Option(
+        "resume-args", "arguments to append to the job's command on relaunches, quoted as one word", "ARGS", words
+    ),
+    Option("controls", "number of uninterrupted runs of a job that is not deterministic (default: 5)", "N", count),
+    Option(
+        "log-regex",
+        "pattern of the job's log lines, with the groups (?P<step>...) and (?P<loss>...)",
+        "REGEX",
+        log_regex,
+    ),
+    Option(
+        "log-file",
+        "log file below {out} that the job appends to over its relaunches (default: its output)",
+        "FILE",
+        str,
+    ),
+    Option("json", "write the results as JSON to a file ('-' for standard output, not with pytest)", "FILE", str),
+    Option("report", "write HTML pages to a directory: one for the suite, one for each run", "DIR", str),
+    Option(
+        "summary", "append the results as a Markdown table to a file such as $GITHUB_STEP_SUMMARY", "FILE", str
+    ),
+    Option("badge", "write an SVG badge for a README that shows how many experiments passed", "FILE", str),
+)
+#: Output files, which the command itself writes after the last verdict.
+TARGETS = ("json", "report", "summary", "badge")
+#: The fields of a `Job` that options override, and the attribute of each option.
+JOB_FIELDS = {
+    **{name: name for name in ("relaunches", "timeout", "resume_args", "controls", "log_regex", "log_file")},
+    "nnodes": "nodes",
+}
+
+
+def environment_of(given: str | None) -> str:
+    """Return the name of the environment to run in."""
+    from chaoskit.environments import DEFAULT_ENVIRONMENT
+
+    return given or DEFAULT_ENVIRONMENT
+
+
+def root_of(args: argparse.Namespace) -> Path:
+    """Return the directory of the stored runs."""
+    from chaoskit.engine.run_store import NAME
+
+    return Path(getattr(args, "dir", None) or NAME).absolute()
+
+
+def add_to_parser(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add the shared options, or those with these names, to a command."""
+    for option in (option for option in SHARED if not names or option.name in names):
+        parser.add_argument(f"--{option.name}", **option.arguments())
+
+
+def add_to_pytest(parser: pytest.Parser) -> None:
+    """Add the shared options and `--chaos-job` to pytest."""
+    group = parser.getgroup("chaoskit", "fault injection for training jobs (chaoskit)")
+    for option in SHARED:
+        group.addoption(option.pytest_flag, **option.arguments())
+    about = "command of the job for the fixture 'job', quoted as one word; must contain {out}"
+    group.addoption("--chaos-job", metavar="COMMAND", type=words, help=about)
+
+
+def forward(args: argparse.Namespace) -> list[str]:
+    """Translate the options into those of the pytest plugin, without the output files.
+
+    Raises UsageError for options that contradict each other.
+    """
+    if args.log_file is not None and args.log_regex is None:
+        raise UsageError("--log-file needs --log-regex: add the pattern of the file's lines")
+    forwarded = []
+    for option in SHARED:
+        value = getattr(args, option.attribute, None)
+        if option.name in TARGETS or value is None or value is False:
+            continue
+        if value is True:
+            forwarded.append(option.pytest_flag)
+        else:
+            text = shlex.join(value) if option.convert is words else str(value)
+            forwarded.append(f"{option.pytest_flag}={text}")
+    return forwarded
+
+
+def overrides(config: pytest.Config) -> dict[str, Any]:
+    """Return the fields of a `Job` that options override."""
+    given = {field: config.getoption(f"chaos_{name}") for field, name in JOB_FIELDS.items()}
+    return {field: value for field, value in given.items() if value is not None}
+
+
+def job_given(config: pytest.Config) -> Job | None:
+    """Return the job of `--chaos-job`, to be started in pytest's directory; None without that option."""
+    command = config.getoption("chaos_job")
+    if not command:
+        return None
+    from chaoskit.job import Job
+
+    return Job.from_command(command, cwd=str(config.invocation_params.dir))

@@ -1,0 +1,156 @@
+"""The pytest plugin: the fixtures `chaos` and `job`, the options `--chaos-*`, and results instead of tracebacks.
+
+Every pytest run of its Python environment loads it, so it imports heavy modules only when a test uses a fixture.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chaoskit.cli import options
+from chaoskit.cli.pytest_session import RESULT, TARGETS, Chaos, ChaosSession
+from chaoskit.errors import ChaoskitError, CheckFailed, Inconclusive, ReferenceFailed, UsageError
+
+if TYPE_CHECKING:
+    from chaoskit.engine.result import Result
+    from chaoskit.job import Job
+
+SESSION = pytest.StashKey[ChaosSession]()
+CHAOS = pytest.StashKey[Chaos]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options.add_to_pytest(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = {name: config.getoption(f"chaos_{name}") for name in options.TARGETS}
+    if any(given.values()):
+        _check_targets(config, **given)
+    config.stash[SESSION] = session = ChaosSession(config)
+    config.pluginmanager.register(session, "chaoskit-session")
+
+
+def _check_targets(config: pytest.Config, **given: str | None) -> None:
+    from chaoskit.report.machine.publishing import Targets
+
+    if given["json"] == "-":
+        raise pytest.UsageError("--chaos-json: pytest owns standard output, so '-' is not possible: name a file")
+    try:
+        config.stash[TARGETS] = Targets.of(**given, flag="--chaos-")
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:
+    """Return the launch mode of the jobs, if any test launches one."""
+    if not any("chaos" in getattr(item, "fixturenames", ()) for item in items):
+        return None
+    from chaoskit.engine import launch_mode
+
+    wish = config.getoption("chaos_launch") or "auto"
+    given = options.job_given(config)
+    if given is None:
+        return f"chaoskit: launching {launch_mode.WISHED[wish]}"
+    try:
+        environment = options.environment_of(config.getoption("chaos_env"))
+        return f"chaoskit: {launch_mode.describe(given, environment=environment, wish=wish)}"
+    except UsageError:
+        return None  # each test reports this error
+
+
+@pytest.fixture
+def chaos(request: pytest.FixtureRequest) -> Generator[Chaos, None, None]:
+    """Runs jobs under faults: `chaos.run(job, fault).verify(check, ...)`, and `chaos.reference(job)`."""
+    session = request.config.stash[SESSION]
+    progress = session.progress(request.node.name)
+    request.node.stash[CHAOS] = made = session.chaos(request.node, progress)
+    yield made
+    progress.stop()
+
+
+@pytest.fixture
+def job(pytestconfig: pytest.Config) -> Job:
+    """The job of `--chaos-job`; a conftest.py may define its own fixture with this name."""
+    given = options.job_given(pytestconfig)
+    if given is None:
+        raise UsageError(
+            "the fixture 'job' has no job: pass --chaos-job 'torchrun --nproc-per-node 2 train.py --out {out}', "
+            "or define a fixture named 'job' that returns a chaoskit.Job"
+        )
+    return given
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Make a test inconclusive if it used `chaos` and applied no check."""
+    outcome = yield
+    made = pyfuncitem.stash.get(CHAOS, None)
+    if made is not None and not made.judged:
+        raise Inconclusive(
+            "the test applied no check, so it proves nothing: call run.verify(checks.completed(), ...)"
+        )
+    return outcome
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Attach the result and its JUnit properties to the report; show the findings instead of chaoskit's own stack
+    frames."""
+    uses = "chaos" in getattr(item, "fixturenames", ())
+    error = call.excinfo.value if call.excinfo is not None else None
+    if not uses or (call.when != "call" and error is None) or isinstance(error, KeyboardInterrupt):
+        return (yield)
+    from chaoskit.report.machine import junit
+    from chaoskit.report.terminal import table
+
+    found = replace(_result(item, error), seconds=round(call.duration, 3), nodeid=item.nodeid)
+    item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
+    item.user_properties += junit.properties(found, base=item.config.invocation_params.dir)
+    if call.excinfo is not None and isinstance(error, ChaoskitError | CheckFailed):
+        _explain(call.excinfo, error, found)
+    report = yield
+    setattr(report, RESULT, json.dumps(found.to_json()))
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and isinstance(error, CheckFailed | Inconclusive | ReferenceFailed):
+        # The codes and the sentence, without the name of the exception.
+        crash.message = table.explanation(found)
+    if report.skipped and isinstance(report.longrepr, tuple):
+        path, line, _ = item.location
+        report.longrepr = (path, (line or 0) + 1, report.longrepr[2])
+    return report
+
+
+def _result(item: pytest.Item, error: BaseException | None) -> Result:
+    from chaoskit.engine import result
+
+    made = item.stash.get(CHAOS, None)
+    judged = made.judged if made is not None else []
+    if error is None:
+        # The test decides: a test that expects a fail passes if the verdict is fail.
+        found = result.of_runs(item.name, judged)
+        return replace(found, verdict="pass", codes=(), sentences=(), table=(), stacks={})
+    if isinstance(error, pytest.skip.Exception):
+        return result.Result(item.name, result.SKIPPED, sentences=(str(error.msg),))
+    if isinstance(error, pytest.fail.Exception):
+        return result.of_error(item.name, AssertionError(str(error.msg)), judged)
+    return result.of_error(item.name, error, judged)
+
+
+def _explain(excinfo: pytest.ExceptionInfo[BaseException], error: BaseException, found: Result) -> None:
+    from chaoskit.report.terminal import table
+
+    error.args = (table.explanation(found),)
+    error.__cause__, error.__suppress_context__ = None, True
+    home = Path(__file__).parents[1]
+    theirs = excinfo.traceback.filter(lambda entry: home not in Path(entry.path).parents)
+    if theirs:
+        excinfo.traceback = theirs

@@ -1,0 +1,209 @@
+"""`Chaos`, the fixture of one test, and `ChaosSession`, the state that all tests of a pytest process share."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, TypeVar
+
+import pytest
+
+from chaoskit.cli import options
+from chaoskit.errors import MissingCapability, ReferenceFailed, StoreError
+
+if TYPE_CHECKING:
+    from chaoskit.analysis.reference.reference import Reference
+    from chaoskit.engine.progress import Live, PhaseLines, Progress
+    from chaoskit.engine.result import Result
+    from chaoskit.engine.runner import Run, Runner
+    from chaoskit.environments import StorageKind
+    from chaoskit.faults import Fault
+    from chaoskit.job import Job
+    from chaoskit.report.machine.publishing import Targets
+    from chaoskit.studies.nights.archive import Writer
+    from chaoskit.studies.nights.suite import Suite
+
+T = TypeVar("T")
+
+#: The attribute of a report that holds the result as JSON; pytest-xdist transfers it from the workers.
+RESULT = "chaoskit_result"
+#: The suite of the session, available after its end.
+SUITE: pytest.StashKey[Suite] = pytest.StashKey()
+#: The requested output files.
+TARGETS: pytest.StashKey[Targets] = pytest.StashKey()
+
+
+class Chaos:
+    """The fixture `chaos`: a `Runner` for one test that keeps the runs of the test."""
+
+    def __init__(self, runner: Runner, *, failed: dict[str, ReferenceFailed], require: bool) -> None:
+        self._runner = runner
+        self._failed = failed
+        self._require = require
+        self.runs: list[Run] = []
+
+    @property
+    def judged(self) -> list[Run]:
+        """The runs that at least one check was applied to."""
+        return [run for run in self.runs if run.verdicts]
+
+    def run(self, job: Job, *faults: Fault, storage: StorageKind = "") -> Run:
+        """Run the job, inject the faults, and return the run; its method `verify` applies checks.
+
+        `storage` selects how the writes of the job are recorded (see `Runner.run`). Skips the test if the environment
+        lacks a capability that a fault needs. Raises ReferenceFailed if the job gives no reference, UsageError for a
+        job that cannot be run.
+        """
+        run = self._guarded(job, lambda: self._runner.run(job, *faults, storage=storage))
+        self.runs.append(run)
+        return run
+
+    def reference(self, job: Job) -> Reference:
+        """Return the uninterrupted run of the job, measured twice and stored: its steps, saves and epochs."""
+        return self._guarded(job, lambda: self._runner.reference(job))
+
+    def _guarded(self, job: Job, make: Callable[[], T]) -> T:
+        # A job without a reference has none for the next test either: fail at once, without a run.
+        key = json.dumps(job.to_json(), sort_keys=True)
+        if key in self._failed:
+            known = self._failed[key]
+            raise ReferenceFailed(str(known), code=known.code, run=known.run)
+        try:
+            return make()
+        except ReferenceFailed as error:
+            self._failed[key] = ReferenceFailed(str(error), code=error.code, run=error.run)
+            raise
+        except MissingCapability as error:
+            if self._require:
+                raise
+            pytest.skip(str(error) if error.remedy in str(error) else f"{error}; {error.remedy}")
+
+
+class ChaosSession:
+    """The state that all tests of one pytest process share; registered as a pytest plugin."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        # pytest does not capture output during configuration, so this duplicate reaches the terminal during tests.
+        self._fd = os.dup(2)
+        self._stream: TextIO | None = None
+        self._swept = False
+        self._failed: dict[str, ReferenceFailed] = {}
+        self._results: dict[str, Result] = {}
+        self._begun = time.monotonic()
+        self._writer: Writer | None = None
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this process is one of pytest-xdist's."""
+        return hasattr(self._config, "workerinput")
+
+    @property
+    def root(self) -> Path:
+        """The directory of the stored runs."""
+        return Path(self._config.getoption("chaos_dir") or self._config.rootpath / ".chaoskit").absolute()
+
+    def chaos(self, item: pytest.Item, progress: Progress) -> Chaos:
+        """Create the fixture of one test."""
+        from chaoskit.engine.run_store import Store
+        from chaoskit.engine.runner import Runner
+        from chaoskit.environments.machine.sweep import sweep
+
+        store = Store(self.root)
+        store.prepare()
+        if not self._swept:
+            self._swept = True
+            sweep(self.root)
+        runner = Runner(
+            store,
+            environment=options.environment_of(self._config.getoption("chaos_env")),
+            experiment=item.name,
+            progress=progress,
+            launch=self._config.getoption("chaos_launch") or "auto",
+            **options.overrides(self._config),
+        )
+        return Chaos(runner, failed=self._failed, require=self._config.getoption("chaos_require"))
+
+    def progress(self, label: str) -> Live | PhaseLines:
+        """Show the progress of one test despite pytest's capturing. Workers share a terminal, so they write lines."""
+        from chaoskit.engine.progress import PhaseLines, progress_on
+
+        if self._stream is None:
+            self._stream = os.fdopen(self._fd, "w", closefd=False)
+        if self.is_worker:
+            return PhaseLines(self._stream, label)
+        if self._stream.isatty() and self._config.get_terminal_writer().hasmarkup:
+            self._stream.write("\n")  # pytest has not ended its own line yet
+        return progress_on(self._stream, label)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if hasattr(report, RESULT):
+            from chaoskit.engine.result import Result
+
+            self._results[report.nodeid] = Result.from_json(json.loads(getattr(report, RESULT)))
+        if report.when == "teardown" and report.nodeid in self._results and not self.is_worker:
+            self._archive(self._results[report.nodeid])
+
+    def _archive(self, result: Result) -> None:
+        """Add a result to the suite of this session, which begins with the first experiment."""
+        from chaoskit.engine.run_store import Store
+        from chaoskit.studies.nights.archive import Archive, typed
+
+        try:
+            if self._writer is None:
+                self._writer = Archive(Store(self.root)).begin(typed(), since=self._begun)
+            self._writer.add(result)
+        except Exception as error:
+            self._not_kept(error)
+
+    def _not_kept(self, error: Exception) -> None:
+        """Report that the suite could not be stored; the verdicts stay valid."""
+        self._complain(f"the suite could not be stored ({type(error).__name__}: {error}); the verdicts stay valid")
+
+    def _complain(self, message: str) -> None:
+        os.write(self._fd, f"chaoskit: {message}\n".encode(errors="backslashreplace"))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if self.is_worker or not self._results:
+            return
+        from chaoskit.engine.run_store import Store
+
+        store, suite = Store(self.root), None
+        try:
+            if self._writer is not None:
+                interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+                suite = self._config.stash[SUITE] = self._writer.end("interrupted" if interrupted else "finished")
+        except Exception as error:
+            self._not_kept(error)
+        if targets := self._config.stash.get(TARGETS, None):
+            from chaoskit.report.machine import publishing
+            from chaoskit.studies.nights.archive import typed, unkept
+
+            suite = suite or unkept(typed(), list(self._results.values()))
+            publishing.publish(suite, targets, store=store, complain=self._complain)
+        with suppress(StoreError, OSError):
+            # Keep the runs of this session, so that its pages can be made.
+            store.keep(spare={Path(run).name for result in self._results.values() for run in result.runs})
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._results:
+            from chaoskit.report.terminal import table
+
+            found = list(self._results.values())
+            terminalreporter.section("chaoskit")
+            terminalreporter.write_line(table.as_text(found).rstrip())
+            terminalreporter.write_line(table.total(found))
+            if SUITE in self._config.stash and table.unsettled(found):
+                targets = self._config.stash.get(TARGETS, None)
+                report = targets.report if targets is not None else None
+                terminalreporter.write_line(table.look_at("--last-suite", self.root, report=report))
+
+    def pytest_unconfigure(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        os.close(self._fd)

@@ -1,0 +1,132 @@
+"""The commands about a stored run: `chaoskit analyze`, `explain`, `replay`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from chaoskit.cli import options
+from chaoskit.cli.output import report, targets_of
+from chaoskit.errors import ExitCode
+
+if TYPE_CHECKING:
+    from chaoskit.engine.run_store import Store
+    from chaoskit.engine.runner import Run
+
+#: The checks for a stored run that has no verdicts.
+UNJUDGED = (
+    "completed", "resumed_from_last_valid", "state_restored", "same_data", "checkpoints_faithful",
+    "matches_reference", "stays_finite", "no_orphans",
+)  # fmt: skip
+
+
+def add_to(commands: Any) -> None:
+    """Add the commands to those of `chaoskit`."""
+    written = ("json", "report", "summary")
+    for name, do, text, own in (
+        ("analyze", do_analyze, "apply the checks to a stored run again, without running the job", written),
+        (
+            "replay",
+            do_replay,
+            "repeat a stored run: inject the same faults into the same job, and apply the same checks",
+            (*written, "env", "launch", "timeout"),
+        ),
+        (
+            "explain",
+            do_explain,
+            "print the events of a stored run in order: faults, resumes, origin of each component, verdicts",
+            (),
+        ),
+    ):
+        command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
+        command.add_argument(
+            "run", metavar="RUN", help="a stored run: its directory, its id, or a prefix of its id"
+        )
+        options.add_to_parser(command, "dir", *own)
+        command.set_defaults(do=do)
+
+
+def do_analyze(args: argparse.Namespace) -> int:
+    """`chaoskit analyze`."""
+    from chaoskit import checks
+    from chaoskit.engine import result
+    from chaoskit.engine.runner import analyze
+
+    targets = targets_of(args)
+    run, store = _stored(args)
+    if (run.dir / "verdicts.json").exists():
+        analyze(run)
+    else:
+        # chaoskit died before it applied a check.
+        run.judge(*(checks.REGISTRY[name]() for name in UNJUDGED))
+    found = result.of_runs(store.read(run.dir)["experiment"] or run.id, [run])
+    report([found], args, targets, store)
+    return result.exit_code([found])
+
+
+def do_explain(args: argparse.Namespace) -> int:
+    """`chaoskit explain`."""
+    from chaoskit.engine.result import of_runs
+    from chaoskit.report.story import story
+    from chaoskit.report.terminal import table as terminal
+
+    run, store = _stored(args)
+    record = store.read(run.dir)
+    print(f"{record['experiment'] or run.id}: {shlex.join(run.job.words())}")
+    judged = (run.dir / "verdicts.json").exists()
+    for entry in story(run.case, store.read_verdicts(run.dir).verdicts if judged else ()):
+        print(entry)
+    table = run.case.table()
+    if len(table) > len(run.history.ranks):
+        terminal.console_for(sys.stdout).print(terminal.alignment_table(table))
+    for line in terminal.commands(of_runs(record["experiment"] or run.id, [run])):
+        print(line)
+    return ExitCode.PASS
+
+
+def do_replay(args: argparse.Namespace) -> int:
+    """`chaoskit replay`."""
+    from chaoskit import environments
+    from chaoskit.engine import result
+    from chaoskit.engine.progress import progress_on
+    from chaoskit.engine.runner import Runner, replay
+
+    targets = targets_of(args)
+    run, store = _stored(args)
+    record = store.read(run.dir)
+    environment = args.env or record["environment"]
+    environments.must_have(environment)
+    progress = progress_on(sys.stderr)
+    begun = time.monotonic()
+    runner = Runner(
+        store,
+        environment=environment,
+        experiment=record["experiment"],
+        progress=progress,
+        launch=args.launch or "auto",
+        timeout=args.timeout,
+    )
+    try:
+        again = replay(run, runner)
+    finally:
+        progress.stop()
+    seconds = time.monotonic() - begun
+    found = replace(result.of_runs(record["experiment"] or again.id, [again]), seconds=seconds)
+    report([found], args, targets, store, seconds=seconds)
+    return result.exit_code([found])
+
+
+def _stored(args: argparse.Namespace) -> tuple[Run, Store]:
+    """Return the named run and the store that contains it, which may be one of another directory."""
+    from chaoskit.engine.run_store import Store
+    from chaoskit.engine.runner import stored
+
+    store = Store(options.root_of(args))
+    run_dir = store.resolve(args.run)
+    if run_dir.parent.name == "runs":
+        store = Store(run_dir.parent.parent)
+    return stored(run_dir, store), store

@@ -1,0 +1,57 @@
+"""`exploring`: prepares a study that launches one job many times: the job, a runner, and the display of progress."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from chaoskit.cli import options
+from chaoskit.cli.output import complain
+from chaoskit.errors import UsageError
+
+if TYPE_CHECKING:
+    from chaoskit.engine.runner import Runner
+    from chaoskit.job import Job
+
+
+@contextmanager
+def exploring(args: argparse.Namespace, *, experiment: str, example: str) -> Iterator[tuple[Runner, Job]]:
+    """Yield the runner and the job of a command. Raises UsageError for an invalid job or output file."""
+    from chaoskit import environments
+    from chaoskit.engine import launch_mode
+    from chaoskit.engine.progress import progress_on
+    from chaoskit.engine.run_store import Store
+    from chaoskit.engine.runner import Runner
+    from chaoskit.job import Job
+    from chaoskit.report.machine import json_report
+
+    if not args.command:
+        raise UsageError(f"the command of the job is missing: put it after '--', for example\n  {example}")
+    job = Job.from_command(args.command, **({"nnodes": args.nodes} if args.nodes else {}))
+    job.validate()
+    if args.json:
+        json_report.check_target(args.json)
+    launch = args.launch or "auto"
+    environment = options.environment_of(args.env)
+    environments.must_have(environment)
+    complain(launch_mode.describe(job, environment=environment, wish=launch))
+    progress = progress_on(sys.stderr)
+    job_options = {"resume_args": args.resume_args} if hasattr(args, "resume_args") else {}
+    try:
+        yield (
+            Runner(
+                Store(options.root_of(args)),
+                environment=environment,
+                experiment=experiment,
+                progress=progress,
+                launch=launch,
+                timeout=args.timeout,
+                **job_options,
+            ),
+            job,
+        )
+    finally:
+        progress.stop()

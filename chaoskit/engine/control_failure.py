@@ -1,0 +1,65 @@
+"""`check_control`: whether an uninterrupted run of a job came to its end, and if not, what the job said last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chaoskit.analysis.record.history import History
+from chaoskit.errors import ReferenceFailed
+from chaoskit.job import LOOPBACK
+from chaoskit.protocol.events import rank_events
+
+
+def check_control(run_dir: Path, status: str, *, nodes: int = 1) -> None:
+    """Raises ReferenceFailed, with the end of the job's log, unless the control ended by itself, with the ranks of all
+    its nodes in one process group."""
+    if nodes > 1 and not _met(run_dir):
+        why = f"{_why_not_met(run_dir, nodes)}. The end of its log:\n{_log_end(run_dir)}"
+        raise ReferenceFailed(why, run=str(run_dir))
+    if status == "finished":
+        return
+    history = History.read(run_dir)
+    code = history.launches[-1].code if history.launches else None
+    what = {
+        "deadline": "did not finish before its deadline",
+        "gave-up": f"ended with {'signal' if code is not None and code < 0 else 'exit code'} {abs(code or 0)}",
+    }.get(status, f"ended as {status!r}")
+    stacks = "".join(f"\nrank {rank} stood at:\n{text}" for rank, text in sorted(history.stacks.items()))
+    raise ReferenceFailed(
+        f"the uninterrupted run {what}, before any fault was injected. The end of its log:\n"
+        f"{_log_end(run_dir)}{stacks}",
+        run=str(run_dir),
+    )
+
+
+def _met(run_dir: Path) -> bool:
+    """Whether ranks of several nodes trained together: in one process group, if they asked for one."""
+    incarnations = History.read(run_dir).incarnations
+    together = any(len({rank.node for rank in inc.ranks.values()}) > 1 for inc in incarnations)
+    return together and (any(rank_events(run_dir, "group")) or not any(rank_events(run_dir, "meeting")))
+
+
+def _why_not_met(run_dir: Path, nodes: int) -> str:
+    addresses = [str(event["at"]) for event in rank_events(run_dir, "meeting")]
+    if loopback := next((address for address in addresses if address in LOOPBACK), None):
+        return (
+            f"the ranks of {nodes} nodes cannot meet: their rendezvous address is {loopback}, "
+            "which is each node itself"
+        )
+    return f"the ranks of {nodes} nodes did not meet: no rank joined a process group with a rank of another node"
+
+
+def _log_end(run_dir: Path) -> str:
+    logs = sorted((run_dir / "logs").glob("launch-*.log"))
+    return _relevant(logs[-1].read_text(errors="replace")) if logs else ""
+
+
+def _relevant(log: str) -> str:
+    """The part of a log that a person needs: from the job's own last traceback on, else the last lines."""
+    lines = [line for line in log.splitlines() if "torch/distributed/" not in line or "]:" in line]
+    starts = [i for i, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    ranks = [i for i in starts if lines[i].lstrip().startswith("[") and "]:" in lines[i]]
+    if starts:
+        start = (ranks or starts)[0]
+        return "\n".join(lines[start : start + 30])
+    return "\n".join(lines[-20:])

@@ -1,0 +1,200 @@
+"""`Controller`: carries one job through one run: reacts to what the environment reports, and records it.
+
+While a fault is still to come, the ranks stop at their gates, at the steps at which it may be applied. The controller
+knows the true step of each rank, and releases it or applies the fault. Its parts each do one job: `Launches` starts the
+command, `RankPositions` counts true steps, `FaultSchedule` applies the faults in their order, `Observation` looks for
+their effect, `RepeatedFaults` follows those with several victims or several moments, `Healing` undoes them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.engine import observation
+from chaoskit.engine.armed_fault import next_stop
+from chaoskit.engine.fault_schedule import FaultSchedule
+from chaoskit.engine.healing import Healing
+from chaoskit.engine.launches import Launches
+from chaoskit.engine.observation import Observation
+from chaoskit.engine.progress import Progress
+from chaoskit.engine.rank_positions import RankPositions
+from chaoskit.engine.repeated_faults import RepeatedFaults
+from chaoskit.environments.environment import Arrived, Ended, Environment, EnvironmentEvent, ExtraEvent
+from chaoskit.faults import Fault
+from chaoskit.faults.triggers import Moment
+from chaoskit.job import Job
+from chaoskit.protocol.events import EventWriter
+
+
+class Controller:
+    """One run. The triggers of `faults` have been resolved already; `deadline` is in seconds from now."""
+
+    def __init__(
+        self,
+        *,
+        env: Environment,
+        job: Job,
+        out: Path,
+        faults: Sequence[Fault],
+        reference: Reference | None,
+        writer: EventWriter,
+        deadline: float,
+        progress: Progress,
+    ) -> None:
+        self._env = env
+        self._reference = reference
+        self._writer = writer
+        self._progress = progress
+        self._deadline = time.monotonic() + deadline
+        self._launches = Launches(env=env, job=job, out=out, writer=writer, progress=progress)
+        self._positions = RankPositions(reference)
+        self._schedule = FaultSchedule(faults, env=env, reference=reference, writer=writer, progress=progress)
+        self._observation = Observation(env, writer, release=self._release)
+        self._healing = Healing(env, writer, progress=progress, observation=self._observation)
+        self._repeated = RepeatedFaults(env, writer, reference)
+        #: By rank: its last arrival at its gate.
+        self._last: dict[int, tuple[Arrived, Moment]] = {}
+
+    def run(self) -> str:
+        """Run the job to its end; `finished`, `gave-up` or `deadline`. On Ctrl-C every process is ended first."""
+        self._schedule.record_plan()
+        status = "interrupted"
+        try:
+            self._launches.start()
+            while True:
+                over = self._turn()
+                if over is not None:
+                    status = over
+                    return status
+        finally:
+            try:
+                if status == "interrupted":
+                    self._launches.stop("interrupted")
+            finally:
+                self._healing.heal_all()
+            self._writer.write("run.end", status=status)
+
+    def _turn(self) -> str | None:
+        """Wait for the next event or timer and handle it; the status once the run is over."""
+        for event in self._env.wait(self._seconds_to_next_timer()):
+            early = isinstance(event, Ended) or self._observation.reported_by_rank
+            self._observation.look(time.monotonic(), early=early)
+            self._repeated.look()
+            over = self._handle(event)
+            if over is not None:
+                return over
+        now = time.monotonic()
+        self._healing.tick(now)
+        self._observation.look(now)
+        self._repeated.look()
+        self._healing.heal_by_time(now)
+        due = self._schedule.due_time() if self._observation.pending is None else None
+        if due is not None and now >= due:
+            self._apply_next_fault(None)
+        if now >= self._deadline:
+            return self._give_up()
+        return None
+
+    def _handle(self, event: EnvironmentEvent) -> str | None:
+        """Handle one event; the status if it ends the run."""
+        if isinstance(event, ExtraEvent):
+            self._writer.write(event.kind, **event.data)
+        elif isinstance(event, Ended):
+            self._launches.ended(event)
+            if event.code == 0:
+                return "finished"
+            if self._launches.spent:
+                return "gave-up"
+            self._between_launches()
+            if not self._launches.start():
+                return "gave-up"
+        else:
+            self._arrived(event)
+        return None
+
+    def _seconds_to_next_timer(self) -> float:
+        """Seconds until the next timer is due."""
+        now = time.monotonic()
+        times = [self._deadline, *self._healing.timers()]
+        if self._repeated.unseen:
+            times.append(now + observation.LOOK_AT_LEAST_EVERY)
+        if self._observation.pending is not None:
+            times.append(self._observation.next_look)
+        elif (due := self._schedule.due_time()) is not None:
+            times.append(due)
+        return max(0.0, min(times) - time.monotonic())
+
+    def _between_launches(self) -> None:
+        """No process is alive: heal what is due, and apply the faults whose moment is now."""
+        self._healing.heal_by_launch(self._launches.index)
+        self._observation.settle()
+        while self._is_moment(Moment("relaunch")):
+            self._apply_next_fault(None)
+            self._observation.settle()
+
+    def _give_up(self) -> str:
+        """The deadline is reached: record the stacks of the living ranks, then end every process."""
+        self._progress.phase("deadline: taking stacks")
+        for rank, text in self._env.stacks().items():
+            self._writer.write("stack", rank=rank, text=text)
+        self._launches.stop("deadline")
+        return "deadline"
+
+    def _arrived(self, arrived: Arrived) -> None:
+        """A rank is at its gate: apply a fault, if this is its moment, or release the rank."""
+        moment = Moment(arrived.at, arrived.rank, self._positions.of(arrived), arrived.call)
+        self._last[arrived.rank] = arrived, moment
+        if moment.kind == "step" and moment.position is not None:
+            self._healing.heal_by_step(moment.position + 1)
+        self._repeated.arrived(arrived, moment)
+        if self._is_moment(moment):
+            self._apply_next_fault(arrived)
+        else:
+            self._release(arrived.rank)
+
+    def _is_moment(self, moment: Moment) -> bool:
+        """Whether the next fault is to be applied now."""
+        return self._observation.pending is None and self._schedule.is_due_at(moment)
+
+    def _apply_next_fault(self, arrived: Arrived | None) -> None:
+        """Apply the next fault. Hold the rank whose moment it was until the effect has been seen, if it may be held."""
+        armed = self._schedule.apply_next(arrived)
+        if armed is None:
+            return
+        self._repeated.begin(armed)
+        rank = arrived.rank if arrived is not None else None
+        if armed.applied_at is None:
+            if rank is not None:
+                self._release(rank)
+            return
+        self._launches.fault_hit_launcher |= bool(getattr(armed.fault.action, "launcher", False))
+        self._healing.add(armed, launch=self._launches.index)
+        self._observation.pending = armed
+        if armed.ordered or not armed.traits.holds:
+            # A rank carries out an order only after its release, and packets flow only while the ranks go on.
+            if rank is not None:
+                self._release(rank)
+        else:
+            armed.held_rank = rank
+        self._observation.look(time.monotonic())
+
+    def _release(self, rank: int) -> None:
+        """Release the rank from its gate, up to the next step at which it has to stop."""
+        pending, waiting, healing = self._observation.pending, self._schedule.waiting, self._healing.faults
+        coming = pending is not None and pending.traits.holds
+        ending = any(each.traits.heal_step is not None for each in healing)
+        keep = bool(waiting or coming or ending or self._repeated.faults)
+        arrived, moment = self._last[rank]
+        if moment.position is None or self._reference is None:
+            self._env.release(rank, keep_gating=keep)
+            return
+        # At the gate of a step, the rank is past stopping for that one.
+        least = moment.position + (arrived.at == "step")
+        stopping = [*waiting, *healing, *self._repeated.faults]
+        stop = next_stop(stopping, rank, world_size=self._reference.world_size, least=least) if keep else 0
+        # At the beginning of the job, a fault may have been applied before the steps that are to be recorded for it.
+        names = max((each.steps_to_record(least + 1) for each in self._schedule.all), default=0)
+        self._env.release(rank, keep_gating=keep, until=max(0, stop - (moment.position - arrived.n)), names=names)

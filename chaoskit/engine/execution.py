@@ -1,0 +1,76 @@
+"""`execute`: one run of a job in an environment, from its first launch to its end, with its record and its status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.engine import job_log
+from chaoskit.engine.controller import Controller
+from chaoskit.engine.progress import Progress
+from chaoskit.engine.run_store import Store
+from chaoskit.environments import environment as environment_named
+from chaoskit.environments.environment import RunSpec
+from chaoskit.environments.launch.mode import Mode
+from chaoskit.environments.traits import StorageKind
+from chaoskit.faults import Fault
+from chaoskit.job import Job
+from chaoskit.protocol.events import EventWriter
+
+
+def execute(
+    run_dir: Path,
+    job: Job,
+    *,
+    store: Store,
+    environment: str,
+    progress: Progress,
+    deadline: float,
+    mode: Mode,
+    relaunch_mode: Mode | None = None,
+    learning: bool = False,
+    faults: Sequence[Fault] = (),
+    reference: Reference | None = None,
+    storage: StorageKind = "",
+) -> str:
+    """Run the job in `run_dir`, for at most `deadline` seconds; returns its status, which is in run.json too, whatever
+    happens. With `learning`, the ranks record what they imported; for the rest see `RunSpec`."""
+    out = run_dir / "out"
+    spec = RunSpec(
+        run_dir=run_dir,
+        out=out,
+        cwd=job.directory,
+        run_id=store.read(run_dir)["id"],
+        gated=bool(faults),
+        env={key: value.replace("{out}", str(out)) for key, value in job.env.items()},
+        mode=mode,
+        relaunch_mode=relaunch_mode,
+        learning=learning,
+        nodes=job.nodes,
+        storage=storage,
+    )
+    status = "interrupted"
+    try:
+        with store.writing(), environment_named(environment)(spec) as env:
+            writer = EventWriter(run_dir / "events" / "harness.jsonl")
+            try:
+                controller = Controller(
+                    env=env,
+                    job=job,
+                    out=out,
+                    faults=faults,
+                    reference=reference,
+                    writer=writer,
+                    deadline=deadline,
+                    progress=progress,
+                )
+                status = controller.run()
+                job_log.record(run_dir, job, writer)
+            finally:
+                writer.close()
+        # A rank whose last events did not fit on the disk cannot say so: no verdict is better than a wrong one.
+        store.check_space()
+    finally:
+        store.finish(run_dir, status)
+    return status

@@ -1,0 +1,86 @@
+"""`Launches`: starts the job's command, starts it again after a failure, and records each launch with its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from chaoskit.engine.progress import Progress
+from chaoskit.environments.environment import Ended, Environment
+from chaoskit.errors import TooFewNodes
+from chaoskit.job import Job
+from chaoskit.protocol.events import EventWriter
+
+#: At most this many files of the job's directory are listed after a launch.
+FILES_LISTED = 10_000
+
+
+class Launches:
+    """The launches of one run. `index` is that of the newest, from 0; `fault_hit_launcher` says whether a fault has
+    killed its launcher, so that its end is no decision of the job."""
+
+    def __init__(self, *, env: Environment, job: Job, out: Path, writer: EventWriter, progress: Progress) -> None:
+        self.index = -1
+        self.fault_hit_launcher = False
+        self._env = env
+        self._job = job
+        self._out = out
+        self._writer = writer
+        self._progress = progress
+
+    @property
+    def spent(self) -> bool:
+        """Whether no relaunch is left."""
+        return self.index >= self._job.relaunches
+
+    def start(self) -> bool:
+        """Start the next launch; False where too few nodes are left for it."""
+        self.index += 1
+        relaunch = self.index > 0
+        self._progress.phase(f"relaunch {self.index} of {self._job.relaunches}" if relaunch else "launch")
+        self.fault_hit_launcher = False
+        command = self._job.words(out=self._out, relaunch=relaunch)
+        self._writer.write("launch.start", launch=self.index, command=command, out=str(self._out))
+        try:
+            how = self._env.launch(self.index, command)
+        except TooFewNodes:
+            self._record_end(code=None, cause="too-few-nodes", survivors=())
+            return False
+        self._writer.write("launch.how", launch=self.index, how=how)
+        return True
+
+    def ended(self, event: Ended) -> None:
+        """Record that the command has ended."""
+        cause = "fault" if self.fault_hit_launcher else "itself"
+        self._record_end(code=event.code, cause=cause, survivors=event.survivors)
+
+    def stop(self, cause: str) -> None:
+        """End every process of the current launch, because of a `deadline`, or because the run was `interrupted`."""
+        self._record_end(code=None, cause=cause, survivors=self._env.stop())
+
+    def _record_end(self, *, code: int | None, cause: str, survivors: Sequence[Mapping[str, Any]]) -> None:
+        self._writer.write(
+            "launch.end",
+            launch=self.index,
+            code=code,
+            cause=cause,
+            survivors=[dict(survivor) for survivor in survivors],
+        )
+        self._writer.write("files", launch=self.index, files=files_below(self._out))
+
+
+def files_below(out: Path) -> list[tuple[str, int]]:
+    """The names and sizes, in bytes, of the files in a directory and below; at most `FILES_LISTED`."""
+    found: list[tuple[str, int]] = []
+    for directory, _, names in os.walk(out):
+        for name in sorted(names):
+            path = Path(directory, name)
+            try:
+                found.append((str(path.relative_to(out)), path.lstat().st_size))
+            except FileNotFoundError:
+                continue
+            if len(found) == FILES_LISTED:
+                return found
+    return sorted(found)

@@ -1,0 +1,136 @@
+"""`ReferenceMaker`: the reference of a job: the stored one, if it still holds, else a new one.
+
+A reference consists of controls: uninterrupted runs of the job. The first is launched cold and shows what the ranks
+import; the second is launched warm, where that is possible and not excluded. If the two agree to the bit, the launch
+makes no difference and the job is deterministic. If they differ, a third control, launched cold, shows whether the job
+or the warm launch is the cause. Of a job that is not deterministic, further controls measure the spread.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.engine import launch_mode, reference_store
+from chaoskit.engine.control_failure import check_control
+from chaoskit.engine.execution import execute
+from chaoskit.engine.progress import Progress
+from chaoskit.engine.reference_digest import digest
+from chaoskit.engine.reference_store import CONTROLS
+from chaoskit.engine.run_store import Store
+from chaoskit.environments.launch.mode import COLD, Mode
+from chaoskit.errors import CannotWarm, ReferenceFailed
+from chaoskit.job import Job
+
+#: The deadline of a control in seconds, where the job sets none.
+CONTROL_DEADLINE = 1800.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceMaker:
+    """Makes references in one environment; `launch` is `auto`, `cold` or `warm`."""
+
+    store: Store
+    environment: str
+    launch: str
+    progress: Progress
+
+    def reference(self, job: Job) -> Reference:
+        """The stored reference of the job, if it still holds, else a new one, made under a lock by one process.
+
+        Raises ReferenceFailed where the job cannot give one, CannotWarm where it must be launched warm and cannot be.
+        """
+        name = digest(job, launch=self.launch, environment=self.environment)
+        waiting = "waiting for the reference, which another process is making"
+        with reference_store.lock(self.store, name, waiting=lambda: self.progress.phase(waiting)):
+            kept = reference_store.load(self.store, name)
+            if kept is not None and (kept.deterministic or len(kept.controls) >= job.controls):
+                return kept
+            return _Making(self, job, name).make()
+
+
+@dataclass(frozen=True)
+class _Making:
+    """The making of one reference."""
+
+    maker: ReferenceMaker
+    job: Job
+    name: str
+
+    def make(self) -> Reference:
+        """Run the controls, as many as are needed, and store them."""
+        begun = time.monotonic()
+        planned = launch_mode.planned(self.job, environment=self.maker.environment, wish=self.maker.launch)
+        # A warm launch that is demanded may use what another reference of the same program has learned.
+        known = reference_store.learned_before(self.maker.store, self.job) if planned.demanded else None
+        first = Mode.from_json(known) if known else COLD
+        run_dir = self._run_control(0, mode=first, learning=not known and planned.warm)
+        mode = planned
+        if planned.warm:
+            mode = replace(first, demanded=True) if known else launch_mode.learned(planned, run_dir)
+        mode = self._run_second(mode)
+        seconds = (time.monotonic() - begun) / CONTROLS
+        reference = self._keep(mode, seconds=seconds)
+        if reference.deterministic or self.job.controls == CONTROLS:
+            return reference
+        count = CONTROLS
+        if mode.warm and not known:
+            if self._warm_launch_differs(number=count):
+                return self._without_warm(reference, mode, seconds=seconds, cold=count)
+            count += 1
+        for number in range(count, self.job.controls):
+            self._run_control(number, mode=mode)
+        return self._keep(mode, seconds=seconds, controls=max(count, self.job.controls))
+
+    def _run_second(self, mode: Mode) -> Mode:
+        """Run the control that shows whether a warm launch makes a difference; returns how the job can be launched."""
+        try:
+            run_dir = self._run_control(1, mode=mode)
+        except ReferenceFailed as error:
+            if not mode.warm or mode.demanded:
+                raise
+            said = str(error).partition(", before")[0]
+            mode = Mode(reason=f"its first warm launch failed: {said}")
+            self._run_control(1, mode=mode)
+            return mode
+        return launch_mode.as_launched(mode, run_dir) if mode.warm else mode
+
+    def _warm_launch_differs(self, *, number: int) -> bool:
+        """Run a third control, cold again: if it equals the first, the warm launch is the cause of the difference."""
+        self._run_control(number, mode=COLD)
+        return reference_store.alike(self.maker.store, self.name, 0, number)
+
+    def _without_warm(self, reference: Reference, mode: Mode, *, seconds: float, cold: int) -> Reference:
+        """The reference of the two cold controls; raises CannotWarm where a warm launch was demanded."""
+        why = launch_mode.why_not_warm(reference)
+        if mode.demanded:
+            raise CannotWarm(f"cannot launch warm: {why}")
+        reference_store.replace_control(self.maker.store, self.name, 1, by=cold)
+        return self._keep(Mode(reason=why), seconds=seconds)
+
+    def _run_control(self, number: int, *, mode: Mode, learning: bool = False) -> Path:
+        """Run the job uninterrupted; raises ReferenceFailed unless it comes to its end."""
+        maker, job = self.maker, self.job
+        of = CONTROLS if number < CONTROLS else max(job.controls, number + 1)
+        maker.progress.phase(f"reference {number + 1} of {of}, {'warm' if mode.warm else 'cold'}")
+        run_dir = maker.store.new_control(self.name, number, job=job.to_json(), environment=maker.environment)
+        status = execute(
+            run_dir,
+            replace(job, relaunches=0),
+            store=maker.store,
+            environment=maker.environment,
+            progress=maker.progress,
+            deadline=job.timeout or CONTROL_DEADLINE,
+            mode=mode,
+            learning=learning,
+        )
+        check_control(run_dir, status, nodes=job.nodes.most)
+        return run_dir
+
+    def _keep(self, mode: Mode, *, seconds: float, controls: int = CONTROLS) -> Reference:
+        """Store the controls that were run as the reference."""
+        return reference_store.keep(
+            self.maker.store, self.name, self.job, seconds=seconds, mode=mode.to_json(), controls=controls
+        )

@@ -1,0 +1,221 @@
+"""References on disk: the uninterrupted runs (controls) of a job, stored under a digest and shared under a lock.
+
+A reference holds as long as its digest is the same (see `reference_digest`) and every source and data file that its
+ranks read has not changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from xxhash import xxh3_128
+
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.engine.run_store import FORMAT, Store
+from chaoskit.errors import ReferenceFailed
+from chaoskit.job import Job
+from chaoskit.probe.sources import identify
+from chaoskit.protocol.events import rank_events
+
+#: How many uninterrupted runs are compared.
+CONTROLS = 2
+
+
+def lock(store: Store, name: str, *, waiting: Any) -> FileLock:
+    """The lock under which a reference is made and read; calls `waiting` once if another process holds it."""
+    store.prepare()
+    return _acquired(FileLock(store.references / f"{name}.lock"), waiting)
+
+
+def _acquired(held: FileLock, waiting: Any) -> FileLock:
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        waiting()
+        held.acquire()
+    return held
+
+
+def port_lock(store: Store, port: int, *, waiting: Any) -> FileLock:
+    """The lock under which a job runs whose ranks meet at the same port in every launch: two runs would collide. Calls
+    `waiting` once if another process holds it."""
+    return _acquired(FileLock(store.references / f"port-{port}.lock"), waiting)
+
+
+def load(store: Store, name: str) -> Reference | None:
+    """The stored reference; None where there is none, or where a file that it rests on has changed."""
+    directory = store.references / name
+    try:
+        kept: Mapping[str, Any] = json.loads((directory / "reference.json").read_text())
+    except (OSError, ValueError):
+        return None
+    if kept.get("format") != FORMAT or any(_changed(f) for f in kept.get("files", ())):
+        return None
+    count = int(kept.get("controls", CONTROLS))
+    mode, port = kept.get("mode", {}), kept.get("port")
+    return _read(directory, name, seconds=float(kept["seconds"]), count=count, mode=mode, port=port)
+
+
+def _changed(file: Mapping[str, Any]) -> bool:
+    return identify(file["path"], whole="hash" in file) != file
+
+
+def _read(
+    directory: Path,
+    name: str,
+    *,
+    seconds: float = 0.0,
+    count: int = CONTROLS,
+    mode: Mapping[str, Any] | None = None,
+    port: int | None = None,
+) -> Reference | None:
+    """The reference of the controls in a directory; None where they are missing or damaged."""
+    controls = [History.read(directory / f"control-{number}") for number in range(count)]
+    try:
+        return Reference.of(controls, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
+    except ReferenceFailed:
+        return None
+
+
+def keep(
+    store: Store,
+    name: str,
+    job: Job,
+    *,
+    seconds: float,
+    mode: Mapping[str, Any] | None = None,
+    controls: int = CONTROLS,
+) -> Reference:
+    """Read the controls that have just been run and store them as the reference `name`; its job is launched in `mode`.
+
+    Raises ReferenceFailed where they make no reference: the job crashed, hung, or never stepped an optimizer.
+    """
+    directory = store.references / name
+    runs = [directory / f"control-{number}" for number in range(controls)]
+    histories = [History.read(run) for run in runs]
+    port = _port(runs)
+    reference = Reference.of(histories, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
+    content = {
+        "format": FORMAT, "digest": name, "seconds": seconds, "controls": controls, "made": time.time(),
+        "files": _files(runs, begun=min(one.incarnations[0].start for one in histories)),
+        "mode": dict(mode or {}), "program": _program(job), "port": port,
+    }  # fmt: skip
+    draft = directory / f".reference.json.{os.getpid()}"
+    with store.writing():
+        draft.write_text(json.dumps(content, indent=1) + "\n")
+        os.replace(draft, directory / "reference.json")
+    for run in runs:
+        shutil.rmtree(run / "out", ignore_errors=True)
+    return reference
+
+
+def _port(runs: Sequence[Path]) -> int | None:
+    """The port at which the ranks met in all of these runs; None where each took another one, or none was seen."""
+    ports = [{int(event.get("port", 0)) for event in rank_events(run, "meeting")} for run in runs]
+    return min(set.intersection(*ports) - {0}, default=None)
+
+
+def learned_before(store: Store, job: Job) -> Mapping[str, Any] | None:
+    """The launch mode of the newest reference of the same program with other arguments, if that is warm."""
+    kept = sorted(store.references.glob("*/reference.json"), key=lambda path: path.stat().st_mtime)
+    for path in reversed(kept):
+        try:
+            reference = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        mode: Mapping[str, Any] = reference.get("mode", {})
+        if mode.get("warm") and mode.get("modules") and reference.get("program") == _program(job):
+            return mode
+    return None
+
+
+def _program(job: Job) -> list[str]:
+    """The words of the command up to its script, or to the package of its module; all of them where it has neither."""
+    words = job.words()
+    for at in reversed(range(1, len(words))):
+        if words[at - 1] == "-m":
+            return [*words[:at], words[at].partition(".")[0]]
+        if words[at].endswith(".py"):
+            return words[: at + 1]
+    return words
+
+
+def alike(store: Store, name: str, *numbers: int) -> bool:
+    """Whether these controls agree to the bit."""
+    return Reference.of([History.read(store.references / name / f"control-{n}") for n in numbers]).deterministic
+
+
+def replace_control(store: Store, name: str, number: int, *, by: int) -> None:
+    """Replace one control by another."""
+    old, new = (store.references / name / f"control-{each}" for each in (number, by))
+    shutil.rmtree(old)
+    os.replace(new, old)
+
+
+def attach(reference: Reference, run_dir: Path) -> None:
+    """Copy the record of the controls into the run that is judged by them, so that the run can be judged again on any
+    machine, and after the reference has been replaced."""
+    for number in range(len(reference.controls)):
+        target = run_dir / "reference" / f"control-{number}" / "events"
+        target.mkdir(parents=True)
+        for path in sorted(Path(reference.path, f"control-{number}", "events").glob("*.jsonl")):
+            try:
+                os.link(path, target / path.name)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(path, target / path.name)
+
+
+def attached(run_dir: Path, name: str) -> Reference | None:
+    """The reference that is stored in a run; None where it cannot be read. One that many runs share is read once."""
+    directory = run_dir / "reference"
+    count = len(list(directory.glob("control-*")))
+    return _read_once(_Record(_content(directory), directory), name, max(count, CONTROLS))
+
+
+@dataclass(frozen=True)
+class _Record:
+    """Controls on disk, equal by content, in whichever directory."""
+
+    content: str
+    directory: Path = field(compare=False)
+
+
+def _content(directory: Path) -> str:
+    found = xxh3_128()
+    for path in sorted(directory.glob("control-*/events/*.jsonl")):
+        found.update(str(path.relative_to(directory)).encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+@lru_cache(maxsize=4)
+def _read_once(record: _Record, name: str, count: int) -> Reference | None:
+    return _read(record.directory, name, count=count)
+
+
+def _files(runs: list[Path], *, begun: float) -> list[dict[str, Any]]:
+    """Every file that a rank of the controls reported to have read. Leaves out those that were written for these runs
+    alone, such as modules that torch generates: they are gone, or are temporary and younger than `begun`."""
+    events = (event for run in runs for event in rank_events(run, "sources"))
+    found = {entry["path"]: entry for event in events for entry in event.get("files", ())}
+    since = time.time() - time.monotonic() + begun
+    return [found[path] for path in sorted(found) if not _made_since(since, path)]
+
+
+def _made_since(since: float, path: str) -> bool:
+    try:
+        written = os.stat(path).st_mtime
+    except OSError:
+        return True
+    return written >= since and path.startswith(os.path.join(tempfile.gettempdir(), ""))

@@ -1,0 +1,198 @@
+"""`Result`: the outcome of one experiment, in the terms that the table, the JSON and JUnit share."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from chaoskit.errors import (
+    ChaoskitError,
+    CheckFailed,
+    ExitCode,
+    Inconclusive,
+    MissingCapability,
+    ReferenceFailed,
+    StoreError,
+    UsageError,
+)
+from chaoskit.verdict import Outcome, Verdict, merge
+
+if TYPE_CHECKING:
+    from chaoskit.engine.runner import Run
+
+SKIPPED = "skipped"
+#: The verdicts as participles, for summaries.
+WORDS = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One experiment. `verdict` is pass, fail, inconclusive or skipped; `run` is the directory of the stored run.
+
+    `resumed_from` and `last_valid` are numbers of completed steps, None where they were not found. `noticed_seconds`,
+    `stopped_seconds` and `recovery_seconds` count from the fault: until a rank noticed it, all ranks had stopped, the
+    job trained again. `table` is the alignment, one row for each incarnation and rank; `stacks` are those of ranks that
+    hung. `waited_seconds` is the part of `seconds` that was spent waiting for a timer. `launched` lists how the job was
+    launched: `warm`, `cold`, or `cold: ` and the reason; `launch_seconds` is the duration of a launch, `step_seconds`
+    that of a step. `job` is the command, `runs` every stored run that was judged, `references` the digests of their
+    references. `trouble` is set where there is no verdict on the job: `usage` for a mistake in the experiment or its
+    options, `internal` for an error of chaoskit's own.
+    """
+
+    name: str
+    verdict: str
+    codes: tuple[str, ...] = ()
+    resumed_from: int | None = None
+    last_valid: int | None = None
+    steps_lost: int | None = None
+    recovery_seconds: float | None = None
+    noticed_seconds: float | None = None
+    stopped_seconds: float | None = None
+    run: str | None = None
+    sentences: tuple[str, ...] = ()
+    table: tuple[Mapping[str, Any], ...] = ()
+    stacks: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    waited_seconds: float = 0.0
+    launched: tuple[str, ...] = ()
+    launch_seconds: float | None = None
+    step_seconds: float | None = None
+    job: str = ""
+    runs: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    nodeid: str = ""
+    trouble: Literal["", "usage", "internal"] = ""
+
+    @property
+    def run_path(self) -> str | None:
+        """`run` for people: relative to the current directory if it lies below."""
+        below = self.run is not None and Path(self.run).is_relative_to(Path.cwd())
+        return str(Path(str(self.run)).relative_to(Path.cwd())) if below else self.run
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, every field; workers hand their results to the controller in this form."""
+        content = dict(self.__dict__)
+        content.update(codes=list(self.codes), sentences=list(self.sentences), stacks=dict(self.stacks))
+        content.update({name: list(content[name]) for name in ("launched", "runs", "references")})
+        content["table"] = [dict(row) for row in self.table]
+        return content
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Result:
+        """The inverse of `to_json`."""
+        tuples = {
+            name: tuple(data[name]) for name in ("codes", "sentences", "table", "launched", "runs", "references")
+        }
+        return cls(**{**data, **tuples})
+
+
+def of_runs(name: str, runs: Sequence[Run]) -> Result:
+    """The result of several runs, by their last verdicts. The figures are those of the run that decides it: the first
+    that failed, else the first that was inconclusive, else the last."""
+    outcomes = [merge(v.outcome for v in run.verdicts) for run in runs]
+    overall = merge(outcomes)
+    deciding = (
+        runs[outcomes.index(overall)] if overall is not Outcome.PASS and runs else runs[-1] if runs else None
+    )
+    verdicts = [verdict for run in runs for verdict in run.verdicts]
+    result = of_verdicts(name, verdicts)
+    if deciding is None:
+        return result
+    summary = deciding.summary
+    return replace(
+        result,
+        resumed_from=summary.resumed_from,
+        last_valid=summary.last_valid,
+        steps_lost=summary.steps_lost,
+        recovery_seconds=summary.recovery_seconds,
+        noticed_seconds=summary.noticed_seconds,
+        stopped_seconds=summary.stopped_seconds,
+        waited_seconds=round(sum(run.summary.waited_seconds for run in runs), 3),
+        launched=tuple(dict.fromkeys(launch.how for run in runs for launch in run.history.launches)),
+        launch_seconds=summary.launch_seconds,
+        step_seconds=summary.step_seconds,
+        job=shlex.join(deciding.job.words()),
+        runs=tuple(str(run.dir) for run in runs),
+        references=tuple(dict.fromkeys(run.reference.digest for run in runs if run.reference is not None)),
+        run=str(deciding.dir),
+    )
+
+
+def of_verdicts(name: str, verdicts: Iterable[Verdict]) -> Result:
+    """The result without figures: the outcome, and the codes, sentences and evidence of the verdicts that decide it."""
+    given = list(verdicts)
+    overall = merge(v.outcome for v in given)
+    # Beside a failure, an inconclusive verdict is noise.
+    deciding = [v for v in given if v.outcome is overall and overall is not Outcome.PASS]
+    tables = [v.evidence["table"] for v in deciding if v.evidence.get("table")]
+    stacks = [v.evidence["stacks"] for v in deciding if v.evidence.get("stacks")]
+    return Result(
+        name,
+        overall.value,
+        codes=tuple(dict.fromkeys(code for v in deciding for code in v.codes)),
+        sentences=without_repeats([v.sentence for v in deciding]),
+        table=tuple(tables[0]) if tables else (),
+        stacks={str(rank): str(text) for rank, text in stacks[0].items()} if stacks else {},
+    )
+
+
+def without_repeats(sentences: Sequence[str]) -> tuple[str, ...]:
+    """Each sentence once, and none that another one begins with."""
+    unique = dict.fromkeys(sentences)
+    return tuple(one for one in unique if not any(o != one and o.startswith(one) for o in unique))
+
+
+def of_error(name: str, error: BaseException, runs: Sequence[Run]) -> Result:
+    """The result of an experiment that ended with this exception; `runs` are those that were judged."""
+    base = of_runs(name, runs) if runs else Result(name, Outcome.INCONCLUSIVE.value)
+    said = str(error).strip() or type(error).__name__
+    match error:
+        case Inconclusive() if not runs:
+            return replace(base, sentences=(said,))
+        case CheckFailed() if runs:
+            return base
+        case ReferenceFailed():
+            return replace(_undecided(base, said), codes=(error.code,), run=error.run or base.run)
+        case MissingCapability():
+            remedy = f"; {error.remedy}" if error.remedy and error.remedy not in said else ""
+            return _undecided(base, said + remedy)
+        case UsageError():
+            return replace(_undecided(base, said), trouble="usage")
+        case StoreError() if error.exit_code is ExitCode.USAGE:
+            return replace(_undecided(base, said), trouble="usage")
+        case ChaoskitError():
+            return replace(_undecided(base, said), trouble="internal")
+        case AssertionError():
+            return replace(base, verdict=Outcome.FAIL.value, sentences=(*base.sentences, said))
+        case _:
+            return replace(_undecided(base, f"{type(error).__name__}: {said}"), trouble="internal")
+
+
+def _undecided(base: Result, sentence: str) -> Result:
+    return replace(base, verdict=Outcome.INCONCLUSIVE.value, codes=(), sentences=(sentence,), table=(), stacks={})
+
+
+def overall(results: Iterable[Result]) -> Outcome:
+    """The worst outcome; skipped experiments do not count, and where none is left it is inconclusive."""
+    return merge(Outcome(r.verdict) for r in results if r.verdict != SKIPPED)
+
+
+#: The exit code for each outcome.
+EXIT_CODES = {
+    Outcome.PASS: ExitCode.PASS,
+    Outcome.FAIL: ExitCode.FAIL,
+    Outcome.INCONCLUSIVE: ExitCode.INCONCLUSIVE,
+}
+
+
+def exit_code(results: Sequence[Result]) -> ExitCode:
+    """The exit code of all: an internal error comes before a mistake in usage, and that before the verdicts."""
+    troubles = {r.trouble for r in results}
+    if "internal" in troubles:
+        return ExitCode.INTERNAL
+    if "usage" in troubles:
+        return ExitCode.USAGE
+    return EXIT_CODES[overall(results)]

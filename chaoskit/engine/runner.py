@@ -1,0 +1,239 @@
+"""`Runner` runs one experiment, `Run` is its result.
+
+A runner gets the reference of the job, resolves the triggers against it, runs the job in an environment while the
+faults are injected, and returns the run, which is judged by its record alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from chaoskit import checks as registry
+from chaoskit import environments
+from chaoskit import faults as catalogue
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.recovery.recovery import Summary, summary
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.capabilities import CanFailStorage
+from chaoskit.checks import Check, judge
+from chaoskit.engine import reference_store, target_validation
+from chaoskit.engine.execution import execute
+from chaoskit.engine.progress import Progress, quiet
+from chaoskit.engine.reference_maker import ReferenceMaker
+from chaoskit.engine.run_store import Store
+from chaoskit.environments.launch.mode import COLD, Mode, wish
+from chaoskit.environments.traits import StorageKind
+from chaoskit.errors import CheckFailed, Inconclusive, StoreError, UsageError
+from chaoskit.faults import Fault
+from chaoskit.faults.fault import action_traits, check_nodes
+from chaoskit.job import Job
+from chaoskit.protocol.io_journal import NAME as JOURNAL
+from chaoskit.protocol.io_journal import Journal
+from chaoskit.verdict import Outcome, Verdict, merge
+
+
+@dataclass
+class Run:
+    """One execution of a job under faults, stored in `dir`. `verdicts` are those of the last `judge`."""
+
+    id: str
+    dir: Path
+    job: Job
+    store: Store
+    reference: Reference | None
+    experiment: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+
+    @cached_property
+    def history(self) -> History:
+        """The record of the run."""
+        return History.read(self.dir)
+
+    @cached_property
+    def case(self) -> Case:
+        """The run as checks get it: the history beside its reference."""
+        return Case(self.history, self.reference, self.journal)
+
+    @cached_property
+    def journal(self) -> Journal | None:
+        """The record of the job's file operations, where they were watched."""
+        return Journal.read(self.dir) if (self.dir / JOURNAL).is_dir() else None
+
+    @property
+    def summary(self) -> Summary:
+        """The figures of the worst fault: resumed from, last valid, steps lost, seconds to recover."""
+        return summary(self.case)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst outcome of the last verdicts; inconclusive where nothing was judged."""
+        return merge(verdict.outcome for verdict in self.verdicts)
+
+    def judge(self, *checks: Check) -> tuple[Verdict, ...]:
+        """Apply the checks to the record and keep their verdicts beside it; raises nothing for a fail."""
+        if not checks:
+            raise UsageError("Run.judge: give at least one check: without a check there is no evidence")
+        self.verdicts = judge(self.case, checks)
+        self.store.write_verdicts(self.dir, checks=[check.to_json() for check in checks], verdicts=self.verdicts)
+        return self.verdicts
+
+    def verify(self, *checks: Check) -> tuple[Verdict, ...]:
+        """Judge, and raise CheckFailed if any check failed, Inconclusive if any could not be decided."""
+        __tracebackhide__ = True
+        verdicts = self.judge(*checks)
+        bad = [verdict for verdict in verdicts if verdict.outcome is self.outcome]
+        message = "\n".join(f"{v.check}: {', '.join(v.codes)}: {v.sentence}" for v in bad)
+        if self.outcome is Outcome.FAIL:
+            raise CheckFailed(message, verdicts=verdicts, run=str(self.dir))
+        if self.outcome is Outcome.INCONCLUSIVE:
+            raise Inconclusive(message, verdicts=verdicts, run=str(self.dir))
+        return verdicts
+
+
+class Runner:
+    """Runs jobs in one environment and stores the runs; tests get it as `chaos`.
+
+    `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` (seconds),
+    `resume_args`, `controls`, `log_regex`, `log_file`. `launch` is `cold`, `warm`, or `auto`: warm where a warm control
+    equals a cold one.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        environment: str = environments.DEFAULT_ENVIRONMENT,
+        experiment: str = "",
+        progress: Progress = quiet,
+        launch: str = "auto",
+        **options: Any,
+    ) -> None:
+        self.store = store
+        self.environment = environment
+        self.experiment = experiment
+        self.progress = progress
+        self.launch = wish(launch)
+        self.runs: list[Run] = []
+        self._options = {name: value for name, value in options.items() if value is not None}
+        environments.environment(environment)
+
+    def reference(self, job: Job) -> Reference:
+        """The reference of the job: the stored one, if it still holds, else a new one (see `ReferenceMaker`).
+
+        Raises ReferenceFailed where the job gives none, UsageError where it cannot be launched.
+        """
+        job = self._with_options(job)
+        job.validate()
+        environments.must_fit(self.environment, job.nodes)
+        environments.must_have(self.environment)
+        maker = ReferenceMaker(
+            store=self.store, environment=self.environment, launch=self.launch, progress=self.progress
+        )
+        return maker.reference(job)
+
+    def run(self, job: Job, *faults: Fault, storage: StorageKind = "", relaunch_mode: Mode | None = None) -> Run:
+        """Run the job and inject the faults, one after the other, until its end, its last relaunch, or its deadline.
+
+        `storage` mounts a file system of chaoskit's at its `{out}` (see `RunSpec`); faults that need one get it anyway.
+        A `relaunch_command` is launched in `relaunch_mode` (default: cold).
+        Raises UsageError for a fault without trigger, for a rank that the job does not have and a name that none of its
+        tensors has, MissingCapability for a fault that the environment cannot inject, and what `reference` raises.
+        """
+        job = self._with_options(job)
+        described = [fault.to_json() for fault in faults]
+        for fault in faults:
+            environments.must_offer(self.environment, fault.action.needs, to=fault)
+        if not storage and any(CanFailStorage in fault.action.needs for fault in faults):
+            storage = "watched"
+        some_nodes = any(action_traits(fault.action).some_nodes for fault in faults)
+        environments.must_store(self.environment, storage, per_node=some_nodes)
+        for fault in faults:
+            check_nodes(fault, job.nodes.most)
+        reference = self.reference(job)
+        resolved = []
+        for fault in faults:
+            assert fault.trigger is not None
+            fault = replace(fault, trigger=fault.trigger.resolve(reference))
+            target_validation.check(fault, reference)
+            resolved.append(fault)
+        run_dir = self.store.new_run(
+            job=job.to_json(),
+            schedule=[
+                {**fault.to_json(), "asked": asked["text"]}
+                for fault, asked in zip(resolved, described, strict=True)
+            ],
+            experiment=self.experiment,
+            environment=self.environment,
+            reference=reference.digest,
+        )
+        reference_store.attach(reference, run_dir)
+        deadline = job.timeout or _deadline(job, resolved, reference)
+        again = (relaunch_mode or COLD) if job.relaunch_command else None
+        with self._port_lock(reference):
+            execute(
+                run_dir,
+                job,
+                store=self.store,
+                environment=self.environment,
+                progress=self.progress,
+                faults=resolved,
+                reference=reference,
+                deadline=deadline,
+                mode=Mode.from_json(reference.mode),
+                relaunch_mode=again,
+                storage=storage,
+            )
+        run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment)
+        self.runs.append(run)
+        self.progress.phase("judging")
+        return run
+
+    def _port_lock(self, reference: Reference) -> AbstractContextManager[object]:
+        """Held during a run of a job that always takes the same port of this machine: two runs would collide."""
+        traits = environments.environment(self.environment).traits
+        if reference.port is None or not traits.shares_ports:
+            return nullcontext()
+        waiting = f"waiting for port {reference.port}, which another run of the job uses"
+        return reference_store.port_lock(self.store, reference.port, waiting=lambda: self.progress.phase(waiting))
+
+    def _with_options(self, job: Job) -> Job:
+        return replace(job, **self._options) if self._options else job
+
+
+def _deadline(job: Job, faults: Sequence[Fault], reference: Reference) -> float:
+    """The default deadline of a run in seconds: four times an uninterrupted run for each launch, and the time that its
+    faults last or wait."""
+    frozen = sum(fault.action.heal_after or 0.0 for fault in faults)
+    delayed = sum(getattr(fault.trigger, "delay", None) or 0.0 for fault in faults)
+    return 60.0 + frozen + delayed + 4.0 * reference.seconds * (1 + job.relaunches + job.max_restarts)
+
+
+def stored(run_dir: Path, store: Store) -> Run:
+    """The run stored in a directory, with the reference beside it; raises StoreError for anything else."""
+    content = store.read(run_dir)
+    try:
+        job = Job.from_json(content["job"])
+    except (TypeError, UsageError) as error:
+        raise StoreError(f"{run_dir}: its job cannot be read: {error}", path=str(run_dir)) from error
+    reference = reference_store.attached(run_dir, str(content["reference"]))
+    return Run(run_dir.name, run_dir, job, store, reference, content["experiment"])
+
+
+def analyze(run: Run) -> tuple[Verdict, ...]:
+    """Judge a stored run again, by the checks that were applied to it; runs nothing."""
+    return run.judge(*(registry.from_json(each) for each in run.store.read_verdicts(run.dir).checks))
+
+
+def replay(run: Run, runner: Runner) -> Run:
+    """Run the stored schedule of `run` again, with the same job, and apply the same checks."""
+    content = run.store.read(run.dir)
+    checks = [registry.from_json(each) for each in run.store.read_verdicts(run.dir).checks]
+    again = runner.run(run.job, *(catalogue.from_json(fault) for fault in content["schedule"]))
+    again.judge(*checks)
+    return again

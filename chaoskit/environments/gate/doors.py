@@ -1,0 +1,85 @@
+"""`Door`: where ranks reach the gate: a Unix socket in the run's directory, or a TCP port that asks for a token.
+
+A rank finds the door by two environment variables: `CHAOSKIT_GATE`, which is `unix:PATH` or `tcp://HOST:PORT`, and, for
+TCP, `CHAOSKIT_GATE_TOKEN`. The token never stands on a command line, which every user of a machine can read.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+ADDRESS, TOKEN = "CHAOSKIT_GATE", "CHAOSKIT_GATE_TOKEN"
+#: The name of the Unix socket in the run's directory.
+NAME = "gate.sock"
+_BACKLOG = 1024
+
+
+class Door(Protocol):
+    """A socket that ranks connect to. `token` is what each must show; "" where file permissions protect the socket."""
+
+    @property
+    def listener(self) -> socket.socket: ...
+
+    @property
+    def token(self) -> str: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment variables by which a rank finds the door."""
+        ...
+
+    def close(self) -> None:
+        """Stop listening; may be called again."""
+        ...
+
+
+class UnixDoor:
+    """The Unix socket `<run_dir>/gate.sock`, for ranks that see the run's directory. Raises OSError."""
+
+    token = ""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.environment = {ADDRESS: f"unix:{run_dir.absolute() / NAME}"}
+        self._directory = os.open(run_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._unlink()
+        # Through the directory's descriptor: an address holds 107 bytes, and a path may be longer.
+        self.listener.bind(f"/proc/self/fd/{self._directory}/{NAME}")
+        self.listener.listen(_BACKLOG)
+
+    def close(self) -> None:
+        """See `Door`; the socket's name is removed."""
+        if self._directory < 0:
+            return
+        self.listener.close()
+        self._unlink()
+        os.close(self._directory)
+        self._directory = -1
+
+    def _unlink(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(NAME, dir_fd=self._directory)
+
+
+class TcpDoor:
+    """A TCP port and a fresh token, for ranks on other machines. It listens at `host`; ranks reach it by the name or
+    address `known_as`, where that is another one. Raises OSError."""
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, *, known_as: str = "") -> None:
+        self.token = secrets.token_urlsafe(32)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        self.listener.setblocking(False)
+        name = known_as or host
+        name = f"[{name}]" if ":" in name else name
+        self.environment = {ADDRESS: f"tcp://{name}:{self.listener.getsockname()[1]}", TOKEN: self.token}
+
+    def close(self) -> None:
+        """See `Door`."""
+        self.listener.close()

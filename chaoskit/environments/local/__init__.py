@@ -1,0 +1,1 @@
+"""The environment `local`: ranks are processes of this machine."""

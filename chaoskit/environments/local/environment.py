@@ -1,0 +1,62 @@
+"""`LocalEnvironment`: the ranks are processes of this machine, all on one node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chaoskit.environments.environment import RunSpec
+from chaoskit.environments.launch.launcher import Launcher
+from chaoskit.environments.machine import requirements
+from chaoskit.environments.machine.machine_run import MachineRun
+from chaoskit.environments.machine.on_machine import OnMachine
+from chaoskit.environments.registry import register_environment
+from chaoskit.environments.traits import EnvironmentTraits
+
+
+class LocalEnvironment(OnMachine):
+    """Runs a job on this machine; fulfils `Environment` and the capabilities of `OnMachine`.
+
+    `launcher` starts the commands (default: as the mode of `spec` says). Entering it raises UsageError where the
+    directory of the run, its temporary one, or its storage cannot be used.
+    """
+
+    traits = EnvironmentTraits(
+        name="local",
+        summary="processes of this machine",
+        needs="Linux 5.3 or newer",
+        storage=("", "watched", "recorded"),
+        launches_warm=True,
+        shares_files=True,
+        shares_ports=True,
+    )
+
+    def __init__(self, spec: RunSpec, launcher: Launcher | None = None) -> None:
+        super().__init__(MachineRun(spec, launcher))
+
+    @staticmethod
+    def available() -> str | None:
+        """None if this machine can run it, else the reason and the remedy."""
+        return requirements.why_not()
+
+    def __enter__(self) -> LocalEnvironment:
+        self.run.begin()
+        try:
+            self.run.mount()
+            self.run.own_processes()
+        except BaseException:
+            self.run.end()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.run.end()
+
+    def launch(self, index: int, command: Sequence[str]) -> str:
+        """Start the command as launch number `index`, and say how; raises UsageError if it cannot be started.
+
+        What might still run of the launch before is ended.
+        """
+        return self.run.start(index, lambda: self.run.launcher.start(self.run.order(command)))
+
+
+register_environment(LocalEnvironment)

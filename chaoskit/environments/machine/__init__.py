@@ -1,0 +1,1 @@
+"""What environments on one Linux machine share: processes, gates, scratch directories, helper processes."""

@@ -1,0 +1,68 @@
+"""The scratch directory of a run: its private TMPDIR, `/tmp/chaoskit-<uid>-<digest>`, named after the run's id.
+
+It is not in the run's directory: jobs make sockets in it, and the address of a Unix socket holds at most 107 bytes.
+Its `owner.json` names the harness, so that the directory of a dead harness can be recognised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from chaoskit.environments.machine import owner
+from chaoskit.errors import UsageError
+
+_ROOT = Path("/tmp")
+
+
+def path(run_id: str) -> Path:
+    """The path of the scratch directory of that run."""
+    digest = hashlib.blake2b(run_id.encode(), digest_size=5).hexdigest()
+    return _ROOT / f"chaoskit-{os.getuid()}-{digest}"
+
+
+def make(run_id: str) -> Path:
+    """Make the directory; replace one that a dead harness has left. Raises UsageError if that is not possible."""
+    made = path(run_id)
+    if is_abandoned(made):
+        shutil.rmtree(made, ignore_errors=True)
+    try:
+        made.mkdir(mode=0o700)
+        (made / "owner.json").write_text(json.dumps(owner.current()))
+    except OSError as error:
+        raise UsageError(f"cannot make the temporary directory of the run: {error}") from error
+    return made
+
+
+def remove(run_id: str) -> None:
+    """Remove the directory with its content."""
+    shutil.rmtree(path(run_id), ignore_errors=True)
+
+
+def is_abandoned(place: Path) -> bool:
+    """Whether it is a directory of our own user whose `owner.json` names a dead owner."""
+    if not is_ours(place):
+        return False
+    try:
+        return owner.is_dead(json.loads((place / "owner.json").read_bytes()))
+    except (OSError, ValueError):
+        return False
+
+
+def is_ours(place: Path) -> bool:
+    """Whether it is a real directory (no link) that belongs to our own user."""
+    try:
+        found = place.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+
+
+def abandoned() -> Iterator[Path]:
+    """Every scratch directory of our own user whose owner is dead."""
+    yield from (place for place in _ROOT.glob(f"chaoskit-{os.getuid()}-*") if is_abandoned(place))

@@ -1,0 +1,56 @@
+"""Stacks: what each rank is executing, asked of the ranks themselves.
+
+The probe registers `faulthandler` for a signal, with `<run_dir>/logs/stack-<pid>.txt` as its file; the handler runs
+even while the rank hangs in native code.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from chaoskit.environments.machine import processes
+from chaoskit.environments.machine.processes import Process
+from chaoskit.environments.records.ranks import Rank
+
+_LOOK_EVERY = 0.02
+_SETTLED_AFTER = 3
+
+
+def collect(run_dir: Path, ranks: Iterable[Rank], *, timeout: float = 2.0) -> dict[int, str]:
+    """The stacks of all threads of each living rank, by rank.
+
+    For a stopped rank, which cannot answer, the text says that it is stopped. A rank that does not answer in
+    `timeout` seconds, or does not handle the signal, is left out.
+    """
+    told: dict[int, str] = {}
+    asked: dict[int, tuple[Path, int]] = {}
+    for rank in ranks:
+        process = Process(rank.pid, rank.start)
+        state = processes.state(process)
+        if state == "stopped":
+            told[rank.rank] = "stopped (SIGSTOP)"
+        elif state == "running" and rank.stack_signal is not None:
+            path = run_dir / "logs" / f"stack-{rank.pid}.txt"
+            before = _size(path)
+            if processes.send(process, rank.stack_signal):
+                asked[rank.rank] = path, before
+    deadline = time.monotonic() + timeout
+    quiet: dict[int, tuple[int, int]] = dict.fromkeys(asked, (0, 0))
+    while asked and time.monotonic() < deadline:
+        time.sleep(_LOOK_EVERY)  # nothing says that a dump is complete, except that no more comes
+        for number, (path, before) in list(asked.items()):
+            size = _size(path)
+            quiet[number] = (size, quiet[number][1] + 1 if size == quiet[number][0] else 0)
+            if size > before and quiet[number][1] >= _SETTLED_AFTER:
+                told[number] = path.read_bytes()[before:].decode(errors="replace")
+                del asked[number]
+    return dict(sorted(told.items()))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

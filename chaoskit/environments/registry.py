@@ -1,0 +1,139 @@
+"""The environments by name, and what can be asked of one before it is started.
+
+Each question raises an error that names a remedy: an environment that offers what is missing, or how to get it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, get_args
+
+from chaoskit.capabilities import REMEDIES, CanFailStorage
+from chaoskit.environments.environment import Environment, RunSpec
+from chaoskit.environments.traits import EnvironmentTraits, StorageKind
+from chaoskit.errors import MissingCapability, UsageError
+from chaoskit.nodes import Nodes
+
+#: The environment of a run that names none.
+DEFAULT_ENVIRONMENT = "local"
+
+
+class EnvironmentType(Protocol):
+    """What the registry holds, a class: calling it with the specification of a run makes an environment for it."""
+
+    @property
+    def traits(self) -> EnvironmentTraits: ...
+
+    def __call__(self, spec: RunSpec, /) -> Environment: ...
+
+    def available(self) -> str | None:
+        """None if this machine can run it, else the reason and the remedy."""
+        ...
+
+    def storage_available(self) -> str | None:
+        """None if it can give the storage of its traits on this machine, else the reason and the remedy."""
+        ...
+
+
+#: Those that are registered so far; `environments` registers all.
+ENVIRONMENTS: dict[str, EnvironmentType] = {}
+
+
+def register_environment(kind: EnvironmentType) -> None:
+    """Make it known as `--env NAME`, by the name in its traits."""
+    ENVIRONMENTS[kind.traits.name] = kind
+
+
+def environments() -> dict[str, EnvironmentType]:
+    """All of them by name. Imports each `environment` module in a folder beside this file, which registers its own."""
+    for folder in sorted(path.parent.name for path in Path(__file__).parent.glob("*/environment.py")):
+        import_module(f"{__package__}.{folder}.environment")
+    return dict(sorted(ENVIRONMENTS.items()))
+
+
+def environment(name: str) -> EnvironmentType:
+    """The environment of that name; raises UsageError, listing what there is, if there is none."""
+    known = environments()
+    if name not in known:
+        raise UsageError(f"there is no environment {name!r}; there are: {', '.join(known)}")
+    return known[name]
+
+
+def must_have(name: str) -> None:
+    """Raises MissingCapability if this machine cannot run the environment of that name."""
+    if (why := environment(name).available()) is not None:
+        message = f"environment {name!r} cannot be used here: {why}"
+        raise MissingCapability(message, capability=name, remedy="chaoskit doctor says what there is")
+
+
+def must_fit(name: str, nodes: Nodes) -> None:
+    """Raises UsageError if the environment does not have as many nodes as a job asks for."""
+    traits = environment(name).traits
+    if nodes.most > traits.nodes_most:
+        enough = [other for other, kind in environments().items() if nodes.most <= kind.traits.nodes_most]
+        has = "one node only" if traits.nodes_most == 1 else f"{traits.nodes_most} nodes at most"
+        remedy = f"; use --env {' or --env '.join(sorted(enough))}" if enough else ""
+        raise UsageError(f"nnodes={nodes}: environment {name!r} has {has}{remedy}")
+    if nodes.most < traits.nodes_least:
+        raise UsageError(f"nnodes={nodes}: environment {name!r} needs a job of {traits.nodes_least} nodes or more")
+
+
+def offers(name: str, capability: type) -> bool:
+    """Whether the environment of that name has the capability, a protocol of `chaoskit.capabilities`."""
+    kind = environment(name)
+    return isinstance(kind, type) and issubclass(kind, capability)
+
+
+def must_offer(name: str, capabilities: Sequence[type], *, to: object) -> None:
+    """Raises MissingCapability for the first capability that the environment lacks; `to` says what needs it."""
+    for capability in capabilities:
+        if not offers(name, capability):
+            remedy = remedy_for(capability)
+            message = f"{to} needs {capability.__name__}, which environment {name!r} lacks: {remedy}"
+            raise MissingCapability(message, capability=capability.__name__, remedy=remedy)
+
+
+def must_store(name: str, storage: StorageKind, *, per_node: bool = False) -> None:
+    """Raises MissingCapability if the environment cannot give that storage, or not fail it on some nodes `per_node`;
+    UsageError for what is no kind of storage."""
+    if storage not in get_args(StorageKind):
+        raise UsageError(f"storage must be one of {', '.join(map(repr, get_args(StorageKind)))}, not {storage!r}")
+    kind, capability = environment(name), CanFailStorage
+    why = remedy = None
+    if storage not in kind.traits.storage or (storage and not offers(name, capability)):
+        remedy = _use(
+            [other for other, kind in environments().items() if storage in kind.traits.storage], capability
+        )
+        why = f"environment {name!r} has no {storage} storage: {remedy}"
+    elif per_node and not kind.traits.storage_per_node:
+        remedy = _use(
+            [other for other, kind in environments().items() if kind.traits.storage_per_node], capability
+        )
+        why = f"environment {name!r} has one storage for all nodes: {remedy}"
+    elif storage:
+        why = remedy = kind.storage_available()
+    if why is not None:
+        message = f"{{out}} cannot be a file system of chaoskit's own: {why}"
+        raise MissingCapability(message, capability=capability.__name__, remedy=remedy or why)
+
+
+def must_share_files(name: str, *, to: object) -> None:
+    """Raises MissingCapability unless ranks and harness see the run's directory at the same path."""
+    if not environment(name).traits.shares_files:
+        names = [other for other, kind in environments().items() if kind.traits.shares_files]
+        remedy = f"use --env {' or --env '.join(sorted(names))}"
+        message = f"{to} puts files where all ranks find them, which environment {name!r} cannot: {remedy}"
+        raise MissingCapability(message, capability="shares_files", remedy=remedy)
+
+
+def remedy_for(capability: type) -> str:
+    """Which environments have the capability, and what it takes."""
+    return _use([name for name in environments() if offers(name, capability)], capability)
+
+
+def _use(names: Sequence[str], capability: type) -> str:
+    takes = REMEDIES.get(capability.__name__, "")
+    use = f"use --env {' or --env '.join(sorted(names))}" if names else "no environment has it"
+    return f"{use} (needed: {takes})" if takes else use

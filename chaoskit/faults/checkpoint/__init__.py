@@ -1,0 +1,1 @@
+"""Stored checkpoints that change while the job is down."""

@@ -1,0 +1,1 @@
+"""Nothing goes wrong, for comparison."""

@@ -1,0 +1,1 @@
+"""Links between nodes that are cut, slow or noisy."""

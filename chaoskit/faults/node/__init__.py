@@ -1,0 +1,1 @@
+"""Nodes that are lost, paused, replaced, added or removed."""

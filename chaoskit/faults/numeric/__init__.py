@@ -1,0 +1,1 @@
+"""Wrong numbers in the training state, while the job runs."""

@@ -1,0 +1,1 @@
+"""Ranks that are killed, paused, ended, or that raise an exception."""

@@ -1,0 +1,1 @@
+"""Storage under `{out}` that fails or is slow while the job uses it."""

@@ -1,0 +1,1 @@
+"""What the harness and the ranks both speak: events, fingerprints, targets, the I/O journal."""

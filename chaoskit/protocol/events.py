@@ -1,0 +1,105 @@
+"""`Event`: one line of a run's record, its writer and its reader.
+
+Every process of a run appends to a file of its own (`json_lines`), so everything that a rank wrote before it was
+killed stays readable. Times are seconds of CLOCK_MONOTONIC, which all processes of one machine share. A process
+of another machine measures how far its clock is off, and the reader corrects its times: all events that it returns
+have times of the harness's clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaoskit.protocol import json_lines
+from chaoskit.protocol.json_lines import LineWriter
+
+#: Marks the event in which a process of another machine says what has to be added to its times (`offset`, seconds) to
+#: get those of the harness's clock, and by how much that may be wrong (`error`).
+_CLOCK = b'"e":"clock"'
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened (`kind`), when (`t`, seconds), who wrote it (`source`, the file's stem), and the other fields."""
+
+    kind: str
+    t: float
+    source: str
+    data: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The field `name`, or `default`."""
+        return self.data.get(name, default)
+
+
+class EventWriter:
+    """Appends events to one file. After a fork, the child opens its own."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._lines = LineWriter(path)
+        self._count = 0
+
+    def write(self, kind: str, **data: Any) -> None:
+        """Append one event; raises OSError when the disk is full or gone, ValueError for what is not JSON."""
+        record = {"i": self._count, "t": time.monotonic(), "e": kind, **data}
+        self._count += 1  # first: a signal handler may write in the middle of this
+        self._lines.write(record)
+
+    def close(self) -> None:
+        """Close the file; later writes raise."""
+        self._lines.close()
+
+
+@dataclass(frozen=True)
+class RecordGap:
+    """Events are missing from `source`: a line is not an event, or the count jumps."""
+
+    source: str
+    line: int
+
+
+def rank_events(run: Path, kind: str) -> Iterator[Event]:
+    """The events of one kind that the ranks of a run wrote, one rank's file after the other."""
+    for path in sorted((run / "events").glob("rank-*.jsonl")):
+        for event in read_events(path):
+            if isinstance(event, Event) and event.kind == kind:
+                yield event
+
+
+def read_events(path: Path) -> Iterator[Event | RecordGap]:
+    """The events of one file in order. A last line that was cut short is left out; a damaged one is a `RecordGap`."""
+    source = path.stem
+    content = path.read_bytes()
+    offset = _offset(content)
+    expected = 0
+    for line in json_lines.decode(content):
+        record = line.value
+        try:
+            kind, t, count = record.pop("e"), float(record.pop("t")), int(record.pop("i"))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            if line.ended:
+                yield RecordGap(source, line.number)
+            continue
+        if count != expected:
+            yield RecordGap(source, line.number)
+        expected = count + 1
+        yield Event(str(kind), t + offset, source, record)
+
+
+def _offset(content: bytes) -> float:
+    """What has to be added to the times of a file to get the harness's; 0 where its writer said nothing of clocks."""
+    at = content.find(_CLOCK)
+    if at < 0:
+        return 0.0
+    line = content[content.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]
+    try:
+        return float(next(json_lines.decode(line)).value["offset"])
+    except (StopIteration, ValueError, KeyError, TypeError):
+        return 0.0

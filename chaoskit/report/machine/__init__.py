@@ -1,0 +1,1 @@
+"""Machine-readable reports: JSON, JUnit, and Markdown for CI."""

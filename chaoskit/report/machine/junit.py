@@ -1,0 +1,27 @@
+"""The properties of an experiment in JUnit XML, which CI systems show with the test case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chaoskit.engine.result import Result
+
+#: Prefix of all names.
+PREFIX = "chaoskit."
+
+
+def properties(result: Result, *, base: Path) -> list[tuple[str, str]]:
+    """Return names and values, without unknown values. The path of the run is relative to `base` if it lies below."""
+    run = Path(result.run) if result.run else None
+    if run is not None and run.is_relative_to(base):
+        run = run.relative_to(base)
+    values = {
+        "verdict": result.verdict,
+        "codes": " ".join(result.codes),
+        "sentence": " ".join(result.sentences),
+        "run": run,
+        "resumed_from": result.resumed_from,
+        "steps_lost": result.steps_lost,
+        "recovery_seconds": None if result.recovery_seconds is None else round(result.recovery_seconds, 3),
+    }
+    return [(f"{PREFIX}{name}", str(value)) for name, value in values.items() if value not in (None, "")]

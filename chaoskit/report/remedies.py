@@ -1,0 +1,126 @@
+"""What a trainer is to change, code by code: the shortest way out that holds for any framework."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+_LOADER = (
+    "save the position in the epoch and continue from it: use a stateful loader (torchdata's "
+    "StatefulDataLoader), or call the sampler's set_epoch and skip the micro-batches that the job trained on "
+    "(not those that it prefetched)"
+)
+
+#: For each code of diagnosis, what to change. A plain sentence, without its full stop.
+REMEDIES: Mapping[str, str] = {
+    "model-not-restored": (
+        "save model.state_dict() and load it with strict=True, before anything copies the parameters"
+    ),
+    "buffers-not-restored": (
+        "save and load the whole state_dict(), because parameters() leaves the buffers out; if one rank saves "
+        "the buffers for all, choose the rank whose buffers the wrapper broadcasts, or make them equal first"
+    ),
+    "optimizer-not-restored": (
+        "save optimizer.state_dict() and load it after the optimizer was built from the parameters of the "
+        "restored model"
+    ),
+    "options-not-restored": (
+        "save the state of whatever changes the options of parameter groups, together with the optimizer"
+    ),
+    "lr-schedule-off": (
+        "save scheduler.state_dict(), build the scheduler before loading, load it after the optimizer, and step "
+        "it once per optimizer step, independent of the number of ranks"
+    ),
+    "scaler-not-restored": "save scaler.state_dict() and load it",
+    "ema-not-restored": "save the averaged model's state_dict(), including its count of updates, and load it",
+    "rng-not-restored": (
+        "each rank saves the streams that it draws from (torch.get_rng_state, random.getstate, "
+        "numpy.random.get_state; on GPUs torch.cuda.get_rng_state) and restores them last, after the data loader "
+        "has reached its position; in the data set and in loader workers, draw from a generator seeded by epoch "
+        "and index"
+    ),
+    "extra-state-not-restored": "restore the named counter or table from the checkpoint, too",
+    "data-replayed": _LOADER,
+    "data-skipped": _LOADER,
+    "data-reordered": (
+        "derive the data order from the seed and the epoch only (a sampler with set_epoch, also called on the "
+        "resume, or a separate generator that is saved), not from a stream that other code draws from; if the "
+        "samples themselves differ, draw the augmentation from a generator seeded by epoch and index"
+    ),
+    "global-batch-changed": (
+        "when the number of ranks changes, change the micro-batch or the accumulation accordingly"
+    ),
+    "restarted-from-scratch": (
+        "look for the newest checkpoint at each start, and exit with an error if one should exist and none can "
+        "be read (--resume-args adds arguments to the script on a relaunch)"
+    ),
+    "stale-checkpoint": (
+        "choose the newest complete checkpoint by its step as a number, and move the pointer as soon as the "
+        "checkpoint is written"
+    ),
+    "corrupt-accepted": (
+        "store a checksum of every file of a checkpoint, compare before loading, and fall back to the newest "
+        "checkpoint that matches"
+    ),
+    "torn-checkpoint": (
+        "write under another name, fsync, then rename, with a marker last; resume from the newest checkpoint "
+        "that has the marker"
+    ),
+    "checkpoint-lost": (
+        "write the new checkpoint beside the old one, and remove the old one once the new one is complete"
+    ),
+    "checkpoint-not-durable": (
+        "fsync each file and its directory before the checkpoint is renamed or a pointer names it"
+    ),
+    "poisoned-checkpoint": (
+        "check loss and gradients before saving, and do not save a state that contains NaN or infinity"
+    ),
+    "debris-left": "remove the leftovers of an interrupted save at the start or before the next save",
+    "disk-use-grows": "count interrupted checkpoints when removing the oldest ones",
+    "hang": (
+        "give the process group a timeout, and make every rank reach the same decision before it enters a "
+        "collective"
+    ),
+    "crash-loop": "read the last launch's log: the error that ended its ranks prevents the recovery",
+    "exited-early": (
+        "exit with a code other than 0 while steps remain, so that the scheduler relaunches the job; and count "
+        "steps from the checkpoint's step, not from 0"
+    ),
+    "orphans": (
+        "end child processes together with the rank that started them (a process group, prctl's PR_SET_PDEATHSIG)"
+    ),
+    "needless-restart": "retry the operation, up to a limit, before giving up",
+    "slow-recovery": "save more often, shorten the process group's timeout, or make the start cheaper",
+    "loss-diverged": (
+        "every compared component is right up to this step: look for other inputs of a step (a cache, a global, "
+        "the clock) and for nondeterministic operations"
+    ),
+    "ranks-diverged": "let one rank load and broadcast, or let all load the same file, and compare digests once",
+    "nonfinite-accepted": "stop, or skip the update, when a loss or a gradient norm is not finite",
+    "corruption-accepted": "monitor the gradient norm and the replicas' digests, and roll back when they jump",
+    "corruption-saved": "before each save, run the checks that run before each step",
+    "corruption-spread": "check before the collective, not after it",
+    "log-wrong": "truncate the log to the step that the job resumes from, or write the step number on each line",
+    "fault-not-observed": (
+        "read the sentence of the verdict: choose a step or a save that the job reaches, or a file that it reads"
+    ),
+    "not-deterministic": (
+        "seed python, numpy and torch before the model is built and before the data is shuffled, and set "
+        "torch.use_deterministic_algorithms(True); or run more controls (--controls)"
+    ),
+    "probe-blind": (
+        "report from the training loop the values that the probe cannot see: call chaoskit.probe.step(loss=, "
+        "batch=, model=, optimizer=) before each optimizer step; save below {out} with torch.save, "
+        "torch.distributed.checkpoint or safetensors"
+    ),
+    "reference-failed": "run the command by hand: it must finish with exit code 0 without any fault",
+}
+
+
+def remedies(codes: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What to change for these codes, each remedy once, with the first code that asks for it."""
+    seen: set[str] = set()
+    for code in codes:
+        remedy = REMEDIES.get(code)  # a stored run may have codes of a later chaoskit
+        if remedy is not None and remedy not in seen:
+            seen.add(remedy)
+            yield code, remedy

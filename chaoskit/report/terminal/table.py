@@ -1,0 +1,227 @@
+"""The results in the terminal: a table of experiments, then the failures with their explanation and commands."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from chaoskit.analysis.record.rank_lifetime import COMPONENTS
+from chaoskit.engine.result import SKIPPED, WORDS, Result
+from chaoskit.engine.run_store import NAME
+from chaoskit.report.remedies import remedies
+
+STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}
+NARROWEST = 80
+#: Terminals of this width also show the times until a fault was noticed and until all ranks had stopped.
+WIDE = 110
+#: Control characters and lone surrogates.
+_UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Escape control characters, so that output of jobs and names cannot control the terminal."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text.expandtabs())
+
+
+def console_for(stream: TextIO) -> Console:
+    """Make a console of the terminal's width; without a terminal 80 columns and no colours."""
+    narrow = None if stream.isatty() else int(os.environ.get("COLUMNS") or NARROWEST)
+    console = Console(file=stream, highlight=False, width=narrow)
+    return console if console.width >= NARROWEST else Console(file=stream, highlight=False, width=NARROWEST)
+
+
+def show(
+    results: Sequence[Result], console: Console, *, seconds: float | None = None, look: str | None = None
+) -> None:
+    """Print the table, the explanations and the total; if something did not pass, also the line `look`."""
+    if results:
+        console.print(experiments_table(results, wide=console.width >= WIDE))
+    for group in _alike(results):
+        console.print()
+        explain(group, console)
+    passed = [result.run_path for result in results if result.verdict == "pass" and result.run_path]
+    if passed:
+        console.print()
+        where = passed[0] if len(passed) == 1 else Path(passed[0]).parent
+        console.print(Text(f"{'run stored in' if len(passed) == 1 else 'runs stored in'} {where}"), soft_wrap=True)
+    console.print()
+    console.print(Text(total(results, seconds=seconds), style="bold"), soft_wrap=True)
+    if look and unsettled(results):
+        console.print(Text(look), soft_wrap=True)
+
+
+def look_at(what: str, root: Path | None = None, *, report: Path | None = None) -> str:
+    """Say how to get the HTML pages of `what`, stored below `root`, or where they are if a `report` was written."""
+    if report is not None:
+        return f"HTML report: {report / 'index.html'}"
+    elsewhere = "" if root in (None, Path.cwd() / NAME) else f" --dir {shlex.quote(str(root))}"
+    return f"HTML report: chaoskit report {what}{elsewhere}"
+
+
+def unsettled(results: Iterable[Result]) -> bool:
+    """Whether any experiment failed or was inconclusive."""
+    return any(result.verdict in ("fail", "inconclusive") for result in results)
+
+
+def as_text(results: Sequence[Result], *, width: int = NARROWEST) -> str:
+    """Return the table as text without colours."""
+    console = Console(file=io.StringIO(), width=max(width, NARROWEST), color_system=None)
+    console.print(experiments_table(results))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def explanation(result: Result) -> str:
+    """Explain why one experiment did not pass, as the message of an exception; lines with paths are not wrapped."""
+    console = Console(file=io.StringIO(), width=110, color_system=None)
+    _details([result], console)
+    assert isinstance(console.file, io.StringIO)
+    codes = printable(f"{', '.join(result.codes)}: ") if result.codes else ""
+    return codes + "\n".join(line.rstrip() for line in console.file.getvalue().strip().splitlines())
+
+
+def experiments_table(results: Iterable[Result], *, wide: bool = False) -> Table:
+    """Make a table with one row for each experiment; a `wide` one also has the times of detection and of the stop."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("experiment", overflow="fold", ratio=None)
+    table.add_column("verdict", no_wrap=True)
+    detection = ("noticed", "stopped") if wide else ()
+    for name in ("resumed\nfrom", "last\nvalid", "steps\nlost", *detection, "recovery", "time"):
+        table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
+    for r in results:
+        table.add_row(
+            Text(_name(r)),
+            Text(r.verdict, style=STYLES[r.verdict]),
+            _number(r.resumed_from),
+            _number(r.last_valid),
+            _number(r.steps_lost),
+            *((_seconds(r.noticed_seconds), _seconds(r.stopped_seconds)) if wide else ()),
+            _seconds(r.recovery_seconds),
+            _seconds(r.seconds),
+        )
+    return table
+
+
+def explain(group: Sequence[Result], console: Console) -> None:
+    """Explain why these experiments, which have the same findings, did not pass."""
+    first = group[0]
+    head = Text(first.verdict.upper(), style=STYLES[first.verdict])
+    head.append(f" {', '.join(map(_name, group))}", style="bold")
+    if first.codes:
+        head.append(f": {printable(', '.join(first.codes))}")
+    console.print(head, soft_wrap=True)
+    _details(group, console)
+
+
+def _details(group: Sequence[Result], console: Console) -> None:
+    first = group[0]
+    for sentence in first.sentences:
+        for line in printable(sentence.replace("\r\n", "\n")).splitlines():
+            console.print(Text(f"  {line}"), soft_wrap=True)
+    if first.table:
+        console.print(Padding(alignment_table(first.table), (0, 0, 0, 2), expand=False))
+    for rank, stack in first.stacks.items():
+        console.print(Text(f"  stack of rank {rank}:"), soft_wrap=True)
+        for line in printable(stack).splitlines():
+            console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
+    for _, remedy in remedies(first.codes):
+        console.print(Text(f"  remedy  {remedy}"), soft_wrap=True)
+    for line in dict.fromkeys(line for result in group for line in commands(result)):
+        console.print(Text(line), soft_wrap=True)
+
+
+def commands(result: Result) -> list[str]:
+    """Return the directory of a run and the commands that explain and repeat it."""
+    path = result.run_path
+    if not path:
+        return []
+    lines = [f"  run     {path}"]
+    # The run of a failed reference has no verdicts that could be repeated.
+    if Path(path).parent.name == "runs":
+        lines += [
+            f"  explain chaoskit explain {shlex.quote(path)}",
+            f"  repeat  chaoskit replay {shlex.quote(path)}",
+        ]
+    return lines
+
+
+def alignment_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Show the reference step that each component matches; '!' marks one that is not the expected step."""
+    columns = columns_of(rows)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    for name in ("life-\ntime", "rank", "due"):
+        table.add_column(name, justify="right", vertical="bottom")
+    for name in columns:
+        table.add_column(name.replace(".", ".\n"), justify="right", vertical="bottom", overflow="fold")
+    for row in rows:
+        due = row.get("expected")
+        cells = [_cell(row["cells"].get(name), due) for name in columns]
+        table.add_row(str(row["incarnation"]), str(row["rank"]), _number(due), *cells)
+    return table
+
+
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the components of an alignment in the order of the tables; parts of a component stand together."""
+    return sorted({name for row in rows for name in row["cells"]}, key=_rank)
+
+
+def is_due(cell: object, due: object) -> bool:
+    """Whether the cell of a component names the expected step; True if none is expected."""
+    return due is None or str(due) in re.findall(r"\d+", str(cell))
+
+
+def total(results: Sequence[Result], *, seconds: float | None = None) -> str:
+    """'11 experiments in 93.1 s, launched warm: 10 passed, 1 failed', and the time spent waiting."""
+    counted = [(word, sum(r.verdict == verdict for r in results)) for verdict, word in WORDS.items()]
+    counts = ", ".join(f"{count} {word}" for word, count in counted if count) or "no experiment ran"
+    time = f" in {seconds:.1f} s" if seconds is not None else ""
+    how = "; ".join(dict.fromkeys(each for r in results for each in r.launched if each))
+    launched = f", launched {how}" if how else ""
+    waited = sum(r.waited_seconds for r in results)
+    waits = f" ({waited:.0f} s of it spent waiting for timeouts and freezes)" if waited >= 1 else ""
+    return f"{len(results)} experiment{'' if len(results) == 1 else 's'}{time}{launched}: {counts}{waits}"
+
+
+def _alike(results: Sequence[Result]) -> list[list[Result]]:
+    groups: dict[tuple[object, ...], list[Result]] = {}
+    for result in results:
+        if result.verdict != "pass":
+            alone = result.name if result.table else ""
+            key = (result.verdict, result.codes, result.sentences, result.run, alone)
+            groups.setdefault(key, []).append(result)
+    return list(groups.values())
+
+
+def _name(result: Result) -> str:
+    return printable(result.name).replace("\n", "\\n")
+
+
+def _rank(name: str) -> tuple[int, str]:
+    family = name.partition(".")[0]
+    return (COMPONENTS.index(family) if family in COMPONENTS else len(COMPONENTS), name)
+
+
+def _cell(text: object, due: object) -> Text:
+    if text is None:
+        return Text("-", style="dim")
+    if is_due(text, due):
+        return Text(str(text))
+    return Text(f"{text}!", style="bold red")
+
+
+def _number(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"

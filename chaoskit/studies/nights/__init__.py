@@ -1,0 +1,1 @@
+"""Suites: the stored results of whole sessions, their comparison, and their history over many nights."""

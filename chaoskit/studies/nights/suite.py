@@ -1,0 +1,73 @@
+"""`Suite`: the results of the experiments of one session, and their uninterrupted runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any
+
+from chaoskit.engine.result import Result, overall
+from chaoskit.studies.nights.baseline import Baseline
+from chaoskit.verdict import Outcome
+
+#: The fields of a result; JSON may omit those with a default.
+_DEFAULTS = {each.name: each for each in fields(Result)}
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One session of `chaoskit run` or of pytest. `id` sorts by time; `command` is as typed, `created` the start
+    (ISO, UTC), `seconds` the duration (None: chaoskit was killed). `status` is `finished`, `interrupted` or `running`
+    (also after chaoskit was killed). `chaoskit` is the version, `machine` has `python`, `platform`, `processor`,
+    `cores`, `host`. The keys of `baselines` are the digests in the `references` of the results."""
+
+    id: str
+    created: str
+    command: tuple[str, ...]
+    results: tuple[Result, ...]
+    baselines: Mapping[str, Baseline] = field(default_factory=dict)
+    seconds: float | None = None
+    status: str = "finished"
+    chaoskit: str = ""
+    machine: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def when(self) -> str:
+        """The start as '2026-11-22 10:35 UTC'; empty if unknown."""
+        try:
+            return f"{datetime.fromisoformat(self.created):%Y-%m-%d %H:%M} UTC"
+        except ValueError:
+            return self.created
+
+    @property
+    def outcome(self) -> Outcome:
+        """The combined outcome of all experiments that were not skipped."""
+        return overall(self.results)
+
+    @property
+    def experiments(self) -> Mapping[str, Result]:
+        """The results by unique name."""
+        return {result.nodeid or result.name: result for result in self.results}
+
+    def baseline(self, result: Result) -> Baseline | None:
+        """Return the first uninterrupted run of an experiment; None if it is not stored."""
+        return next((self.baselines[name] for name in result.references if name in self.baselines), None)
+
+    def head(self) -> dict[str, Any]:
+        """Return the facts known before the first experiment has ended."""
+        return {
+            "id": self.id, "created": self.created, "command": list(self.command), "chaoskit": self.chaoskit,
+            "machine": dict(self.machine),
+        }  # fmt: skip
+
+
+def result_of(data: Mapping[str, Any]) -> Result:
+    """Read a result from JSON of this or an older version; raises KeyError, TypeError or ValueError for invalid
+    data."""
+    known = {name: value for name, value in data.items() if name in _DEFAULTS}
+    lists = ("codes", "sentences", "table", "launched", "references", "runs")
+    known.update({name: tuple(known[name]) for name in lists if name in known})
+    if "name" not in known or known.get("verdict") not in ("pass", "fail", "inconclusive", "skipped"):
+        raise ValueError("an experiment needs a name and a verdict")
+    return Result(**known)

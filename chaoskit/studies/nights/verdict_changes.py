@@ -1,0 +1,104 @@
+"""`VerdictTurn`: a change of an experiment's verdict over the nights: it became red or green, or it is flaky.
+
+- *red*: it passed before and has not passed since; at least one of the nights since then failed.
+- *undecided*: the same, without a failure.
+- *green*: it did not pass before, and passes now.
+- *flaky*: its verdict changed at least twice under the same recorded conditions: the same uninterrupted run (sources,
+  versions, machine), settings and chaoskit. A flaky experiment becomes red only after `STREAK` failed nights in a row,
+  if that is its longest streak.
+
+Nights on which it was skipped or did not run do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Literal
+
+from chaoskit.engine.result import Result
+from chaoskit.studies.nights.suite_history import Night, SettingChange, SuiteHistory, Track
+
+Kind = Literal["red", "undecided", "green", "flaky"]
+#: Number of failures in a row from which a flaky experiment counts as red.
+STREAK = 3
+
+
+@dataclass(frozen=True)
+class VerdictTurn:
+    """`since` is the night of the change (flaky: the last bad night); `bad` of `of` nights did not pass (flaky: of the
+    nights with the same conditions). `result` is the newest bad result; `changes` are the settings that changed since
+    the previous night; `same`: no recorded condition changed."""
+
+    kind: Kind
+    track: Track
+    since: int
+    bad: int
+    of: int
+    result: Result
+    changes: tuple[SettingChange, ...] = ()
+    same: bool = False
+
+
+def turns(history: SuiteHistory) -> tuple[VerdictTurn, ...]:
+    """Return the changes of all experiments, red ones first."""
+    order: tuple[Kind, ...] = ("red", "undecided", "flaky", "green")
+    found = [turn for track in history.tracks for turn in _of(track, history)]
+    return tuple(sorted(found, key=lambda turn: order.index(turn.kind)))
+
+
+def _of(track: Track, history: SuiteHistory) -> Iterator[VerdictTurn]:
+    decided = track.decided
+    streaks = [list(group) for _, group in groupby(decided, key=lambda pair: _good(pair[1]))]
+    if len(streaks) < 2:
+        return
+    flaky = _flaky(track, history.nights)
+    if flaky is not None:
+        yield flaky
+    now, (before, _), (since, latest) = streaks[-1], streaks[-2][-1], streaks[-1][0]
+    good = _good(latest)
+    if flaky is not None and (good or not _lasting([len(one) for one in streaks if not _good(one[0][1])])):
+        return
+    bad = [result for _, result in decided if not _good(result)]
+    failed = [result for _, result in now if result.verdict == "fail"]
+    kind: Kind = "green" if good else "red" if failed else "undecided"
+    yield VerdictTurn(
+        kind, track, since, len(bad), len(decided), (failed or bad)[-1],
+        history.changed(track.job, after=before, until=since),
+        same=_conditions(track, history.nights, before) == _conditions(track, history.nights, since),
+    )  # fmt: skip
+
+
+def _good(result: Result) -> bool:
+    return result.verdict == "pass"
+
+
+def _lasting(streaks: Sequence[int]) -> bool:
+    *earlier, now = streaks
+    return now >= STREAK and now > max(earlier, default=0)
+
+
+def _flaky(track: Track, nights: Sequence[Night]) -> VerdictTurn | None:
+    alike: dict[object, list[tuple[int, Result]]] = {}
+    for at, result in track.decided:
+        alike.setdefault(_conditions(track, nights, at), []).append((at, result))
+    turning = [group for group in alike.values() if _turned(group) >= 2]
+    if not turning:
+        return None
+    known = [pair for group in turning for pair in group]
+    bad = [(at, result) for at, result in known if not _good(result)]
+    since, result = max(bad, key=lambda pair: pair[0])
+    return VerdictTurn("flaky", track, since, len(bad), len(known), result, same=True)
+
+
+def _turned(group: Sequence[tuple[int, Result]]) -> int:
+    return sum(_good(a) != _good(b) for (_, a), (_, b) in pairwise(group))
+
+
+def _conditions(track: Track, nights: Sequence[Night], at: int) -> object:
+    """Return the recorded conditions that a verdict may depend on."""
+    result = track.results[at]
+    references = result.references if result is not None else ()
+    settings = nights[at].settings.get(track.job, {})
+    return references, tuple(sorted(settings.items())), nights[at].machine

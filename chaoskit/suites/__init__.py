@@ -1,1 +1,0 @@
-"""Suites: what came of many experiments of one session, kept when their runs are long gone."""

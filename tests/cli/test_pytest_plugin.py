@@ -1,0 +1,365 @@
+"""The plugin, by running pytest inside pytest on tests whose runner is a fake."""
+
+import json
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+# Imported here once: pytest inside pytest forgets what it imported itself.
+import chaoskit.environments.machine.sweep
+import chaoskit.report.html.site
+import chaoskit.report.machine.json_report
+import chaoskit.report.machine.publishing
+import chaoskit.report.terminal.table  # noqa: F401
+from chaoskit.engine.run_store import Store
+from chaoskit.studies.nights.archive import Archive
+
+FAKE = (Path(__file__).parents[1] / "fake_runner.py").read_text()
+HEAD = """
+from chaoskit import Job
+from chaoskit.verdict import passed, failed, inconclusive
+
+good = passed("completed", "The job ended with its last step.")
+bad = failed(
+    "state_restored", "The random streams were not restored.", "rng-not-restored",
+    table=[{"incarnation": 1, "rank": 0, "cells": {"model": "40", "rng.torch": "0"}, "expected": 40}],
+)
+open_ = inconclusive("matches_reference", "The fault was never seen.", "fault-not-observed")
+
+def job(script="train.py"):
+    return Job(script, ["--out", "{out}"])
+"""
+
+
+@pytest.fixture
+def suite(pytester, monkeypatch):
+    """Call it with the text of a test module, and it answers with what pytest made of it."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    pytester.makeconftest(FAKE)
+
+    def run(text, *args, subprocess=False):
+        pytester.makepyfile(test_suite=HEAD + text)
+        start = pytester.runpytest_subprocess if subprocess else pytester.runpytest_inprocess
+        return start("-p", "no:hypothesispytest", *args)
+
+    return run
+
+
+def properties(case):
+    return {each.get("name"): each.get("value") for each in case.iterfind("properties/property")}
+
+
+def results(path):
+    return {entry["name"]: entry for entry in json.loads(Path(path).read_text())["experiments"]}
+
+
+def test_a_pass_is_a_row_of_the_table(suite):
+    done = suite("def test_lost_rank(chaos): chaos.run(job()).verify(good)", "--chaos-json", "r.json")
+    done.assert_outcomes(passed=1)
+    row = r"test_lost_rank +pass +20 +30 +5 +2.5 s"
+    done.stdout.re_match_lines([r"=+ chaoskit =+", r"experiment +verdict", row])
+    entry = results("r.json")["test_lost_rank"]
+    assert (entry["verdict"], entry["resumed_from"], entry["codes"]) == ("pass", 20, [])
+
+
+def test_a_fail_shows_what_was_found_and_no_way_through_chaoskit(suite):
+    done = suite("def test_lost_rank(chaos):\n    chaos.run(job()).verify(good, bad)", "--chaos-json", "r.json")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "*CheckFailed: rng-not-restored: The random streams were not restored.",
+            "E*time rank due model *torch",
+            "E*1*0*40*40*0!",
+            "E*run *.chaoskit/runs/*",
+            "E*repeat *chaoskit replay *.chaoskit/runs/*",
+            "*HTML report: chaoskit report --last-suite",
+            "FAILED *test_lost_rank - rng-not-restored: The random str*",
+        ]
+    )
+    done.stdout.no_fnmatch_line("*not shown*")
+    done.stdout.no_fnmatch_line("*plugin.py*")
+    entry = results("r.json")["test_lost_rank"]
+    assert entry["codes"] == ["rng-not-restored"]
+    assert Path(entry["run"]).is_dir()
+
+
+def test_inconclusive_fails_with_its_reason(suite):
+    done = suite("def test_x(chaos): chaos.run(job()).verify(good, open_)", "--chaos-json", "r.json")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*Inconclusive: fault-not-observed: The fault was never seen.*"])
+    assert json.loads(Path("r.json").read_text())["verdict"] == "inconclusive"
+
+
+@pytest.mark.parametrize("body", ["pass", "chaos.run(job())", "chaos.reference(job())"])
+def test_no_check_is_no_pass(suite, body):
+    done = suite(f"def test_x(chaos): {body}")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*Inconclusive: the test applied no check*"])
+
+
+def test_a_test_that_expects_a_fail_passes(suite):
+    done = suite(
+        "def test_x(chaos): assert chaos.run(job()).judge(bad)[0].codes == ('rng-not-restored',)",
+        "--chaos-json",
+        "r.json",
+    )
+    done.assert_outcomes(passed=1)
+    assert results("r.json")["test_x"]["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "chaoskit: launching warm where a warm control agrees with a cold one, else cold (--chaos-launch)"),
+        (("--chaos-launch=cold",), "chaoskit: launching cold"),
+        (("--chaos-job=sh train.sh {out}",), "chaoskit: launching cold: 'sh' is no Python program"),
+    ],
+)
+def test_the_head_says_how_jobs_are_launched(suite, options, said):
+    text = "def test_x(chaos): chaos.run(job()).verify(good)"
+    suite(text, *options).stdout.fnmatch_lines([said])
+    suite("def test_y(): pass", *options).stdout.no_fnmatch_line("*launching*")
+
+
+def test_an_assertion_of_the_users_own_is_a_fail(suite):
+    done = suite(
+        "def test_x(chaos):\n    run = chaos.run(job()); run.verify(good)\n    assert run.summary.steps_lost < 3",
+        "--chaos-json",
+        "r.json",
+    )
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*assert 5 < 3*"])
+    assert results("r.json")["test_x"]["verdict"] == "fail"
+
+
+def test_a_missing_capability_skips_and_says_how_to_get_it(suite):
+    done = suite("def test_x(chaos): chaos.run(job('lacking.py'))", "-rs", "--chaos-json", "r.json")
+    done.assert_outcomes(skipped=1)
+    done.stdout.fnmatch_lines(["*SKIPPED*test_suite.py*it needs CanFly; grow wings*"])
+    assert json.loads(Path("r.json").read_text())["verdict"] == "inconclusive"
+
+
+def test_a_missing_capability_is_an_error_when_required(suite):
+    done = suite("def test_x(chaos): chaos.run(job('lacking.py'))", "--chaos-require")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*MissingCapability: it needs CanFly*"])
+
+
+def test_a_failed_reference_is_inconclusive_and_not_tried_again(suite):
+    done = suite(
+        "def test_x(chaos): chaos.run(job('crash.py'))\ndef test_y(chaos): chaos.run(job('crash.py'))",
+        "--chaos-json",
+        "r.json",
+    )
+    done.assert_outcomes(failed=2)
+    for name in ("test_x", "test_y"):
+        entry = results("r.json")[name]
+        assert (entry["verdict"], entry["codes"]) == ("inconclusive", ["reference-failed"])
+        assert entry["sentences"] == ["it says: ZeroDivisionError (1)"]
+    done.stdout.fnmatch_lines(["*ReferenceFailed: reference-failed: it says: ZeroDivisionError (1)"])
+
+
+def test_a_mistake_in_the_test_is_told_clearly(suite):
+    done = suite("def test_x(chaos): chaos.run(job('misused.py'))")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*UsageError: there is no rank 7 in a job of 2"])
+    done.stdout.no_fnmatch_line("*runner.py*")
+
+
+def test_the_job_of_the_option(suite):
+    text = (
+        "def test_x(chaos, job):\n"
+        "    assert job.command == ('torchrun', 'train.py', '--out', '{out}')\n"
+        "    chaos.run(job).verify(good)"
+    )
+    suite(text, "--chaos-job=torchrun train.py --out {out}").assert_outcomes(passed=1)
+
+
+def test_without_a_job_the_fixture_says_how_to_give_one(pytester):
+    pytester.makeconftest(FAKE)
+    pytester.makepyfile("def test_x(chaos, job): pass")
+    done = pytester.runpytest_inprocess("-p", "no:hypothesispytest")
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*UsageError: the fixture 'job' has no job: pass --chaos-job*"])
+
+
+def test_options_reach_the_runner(suite):
+    text = (
+        "def test_x(chaos):\n"
+        "    chaos.run(job()).verify(good)\n"
+        "    assert chaos.reference(job()) == dict(\n"
+        "        environment='local', experiment='test_x', launch='cold', relaunches=2, timeout=9.5,\n"
+        "        resume_args=['--init_from=resume', '-v'])"
+    )
+    options = ["--chaos-relaunches=2", "--chaos-timeout=9.5", "--chaos-resume-args=--init_from=resume -v"]
+    options.append("--chaos-launch=cold")
+    suite(text, *options, "--chaos-dir=elsewhere").assert_outcomes(passed=1)
+    assert Path("elsewhere/.gitignore").read_text() == "*\n"
+    assert not Path(".chaoskit").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--chaos-relaunches=-1", "-1 is negative"),
+        ("--chaos-relaunches=two", "invalid count value: 'two'"),
+        ("--chaos-launch=hot", "'hot' is none of auto, cold, warm"),
+        ("--chaos-timeout=0", "0 is not a positive number of seconds"),
+        ("--chaos-json=-", "--chaos-json: pytest owns standard output"),
+        ("--chaos-json=no/such/r.json", "--chaos-json: 'no/such/r.json' is in "),
+        ("--chaos-report=test_suite.py", "--chaos-report: cannot create 'test_suite.py', because "),
+        ("--chaos-summary=no/such/s.md", "--chaos-summary: 'no/such/s.md' is in "),
+        ("--chaos-badge=.", "--chaos-badge: '.' is a directory"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_runs(suite, option, said):
+    done = suite("def test_x(chaos): chaos.run(job()).verify(good)", option)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"*{said}*"])
+
+
+def test_under_xdist_with_junit(suite):
+    pytest.importorskip("xdist")
+    text = (
+        "def test_x(chaos): chaos.run(job()).verify(good)\n"
+        "def test_y(chaos): chaos.run(job()).verify(bad)\n"
+        "def test_z(): pass\n"
+    )
+    done = suite(text, "-n2", "--junitxml=r.xml", "--chaos-json=r.json", subprocess=True)
+    done.assert_outcomes(passed=2, failed=1)
+    done.stdout.fnmatch_lines(["*experiment*verdict*", "*rng-not-restored*"])
+    done.stderr.fnmatch_lines(["  test_?: launch 0"])
+    assert {n: e["verdict"] for n, e in results("r.json").items()} == {"test_x": "pass", "test_y": "fail"}
+    cases = {case.get("name"): case for case in ET.parse("r.xml").getroot().iter("testcase")}
+    assert properties(cases["test_x"])["chaoskit.verdict"] == "pass"
+    held = properties(cases["test_y"])
+    run = held.pop("chaoskit.run")
+    assert (Path(run) / "run.json").is_file() and not Path(run).is_absolute()
+    assert held == {
+        "chaoskit.verdict": "fail",
+        "chaoskit.codes": "rng-not-restored",
+        "chaoskit.sentence": "The random streams were not restored.",
+        "chaoskit.resumed_from": "20",
+        "chaoskit.steps_lost": "5",
+        "chaoskit.recovery_seconds": "2.5",
+    }
+    said = cases["test_y"].find("failure").get("message")
+    assert said.startswith("rng-not-restored: The random streams were not restored.")
+    assert cases["test_z"].find("properties") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "tag", "said"),
+    [
+        ("chaos.run(job()).verify(good, open_)", "failure", "fault-not-observed: The fault was never seen."),
+        ("chaos.run(job('crash.py'))", "failure", "reference-failed: it says: ZeroDivisionError"),
+        ("chaos.run(job('lacking.py'))", "skipped", "it needs CanFly; grow wings"),
+        ("pass", "failure", "the test applied no check, so it proves nothing"),
+    ],
+)
+def test_junit_is_told_what_did_not_come_to_a_verdict(suite, body, tag, said):
+    suite(f"def test_x(chaos): {body}", "--junitxml=r.xml")
+    (case,) = ET.parse("r.xml").getroot().iter("testcase")
+    assert case.find(tag).get("message").startswith(said)
+    verdict = "skipped" if tag == "skipped" else "inconclusive"
+    assert properties(case)["chaoskit.verdict"] == verdict
+    assert properties(case)["chaoskit.sentence"].startswith(said.split(": ", 1)[-1])
+
+
+WRITING = ("--chaos-report=pages", "--chaos-summary=s.md", "--chaos-badge=b.svg")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)])
+def test_pages_a_summary_and_a_badge(suite, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    text = "def test_x(chaos): chaos.run(job()).verify(good)\ndef test_y(chaos): chaos.run(job()).verify(bad)\n"
+    done = suite(text, *WRITING, *workers, subprocess=True)
+    done.assert_outcomes(passed=1, failed=1)
+    assert done.ret == pytest.ExitCode.TESTS_FAILED
+    index = Path("pages/index.html").read_text()
+    assert "1 of 2 experiments failed" in index and "pytest" in index and "--chaos-badge=b.svg" in index
+    assert "1 of 2" in Path("b.svg").read_text()
+    summary = Path("s.md").read_text()
+    assert summary.count("### chaoskit") == 1
+    assert (
+        "| ✗ fail | test_y | <code>rng-not-restored</code><br>The random streams were not restored. |" in summary
+    )
+    assert index.count('href="runs/') == len(list(Path("pages/runs").iterdir())) == 2
+    done.stderr.no_fnmatch_line("*is not written*")
+
+
+def test_where_no_test_breaks_a_job_nothing_is_written(suite):
+    suite("def test_x(): pass", *WRITING).assert_outcomes(passed=1)
+    assert not Path("pages").exists() and not Path("s.md").exists() and not Path("b.svg").exists()
+
+
+def test_what_cannot_be_written_afterwards_changes_no_verdict(suite):
+    Path("gone").mkdir()
+    text = (
+        "import pathlib\n"
+        "def test_x(chaos):\n"
+        "    chaos.run(job()).verify(good)\n"
+        "    pathlib.Path('gone').rmdir(); pathlib.Path('gone').touch()\n"
+    )
+    options = ("--chaos-report=gone/pages", "--chaos-summary=gone/s.md", "--chaos-badge=gone/b.svg")
+    done = suite(text, *options, subprocess=True)
+    assert done.ret == pytest.ExitCode.OK
+    done.stderr.fnmatch_lines(
+        [f"chaoskit: the {name} could not be written (*" for name in ("report", "summary", "badge")]
+    )
+
+
+def test_hostile_names_and_sentences(suite):
+    text = (
+        "import pytest\n"
+        "hostile = '<script>alert(1)</script>|a\\n\\x1b[31m\\ud800'\n"
+        "@pytest.mark.parametrize('name', [hostile])\n"
+        "def test_x(chaos, name): chaos.run(job()).verify(failed('completed', hostile, 'hang'))\n"
+    )
+    done = suite(text, *WRITING, "--junitxml=r.xml", "--chaos-json=r.json")
+    done.assert_outcomes(failed=1)
+    (case,) = ET.parse("r.xml").getroot().iter("testcase")
+    assert properties(case)["chaoskit.sentence"].startswith("<script>alert(1)</script>|a\n#x1B[31m")
+    (entry,) = json.loads(Path("r.json").read_text())["experiments"]
+    assert entry["sentences"] == ["<script>alert(1)</script>|a\n\x1b[31m\ud800"]
+    index = Path("pages/index.html").read_text()
+    assert "<script>alert" not in index and "&lt;script&gt;alert(1)" in index
+    (row,) = [line for line in Path("s.md").read_text().splitlines() if line.startswith("| ✗")]
+    assert "<script" not in row and row.count("|") == 7
+    assert "\x1b" not in done.stdout.str()
+
+
+def test_a_session_that_was_killed_leaves_what_had_ended(suite):
+    text = (
+        "import os, signal\n"
+        "def test_x(chaos): chaos.run(job()).verify(good)\n"
+        "def test_y(chaos):\n    chaos.run(job())\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    suite(text, subprocess=True)
+    archive = Archive(Store(".chaoskit"))
+    told = archive.read(archive.last())
+    assert (told.status, [one.name for one in told.results]) == ("running", ["test_x"])
+
+
+def test_progress_is_seen_although_output_is_captured(suite):
+    done = suite("def test_x(chaos): chaos.run(job()).verify(good)", subprocess=True)
+    done.stderr.fnmatch_lines(["  test_x: launch 0"])
+
+
+def test_it_weighs_nothing_where_it_is_not_used(pytester):
+    pytester.makepyfile(
+        """
+        import sys
+        def test_x():
+            heavy = {"torch", "rich", "psutil", "filelock", "xxhash", "chaoskit.engine.run_store", "chaoskit.report"}
+            assert not heavy & set(sys.modules)
+        """
+    )
+    done = pytester.runpytest_subprocess("-p", "no:xdist", "-p", "no:hypothesispytest")
+    done.assert_outcomes(passed=1)
+    done.stdout.no_fnmatch_line("*= chaoskit =*")
+    assert not Path(".chaoskit").exists()
+    assert "chaoskit.cli.pytest_plugin" in sys.modules

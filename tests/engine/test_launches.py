@@ -1,0 +1,72 @@
+"""Launches are counted, and how each began and ended is in the record, with the files that it left."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaoskit import Job
+from chaoskit.engine import launches as engine_launches
+from chaoskit.engine.launches import Launches, files_below
+from chaoskit.environments.environment import Ended
+from chaoskit.errors import TooFewNodes
+from tests.engine.fake_faults import Record
+
+
+class Launching:
+    """Launches nothing; from `fewest` on there are too few nodes."""
+
+    def __init__(self, fewest=99):
+        self.commands, self.fewest = [], fewest
+
+    def launch(self, index, command):
+        if index >= self.fewest:
+            raise TooFewNodes("one is left")
+        self.commands.append(command)
+        return "cold"
+
+    def stop(self):
+        return ({"pid": 7},)
+
+
+@pytest.fixture
+def record():
+    return Record()
+
+
+def begun(record, out, env=None):
+    job = Job.from_command(["train", "{out}"], resume_args=["--resume"], relaunches=1)
+    return Launches(env=env or Launching(), job=job, out=out, writer=record, progress=record)
+
+
+def test_a_relaunch_gets_its_own_arguments_and_there_are_so_many(record, tmp_path):
+    env = Launching()
+    launches = begun(record, tmp_path, env)
+    assert launches.start() and launches.index == 0 and not launches.spent
+    launches.ended(Ended(0, 3))
+    assert launches.start() and launches.spent
+    assert env.commands == [["train", str(tmp_path)], ["train", str(tmp_path), "--resume"]]
+    assert record.phases == ["launch", "relaunch 1 of 1"]
+    assert record.kinds == ["launch.start", "launch.how", "launch.end", "files", "launch.start", "launch.how"]
+
+
+def test_the_cause_of_an_end(record, tmp_path):
+    launches = begun(record, tmp_path, Launching(fewest=1))
+    launches.start()
+    launches.fault_hit_launcher = True
+    launches.ended(Ended(0, -9))
+    assert not launches.start() and not launches.fault_hit_launcher
+    launches.stop("deadline")
+    ends = [data for kind, data in record.events if kind == "launch.end"]
+    assert [(end["cause"], end["code"]) for end in ends] == [
+        ("fault", -9), ("too-few-nodes", None), ("deadline", None),
+    ]  # fmt: skip
+    assert ends[-1]["survivors"] == [{"pid": 7}]
+
+
+def test_files_are_listed_with_their_sizes_and_not_without_end(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
+    for name, size in (("b", 2), ("a", 1), ("sub/c", 3)):
+        (tmp_path / name).write_bytes(bytes(size))
+    assert files_below(tmp_path) == [("a", 1), ("b", 2), ("sub/c", 3)]
+    monkeypatch.setattr(engine_launches, "FILES_LISTED", 2)
+    assert len(files_below(tmp_path)) == 2 and files_below(tmp_path / "nowhere") == []

@@ -1,0 +1,89 @@
+"""Turns: red and green since the right night; what alternates without cause is flaky; what stays is not told."""
+
+import pytest
+
+from chaoskit.studies.nights.suite_history import SuiteHistory
+from chaoskit.studies.nights.verdict_changes import turns
+from tests.studies.nights.nights import night, result, verdicts
+
+
+def told(letters, **fields):
+    return [(turn.kind, turn.since) for turn in turns(SuiteHistory.of(verdicts(letters, **fields)))]
+
+
+@pytest.mark.parametrize("letters", ["", "p", "f", "pppp", "ffff", "iiii", "ssss", "ps s", "fsf", "    "])
+def test_what_stays_as_it_is_is_not_told(letters):
+    assert told(letters) == []
+
+
+@pytest.mark.parametrize(
+    ("letters", "kind", "since"),
+    [
+        ("ppf", "red", 2),
+        ("pfff", "red", 1),
+        ("ppifi", "red", 2),
+        ("p s f", "red", 4),
+        ("pf  ", "red", 1),
+        ("ppii", "undecided", 2),
+        ("fp", "green", 1),
+        ("iipp", "green", 2),
+        ("fs p", "green", 3),
+    ],
+)
+def test_what_turned_did_so_on_that_night(letters, kind, since):
+    assert told(letters) == [(kind, since)]
+
+
+def test_the_sentence_and_the_codes_are_those_of_the_last_failure():
+    nights = [
+        *verdicts("pp"),
+        night(2, result("f", sentences=("Old.",))),
+        night(3, result("f")),
+        night(4, result("i")),
+    ]
+    (turn,) = turns(SuiteHistory.of(nights))
+    assert turn.result.codes == ("rng-not-restored",) and turn.result.sentences == ("The RNG was not restored.",)
+    assert turn.same and not turn.changes
+
+
+def test_what_was_changed_that_night_is_told():
+    old, new = ({"torch": version} for version in ("2.13.0", "2.14.1"))
+    nights = [night(0, result(), settings=old), night(1), night(2, result("f"), settings=new)]
+    (turn,) = turns(SuiteHistory.of(nights))
+    assert [str(change) for change in turn.changes] == ["torch 2.13.0 -> 2.14.1"] and not turn.same
+
+
+def test_other_sources_are_not_the_same():
+    (turn,) = turns(SuiteHistory.of([night(0, result()), night(1, result("f", references=("another",)))]))
+    assert not turn.changes and not turn.same
+
+
+@pytest.mark.parametrize(
+    ("letters", "bad", "last"), [("pfp", 1, 1), ("fpfp", 2, 2), ("ppfpppfp", 2, 6), ("pip", 1, 1)]
+)
+def test_what_alternates_is_flaky(letters, bad, last):
+    (turn,) = turns(SuiteHistory.of(verdicts(letters)))
+    assert (turn.kind, turn.bad, turn.of, turn.since) == ("flaky", bad, len(letters), last)
+
+
+def test_a_flaky_one_is_red_once_it_stays_so():
+    assert told("pfpf") == [("flaky", 3)]
+    assert told("pfpff") == [("flaky", 4)]
+    assert told("pfpfff") == [("red", 3), ("flaky", 5)]
+    assert told("pfffpfff") == [("flaky", 7)]
+    assert told("pfffpffff") == [("red", 5), ("flaky", 8)]
+
+
+def test_a_bug_that_came_and_went_with_a_version_is_not_flaky():
+    versions = ["1", "1", "2", "2", "3", "3"]
+    nights = [
+        night(at, result(letter), settings={"torch": version})
+        for at, (letter, version) in enumerate(zip("ppffpp", versions, strict=True))
+    ]
+    assert [(turn.kind, turn.since) for turn in turns(SuiteHistory.of(nights))] == [("green", 4)]
+
+
+def test_the_red_ones_come_first():
+    a, b = (verdicts(letters, name) for letters, name in (("fp", "test_a"), ("pf", "test_b")))
+    nights = [night(at, *a[at].results, *b[at].results) for at in range(2)]
+    assert [turn.kind for turn in turns(SuiteHistory.of(nights))] == ["red", "green"]

@@ -1,0 +1,1 @@
+"""What maintains the pages: generated parts, and a hook for the site."""
