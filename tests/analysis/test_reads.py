@@ -40,7 +40,9 @@ def test_a_repeated_epoch_is_no_start_from_scratch():
     """The model stands still, and the batches are those of step 0: the snapshot of step 20 was read all the same."""
     run = snapshots()
     held = run.content(0, 20)
-    run.launch().live(base=20, off={"batch": 0}, drift=False, ends=True).load("snapshot.pt", content=lambda rank: held)
+    run.launch().live(base=20, off={"batch": 0}, drift=False, ends=True).load(
+        "snapshot.pt", content=lambda rank: held
+    )
     case = run.exit(0).end().case()
     assert case.timeline.base(1) == 20
     assert checks.state_restored()(case).codes == ("data-replayed",)

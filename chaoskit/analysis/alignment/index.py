@@ -106,9 +106,7 @@ class Index:
         for name in self._pieces.get(rank, {}):
             fingerprint = step.components.get(name)
             positions[name] = None if fingerprint is None else self.where(rank, name, fingerprint)
-        return Alignment(
-            rank, positions, self._known_of(rank), frozenset(likely), self.loose, frozenset(read)
-        )
+        return Alignment(rank, positions, self._known_of(rank), frozenset(likely), self.loose, frozenset(read))
 
     def where(self, rank: int, name: str, fingerprint: str) -> frozenset[int]:
         """The positions at which the component of the rank had this fingerprint."""

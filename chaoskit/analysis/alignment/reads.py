@@ -57,9 +57,7 @@ class Saved:
         if whole:
             # A path that no save had is that of a file which was renamed: each path then holds what came last.
             under = [self._under.get(load.path, ())] if whole & {*self._under.get(load.path, ())} else []
-            newest = (
-                [at for at in positions if at in whole][-1:] for positions in under or self._under.values()
-            )
+            newest = ([at for at in positions if at in whole][-1:] for positions in under or self._under.values())
             return frozenset(at for own in newest for at in own)
         best = max(shares.values(), default=0.0)
         alike = frozenset(at for at, share in shares.items() if share == best and best >= ALIKE)

@@ -133,9 +133,7 @@ class Timeline:
         read, likely = positions_read(inc.ranks, saved), {at for at in saved.held if at > 0}
         offsets = {rank: steps.numbers[0] - 1 for rank, steps in lived.items() if steps}
         ranks = {
-            rank: index.align(
-                lived[rank][0], rank, likely=likely, read={at + offset for at in read.get(rank, ())}
-            )
+            rank: index.align(lived[rank][0], rank, likely=likely, read={at + offset for at in read.get(rank, ())})
             for rank, offset in offsets.items()
         }
         bases = {

@@ -129,7 +129,9 @@ def _altered(
         held = saved.held[position].values
         known = [key for key in load.content if key in held]
         keys = tuple(key for key in known if load.content[key] not in held[key])
-        due = saved.held[base].values if base is not None and base != position and base in saved.held and off else {}
+        due = (
+            saved.held[base].values if base is not None and base != position and base in saved.held and off else {}
+        )
         if keys:
             yield Altered(index, rank, position, keys, len(known), None if position in read else max(read))
         elif base is not None and due and set(load.content) <= set(due):
