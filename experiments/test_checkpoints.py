@@ -18,8 +18,10 @@ def test_epoch_boundary(chaos, job, claims):
     boundaries = [start for start in reference.epochs if start > 0]
     if not boundaries:
         pytest.skip("the job was seen to begin one epoch only")
-    # Prefer a checkpoint that is made exactly there: its epoch is over, and the next one has not begun.
-    start = min(boundaries, key=lambda position: (position not in reference.saves, position))
+    # Prefer a checkpoint that is made exactly there: its epoch is over, and the next one has not begun. Without any
+    # checkpoint before it, the resume would show nothing.
+    behind = [start for start in boundaries if start + 2 >= (reference.first_to_resume_from or 0)]
+    start = min(behind or boundaries, key=lambda position: (position not in reference.saves, position))
     run = chaos.run(job, faults.kill(rank="all").at_step(min(start + 2, reference.steps)))
     run.verify(*claims)
 

@@ -26,8 +26,9 @@ def job(job):
 
 def test_a_subset_again_and_again(chaos, job, claims):
     """One rank is killed, then one on another node, then the first again, each time in the middle of training."""
-    steps = chaos.reference(job).steps
-    at = [max(2, steps * part // 4) for part in (1, 2, 3)]
+    reference = chaos.reference(job)
+    first = reference.first_to_resume_from or 2
+    at = [max(first, reference.steps * part // 4) for part in (1, 2, 3)]
     kills = [faults.kill(rank=rank).at_step(step) for rank, step in zip((-1, 0, -1), at, strict=True)]
     run = chaos.run(job, *kills)
     run.verify(*claims)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,8 @@ class ResumedFromLastValid:
             unknown = unmeasured(self.name, case)
             return unknown or passed(self.name, "there was no restart, so there was nothing to resume")
         outcome = merge(verdict.outcome for verdict in verdicts)
+        if outcome is Outcome.PASS and not any(case.timeline.base(resume.incarnation) for resume in case.resumes):
+            return self._untested(case, verdicts)
         worst = [verdict for verdict in verdicts if verdict.outcome is outcome]
         return Verdict(
             self.name,
@@ -48,6 +50,14 @@ class ResumedFromLastValid:
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
+
+    def _untested(self, case: Case, verdicts: Sequence[Verdict]) -> Verdict:
+        """Judge a run that was right to begin again each time: it resumed from nothing, which proves nothing."""
+        first = case.reference.saves[0] if case.reference is not None and case.reference.saves else None
+        where = f"; the uninterrupted run saves for the first time at step {first}" if first is not None else ""
+        sentence = f"no resume was tested: {'; '.join(dict.fromkeys(one.sentence for one in verdicts))}{where}"
+        resumes = [dict(verdict.evidence) for verdict in verdicts]
+        return inconclusive(self.name, sentence, "nothing-to-resume", resumes=resumes)
 
     def judge(self, case: Case, resume: Resume) -> Verdict:
         """Judge one resume."""
@@ -287,6 +297,7 @@ def resumed_from_last_valid() -> Check:
     If a save was running, that one is right too. If a fault altered an older checkpoint, the one before the altered
     one is right too, because the newest may be a delta. Fails with `stale-checkpoint`, `restarted-from-scratch`,
     `checkpoint-lost`, `corrupt-accepted`, `model-not-restored`, `ranks-diverged`, and, if the job never recovered,
-    with the codes of `completed`. A job that rode the fault out passes.
+    with the codes of `completed`. A job that rode the fault out passes. Inconclusive (`nothing-to-resume`) if the run
+    never resumed from a checkpoint because it had no valid one.
     """
     return ResumedFromLastValid()

@@ -100,6 +100,9 @@ REMEDIES: Mapping[str, str] = {
     "corruption-saved": "before each save, run the checks that run before each step",
     "corruption-spread": "check before the collective, not after it",
     "log-wrong": "truncate the log to the step that the job resumes from, or write the step number on each line",
+    "nothing-to-resume": (
+        "let the fault strike at least two steps after the first save, or let the job save earlier or train longer"
+    ),
     "fault-not-observed": (
         "read the sentence of the verdict: choose a step or a save that the job reaches, or a file that it reads"
     ),

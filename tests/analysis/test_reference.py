@@ -169,3 +169,20 @@ def test_the_middle_of_an_epoch_comes_after_a_save_inside_it():
     # From a save between two epochs, a job that forgets its place in the data resumes rightly by accident.
     assert reference(control(10), control(10)).middle_of_epoch(2) in range(32, 40)
     assert reference(control(20), control(20)).middle_of_epoch(2) == 31
+
+
+def late_savers(every, steps=60, epochs=(0, 10, 20, 30, 40, 50)):
+    """A job whose first save comes after several epochs."""
+    run = Writer(steps=steps, every=every, epochs=epochs)
+    return Reference.of([run.control().history(), run.control().history()])
+
+
+def test_a_step_to_strike_at_lies_behind_the_first_save_that_could_be_resumed_from():
+    assert late_savers(20).middle_of_epoch(2) >= late_savers(20).first_to_resume_from == 22
+    assert late_savers(20).middle_of_epoch(5) == late_savers(1000).middle_of_epoch(5)
+    # One save, at the end or just before: nothing can be aimed at.
+    for every in (60, 59, 1000):
+        reference = late_savers(every)
+        assert reference.first_to_resume_from is None
+        assert 11 <= reference.middle_of_epoch(2) <= 20
+    assert late_savers(58).middle_of_epoch(2) == late_savers(58).first_to_resume_from == 60

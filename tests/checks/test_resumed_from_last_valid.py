@@ -32,8 +32,17 @@ def test_beginning_again_though_one_was_there_is_scratch():
     assert check(resumed(struck(), 0)).codes == ("restarted-from-scratch",)
 
 
-def test_beginning_again_before_the_first_save_is_right():
-    assert check(resumed(struck(at=10), 0)).outcome is Outcome.PASS
+def test_beginning_again_before_the_first_save_is_right_and_proves_nothing():
+    verdict = check(resumed(struck(at=10), 0))
+    assert (verdict.outcome, verdict.codes) == (Outcome.INCONCLUSIVE, ("nothing-to-resume",))
+    assert "saves for the first time at step 20" in verdict.sentence
+    # Nor does one whose only save was under way.
+    assert check(resumed(struck(at=20, torn=True), 0)).codes == ("nothing-to-resume",)
+
+
+def test_one_resume_from_a_checkpoint_is_enough():
+    run = struck(at=10).launch().live(base=0, until=25).fault().died()
+    assert check(resumed(run, 20)).outcome is Outcome.PASS
 
 
 def test_a_job_that_never_saves_lost_everything():

@@ -149,7 +149,8 @@ def test_its_words_are_known(mutant):
 @each
 def test_it_is_short_and_can_be_run(mutant):
     lines = (FOLDER / f"{mutant.slug.replace('-', '_')}.py").read_text().splitlines()
-    assert 12 <= len(lines) <= 45
+    replaces = any(line.startswith("from tinymodels") for line in lines)
+    assert 12 <= len(lines) <= (45 if replaces else 75)  # a script of its own has a loop, too
     assert lines[-2] == 'if __name__ == "__main__":' and lines[-1].startswith("    raise SystemExit(main(")
 
 

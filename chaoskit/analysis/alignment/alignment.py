@@ -24,6 +24,7 @@ class Alignment:
     `positions` maps each component to the positions that it matches: empty where it matches none, None where the
     step lacks a component that the index knows. `known` are the positions at which the index knew each component,
     `likely` those at which a checkpoint is known to have been written. `loose` components may be anything but behind.
+    `read` are the positions of the checkpoint that was read: several only if nothing tells these apart.
     """
 
     rank: int
@@ -31,6 +32,7 @@ class Alignment:
     known: Mapping[str, frozenset[int]]
     likely: frozenset[int] = NOWHERE
     loose: frozenset[str] = frozenset()
+    read: frozenset[int] = NOWHERE
 
     @cached_property
     def columns(self) -> dict[str, frozenset[int] | None]:
@@ -63,6 +65,9 @@ class Alignment:
     def _proven(self) -> frozenset[int]:
         """Where the choice is made. Position 0 is what a fresh start gives; anything else must have been loaded:
         one component away from 0 outweighs any number of components at 0, which were merely not restored."""
+        # What was read decides, unless the state shows that something else was taken. A batch shows no such thing.
+        if taken := frozenset(position for position in self.read if not self._refuted(position)):
+            return taken
         # A model that is nowhere near a checkpoint, beside random numbers that are those of one: the checkpoint was
         # read, and what it held of the model was not what had been saved.
         for name in (*PROOF, *TRUST):
@@ -75,6 +80,15 @@ class Alignment:
                 return found
         model = self.columns.get("model")
         return model or NOWHERE.union(*(found for found in self.columns.values() if found))
+
+    def _refuted(self, position: int) -> bool:
+        """Whether the state shows that the checkpoint of that position was not taken, although it was read: a component
+        is at another checkpoint, or they all are where a fresh start is."""
+        proof = [(self.known[name], found) for name in PROOF if (found := self.columns.get(name)) is not None]
+        # A component that never moves shows nothing at a position that nobody saw.
+        moving = [found for known, found in proof if position in known or not found >= known]
+        apart = [found for found in moving if found and position not in found]
+        return any(0 not in found for found in apart) or (bool(apart) and len(apart) == len(proof))
 
     @property
     def position(self) -> int | None:

@@ -94,8 +94,11 @@ class Index:
         self._unknown.setdefault((rank, name), set()).add(position)
         self._known.pop(rank, None)
 
-    def align(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> Alignment:
-        """Where `step` of `rank` is; `likely` are positions at which a checkpoint is known to have been written.
+    def align(
+        self, step: Step, rank: int, *, likely: Collection[int] = (), read: Collection[int] = ()
+    ) -> Alignment:
+        """Where `step` of `rank` is; `likely` are positions at which a checkpoint is known to have been written, `read`
+        those of the checkpoint that was read before it.
 
         A component that the index does not know of this rank says nothing and is left out.
         """
@@ -103,7 +106,7 @@ class Index:
         for name in self._pieces.get(rank, {}):
             fingerprint = step.components.get(name)
             positions[name] = None if fingerprint is None else self.where(rank, name, fingerprint)
-        return Alignment(rank, positions, self._known_of(rank), frozenset(likely), self.loose)
+        return Alignment(rank, positions, self._known_of(rank), frozenset(likely), self.loose, frozenset(read))
 
     def where(self, rank: int, name: str, fingerprint: str) -> frozenset[int]:
         """The positions at which the component of the rank had this fingerprint."""

@@ -7,18 +7,17 @@ An incarnation's own count begins at its own start. The timeline finds by alignm
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from chaoskit.analysis.alignment.alignment import PROOF
 from chaoskit.analysis.alignment.elastic_index import Past, measure
 from chaoskit.analysis.alignment.global_steps import GlobalSteps
 from chaoskit.analysis.alignment.index import Index
+from chaoskit.analysis.alignment.reads import Saved, positions_read
 from chaoskit.analysis.alignment.resume_point import Start
 from chaoskit.analysis.alignment.segment import Execution, Segment, without
 from chaoskit.analysis.record.harness_record import FaultRecord
 from chaoskit.analysis.record.history import History, Incarnation
-from chaoskit.analysis.record.rank_lifetime import Save
 from chaoskit.analysis.record.steps import Steps
 from chaoskit.analysis.reference.divergence import Divergence, departures, diverged
 from chaoskit.analysis.reference.reference import Reference
@@ -129,30 +128,19 @@ class Timeline:
         return self._wholes[incarnation]
 
     def _aligned(self, inc: Incarnation, index: Index, lived: Mapping[int, Steps]) -> Start:
-        likely = self._written_before(inc)
-        ranks = {rank: index.align(steps[0], rank, likely=likely) for rank, steps in lived.items() if steps}
-        offsets = {rank: lived[rank].numbers[0] - 1 for rank in ranks}
+        saved = self.saved_before(inc)
+        # What was read is the first witness; positions past 0 at which something was saved are likely besides.
+        read, likely = positions_read(inc.ranks, saved), {at for at in saved.held if at > 0}
+        offsets = {rank: steps.numbers[0] - 1 for rank, steps in lived.items() if steps}
+        ranks = {
+            rank: index.align(lived[rank][0], rank, likely=likely, read={at + offset for at in read.get(rank, ())})
+            for rank, offset in offsets.items()
+        }
         bases = {
             rank: {position - offsets[rank] for position in own.candidates if position >= offsets[rank]}
             for rank, own in ranks.items()
         }
-        base = self._agree(index, lived, list(bases.values()))
-        if not any(own.columns.get(name) for own in ranks.values() for name in PROOF):
-            # A state that nobody saw before: what was read tells more than what recurs, such as a stream from its seed.
-            base = self._read(inc, base)
-        return Start(inc.index, base, ranks)
-
-    def _read(self, inc: Incarnation, base: int | None) -> int | None:
-        """Return the position of the checkpoint that these ranks loaded, if its contents were saved there and nowhere
-        else; else `base`."""
-        saved = [(at, save.content) for at, save in self._saves_before(inc)]
-        read: set[frozenset[int]] = set()
-        for lifetime in inc.ranks.values():
-            loads = [load for load in lifetime.loads if load.ok and load.n == 0 and load.content]
-            for load in loads[-1:]:
-                read.add(frozenset(at for at, held in saved if held == load.content))
-        found = frozenset.intersection(*read) if read else frozenset[int]()
-        return next(iter(found)) if len(found) == 1 else base
+        return Start(inc.index, self._agree(index, lived, list(bases.values())), ranks)
 
     def _agree(self, index: Index, lived: Mapping[int, Steps], bases: list[set[int]]) -> int | None:
         """The base of an incarnation, from what its ranks say each: their intersection, else what most of those
@@ -192,16 +180,16 @@ class Timeline:
     def _counts(inc: Incarnation) -> list[int]:
         return [lifetime.steps.numbers[-1] if lifetime.steps else 0 for lifetime in inc.ranks.values()]
 
-    def _written_before(self, inc: Incarnation) -> Collection[int]:
-        """The positions past 0 at which earlier incarnations began to save."""
-        return {at for at, _ in self._saves_before(inc) if at > 0}
-
-    def _saves_before(self, inc: Incarnation) -> Iterator[tuple[int, Save]]:
-        """What any rank of an earlier incarnation began to save, and at which position."""
-        for earlier, base in self._bases():
-            if earlier.index < inc.index:
-                for lifetime in earlier.ranks.values():
-                    yield from ((base + save.n, save) for save in lifetime.saves)
+    def saved_before(self, inc: Incarnation) -> Saved:
+        """What any rank of an earlier incarnation began to save, by position."""
+        return Saved(
+            (base + save.n, earlier.world_size, save)
+            for earlier, base in self._bases()
+            if earlier.index < inc.index
+            for save in sorted(
+                (save for lifetime in earlier.ranks.values() for save in lifetime.saves), key=lambda one: one.begun
+            )
+        )
 
     def _learn(self, inc: Incarnation, start: Start) -> None:
         """The run's own past is a measure too: of what came after it had left the reference, or has none."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from chaoskit.analysis.alignment.reads import Held, Saved, last_loads
 from chaoskit.analysis.alignment.timeline import Timeline
-from chaoskit.analysis.checkpoints.damage import above, numbers_in
 from chaoskit.analysis.record.history import History, Incarnation
-from chaoskit.analysis.record.rank_lifetime import Load, RankLifetime, Save
+from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save
 from chaoskit.analysis.reference.reference import Reference
 
 #: What differs from one run to the next, or after a relaunch, without anything being wrong.
@@ -25,8 +25,6 @@ COUNTS = re.compile(r"tokens", re.IGNORECASE)
 #: Tensors and whole numbers must be put back. A mean loss since the last log line need not.
 TELLING = re.compile(r"[0-9a-f]{32}|=-?\d+")
 TENSOR = re.compile(r"[0-9a-f]{32}")
-#: A load is taken for one of a checkpoint when this share of what came back had been saved there.
-ALIKE = 0.5
 
 
 @dataclass(frozen=True)
@@ -97,28 +95,18 @@ def altered(history: History, timeline: Timeline) -> Iterator[Altered]:
         if index == 0:
             continue
         inc = history.incarnations[index]
-        saved = _saved_before(history, timeline, inc)
+        saved = timeline.saved_before(inc)
         for rank, lifetime in inc.ranks.items():
             own = start.ranks.get(rank)
             if own is not None:
                 off = start.base is not None and bool(own.off(start.base))
                 for one in _altered(lifetime, index, rank, start.base, saved, off=off):
-                    keys = tuple(key for key in one.keys if _comparable(key, inc, saved[one.position]))
+                    keys = tuple(key for key in one.keys if _comparable(key, inc, saved.held[one.position]))
                     if keys:
                         yield replace(one, keys=keys)
 
 
-@dataclass
-class _Held:
-    """What all the saves at one position were given: the values by key, the paths that they went to, and how many ranks
-    there were."""
-
-    values: dict[str, set[str]] = field(default_factory=dict)
-    paths: set[str] = field(default_factory=set)
-    worlds: set[int] = field(default_factory=set)
-
-
-def _comparable(key: str, inc: Incarnation, held: _Held) -> bool:
+def _comparable(key: str, inc: Incarnation, held: Held) -> bool:
     """Whether a key can be compared at all: it was saved by as many ranks, or it is alike on all of them."""
     if held.worlds == {inc.world_size}:
         return True
@@ -128,71 +116,27 @@ def _comparable(key: str, inc: Incarnation, held: _Held) -> bool:
     return len(loaded) == len(held.values.get(key, ())) == 1
 
 
-def _saved_before(history: History, timeline: Timeline, inc: Incarnation) -> dict[int, _Held]:
-    saved: dict[int, _Held] = {}
-    for earlier in history.incarnations[: inc.index]:
-        base = timeline.base(earlier.index)
-        for lifetime in earlier.ranks.values() if base is not None else ():
-            for save in lifetime.saves:
-                held = saved.setdefault((base or 0) + save.n, _Held())
-                held.paths.add(save.path)
-                held.worlds.add(earlier.world_size)
-                for key, value in save.content.items():
-                    held.values.setdefault(key, set()).add(value)
-    return saved
-
-
 def _altered(
-    lifetime: RankLifetime, index: int, rank: int, base: int | None, saved: Mapping[int, _Held], *, off: bool
+    lifetime: RankLifetime, index: int, rank: int, base: int | None, saved: Saved, *, off: bool
 ) -> Iterator[Altered]:
-    # A file that was read, refused and read elsewhere does no harm: what came last counts.
-    last: dict[frozenset[str], Load] = {}
-    for load in lifetime.loads:
-        if load.ok and load.content and load.n == 0:
-            last[frozenset(load.content)] = load
-    for load in last.values():
-        alike = {at: _share(load.content, held) for at, held in saved.items()}
-        full = [at for at, share in alike.items() if share == 1.0]
-        position = _named(load, saved)
-        if position is None:
-            best = max(alike, key=lambda at: (alike[at], at == base, at), default=None)
-            if best is None or alike[best] < ALIKE:
-                continue
-            position = best if best in full or base is None or alike.get(base, 0.0) < ALIKE else base
-        known = [key for key in load.content if key in saved[position].values]
-        keys = tuple(key for key in known if load.content[key] not in saved[position].values[key])
-        due = saved[base].values if base is not None and base != position and base in saved and off else {}
+    for load in last_loads(lifetime):
+        read = saved.read_by(load)
+        if not read:
+            continue
+        named = saved.named(load)
+        # The path says what should have come, the contents what came.
+        position = named if named is not None else base if base is not None and base in read else max(read)
+        held = saved.held[position].values
+        known = [key for key in load.content if key in held]
+        keys = tuple(key for key in known if load.content[key] not in held[key])
+        due = (
+            saved.held[base].values if base is not None and base != position and base in saved.held and off else {}
+        )
         if keys:
-            yield Altered(index, rank, position, keys, len(known), full[-1] if full else None)
+            yield Altered(index, rank, position, keys, len(known), None if position in read else max(read))
         elif base is not None and due and set(load.content) <= set(due):
             # Whole, and of another step than the rest. (Where the rank's state is right, it was another file.)
             yield Altered(index, rank, base, tuple(load.content), len(load.content), position)
-
-
-def _named(load: Load, saved: Mapping[int, _Held]) -> int | None:
-    """The position of the checkpoint that a load read, where its path tells it: that of the saves of one position
-    alone, or by the number in their paths. The numbers in the name of a copy that lies elsewhere tell nothing."""
-    paths = [path for held in saved.values() for path in held.paths]
-    home, place = above(paths), above([load.path, *paths])
-    if not load.path.startswith(home):
-        return None
-    named = [at for at, held in saved.items() if load.path in held.paths]
-    if len(named) != 1:
-        numbers = numbers_in(load.path, below=place)
-        numbered = {at: [numbers_in(path, below=place) for path in held.paths] for at, held in saved.items()}
-        named = [at for at in numbers.intersection(saved) if all(at in own for own in numbered[at])]
-        # What others have in their paths too, such as the number of a day or a second, is no step's.
-        named = [
-            at for at in named if not any(at in own for one in numbered if one != at for own in numbered[one])
-        ]
-    if len(named) != 1:
-        return None
-    shared = sum(key in saved[named[0]].values for key in load.content)
-    return named[0] if shared > ALIKE * len(load.content) else None
-
-
-def _share(content: Mapping[str, str], held: _Held) -> float:
-    return sum(value in held.values.get(key, ()) for key, value in content.items()) / len(content)
 
 
 def unlike(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
 from chaoskit.analysis.record.harness_record import FaultRecord
 from chaoskit.analysis.record.history import History, lifetimes
+from chaoskit.analysis.record.paths import above, numbers_in
 
 Files = Sequence[Sequence[Any]]
 
@@ -109,19 +108,6 @@ def lies_at(path: str, files: Files) -> bool:
     there = {str(place) for name, _ in files for place in (PurePosixPath(name), *PurePosixPath(name).parents)}
     parts = PurePosixPath(path).parts
     return any("/".join(parts[at:]) in there for at in range(len(parts)))
-
-
-def numbers_in(path: str, *, below: str = "") -> set[int]:
-    """The whole numbers in a path, below a directory: the names of checkpoints often hold their step."""
-    return {int(number) for number in re.findall(r"\d+", path.removeprefix(below))}
-
-
-def above(paths: Iterable[str]) -> str:
-    """The directory over all that these paths do not share: numbers in its name, such as a run's own, tell no steps."""
-    try:
-        return os.path.dirname(os.path.commonpath(list(paths)))
-    except ValueError:  # none, or absolute ones among relative ones
-        return ""
 
 
 def unfinished_paths(history: History, one: Checkpoint) -> Iterator[str]:

@@ -149,9 +149,20 @@ class Reference:
 
         If the epoch has a save inside it, the step comes after one: a resume that forgot its place in the data would
         pass unseen from a checkpoint that was made between two epochs. Where the epoch is not known: a step in the
-        middle between two saves. Always from 2 to the last step.
+        middle between two saves. Always from 2 to the last step. Where no save of the job could be resumed from by
+        then, and one can later: a step behind that save, for a resume from nothing would show nothing.
         """
         _require_ordinal("middle_of_epoch", n)
+        step, first = self._inside_epoch(n), self.first_to_resume_from
+        return step if first is None or step >= first else max(self.middle_after_save(1), first)
+
+    @property
+    def first_to_resume_from(self) -> int | None:
+        """The first step at which a fault finds a checkpoint to resume from: a save counts as made, with everything
+        that publishes it, once the next step is done. None where no save is followed by so many steps."""
+        return next((save + 2 for save in self.saves[:1] if save + 2 <= self.steps), None)
+
+    def _inside_epoch(self, n: int) -> int:
         starts = [*self.epochs, self.steps]
         if n < len(starts) and starts[n] - starts[n - 1] > 1:
             first, last = starts[n - 1], starts[n]
