@@ -80,6 +80,7 @@ def main():
         torch.set_rng_state(state["torch"])
         kind, words, gauss = state["python"]
         random.setstate((kind, tuple(words), gauss))
+    print(f"rank {rank} begins after step {step}", flush=True)
     for epoch in range(first_epoch, args.epochs):
         sampler.set_epoch(epoch)
         for done, (x, y) in enumerate(loader, start=1):

@@ -165,6 +165,14 @@ def round_trip(here: socket.socket, there: socket.socket) -> float:
     return time.monotonic() - begun
 
 
+def meet(mouth: socket.socket, ear: socket.socket) -> None:
+    """Send a greeting and wait until it has come, however busy the machine is: what comes later was sent later."""
+    deadline = time.monotonic() + LIMIT
+    mouth.send(b"who is there")
+    while drain(ear, 0.1) != [b"who is there"]:
+        assert time.monotonic() < deadline, "the greeting did not come"
+
+
 def drain(ear: socket.socket, wait: float = 0.0) -> list[bytes]:
     """The datagrams that are there, and those that come before nothing has come for so long."""
     found = []

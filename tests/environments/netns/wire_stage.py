@@ -20,7 +20,7 @@ from typing import Any
 
 from chaoskit.environments.netns.network import NetworkError, ip
 from chaoskit.environments.netns.wire import Quality, Wire, insert, remove
-from tests.environments.netns.two_hosts import LIMIT, Hosts, carry, drain, round_trip
+from tests.environments.netns.two_hosts import LIMIT, Hosts, carry, drain, meet, round_trip
 
 UDP_SEGMENT = 103
 MB = 1_000_000
@@ -88,8 +88,7 @@ def flooded(hosts: Hosts, quality: Quality) -> dict[str, Any]:
     """1000 datagrams at once."""
     mouth, ear = hosts.datagrams()
     wire = insert(0, quality, ip)
-    mouth.send(b"who is there")
-    assert drain(ear, 1.0) == [b"who is there"]
+    meet(mouth, ear)
     before = wire.counts()
     for _ in range(1000):
         mouth.send(bytes(1400))
@@ -103,8 +102,7 @@ def flooded(hosts: Hosts, quality: Quality) -> dict[str, Any]:
 
 def ordered(hosts: Hosts, quality: Quality) -> dict[str, Any]:
     mouth, ear = hosts.datagrams()
-    mouth.send(b"who is there")
-    drain(ear, 0.2)
+    meet(mouth, ear)
     wire = insert(0, quality, ip)
     for number in range(300):
         mouth.send(number.to_bytes(2, "big"))
@@ -137,8 +135,7 @@ def noisy(hosts: Hosts, quality: Quality) -> dict[str, Any]:
         for dozen in (1, 12):
             mouth, ear = hosts.datagrams(version)
             mouth.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 500 if dozen > 1 else 0)
-            mouth.send(b"who is there")
-            drain(ear, 0.2)
+            meet(mouth, ear)
             before = hosts.seen(1, "Udp")["InCsumErrors"]
             wire = insert(0, quality, ip)
             sent, came = set(), []
