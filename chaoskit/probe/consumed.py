@@ -5,11 +5,12 @@ If some forwards get a batch of a data loader, the others get no data, but noise
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from chaoskit.probe.loading import Loading
 from chaoskit.probe.samples import Samples
-from chaoskit.protocol.fingerprint import Fingerprint
+from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
 
 
 class Consumed:
@@ -54,6 +55,21 @@ class Consumed:
             whole.text(part.hexdigest())
             whole.reductions.extend(part.reductions)
         return whole
+
+
+def learns(value: Any) -> bool:
+    """Whether a tensor in the arguments or in the result of a module requires a gradient."""
+    if is_tensor(value):
+        return bool(value.requires_grad)
+    if isinstance(value, Mapping):
+        return any(map(learns, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(learns, value))
+
+
+def prepares(module: Any, value: Any) -> bool:
+    """Whether the module, with these arguments, may only prepare data, as a transform does: nothing in it or before it
+    can learn. Its result tells."""
+    return next(module.parameters(), None) is None and not learns(value)
 
 
 class _Part:

@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe.components import unwrapped
+from chaoskit.probe.consumed import learns, prepares
 from chaoskit.probe.process_groups import hook_process_groups
 from chaoskit.protocol.fingerprint import is_tensor
 
@@ -33,6 +34,7 @@ class _Hooks:
         self.torch = torch
         self.depth = 0
         self.backwards = 0
+        self.fetching = 0
         self.wrapped: Any = None
 
     def modules(self) -> None:
@@ -48,8 +50,9 @@ class _Hooks:
 
         @functools.wraps(original)
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            # Recomputation inside a backward pass (activation checkpointing) is no new batch.
-            if self.depth or self.backwards or not module.training or not grad_enabled():
+            # Recomputation inside a backward pass (activation checkpointing) is no new batch; nor is what a data set
+            # does to its rows while a loader fetches them.
+            if self.depth or self.backwards or self.fetching or not module.training or not grad_enabled():
                 if module is self.wrapped:
                     self._begins(module)
                 return original(module, *args, **kwargs)
@@ -60,6 +63,11 @@ class _Hooks:
             else:
                 self.wrapped = inner
             try:
+                if prepares(module, (args, kwargs)):
+                    result = original(module, *args, **kwargs)
+                    if learns(result):
+                        self.session.guard("forward", self.observer.forward, module, args, kwargs)
+                    return result
                 self.session.guard("forward", self.observer.forward, module, args, kwargs)
                 injector = self.session.injector
                 if injector is None:
@@ -237,7 +245,11 @@ class _Hooks:
         @functools.wraps(following)
         def draw(iterator: Any) -> Any:
             guard("loading", loading.draws, iterator)
-            batch = following(iterator)
+            self.fetching += 1
+            try:
+                batch = following(iterator)
+            finally:
+                self.fetching -= 1
             guard("loading", loading.hands_out, iterator, batch)
             return batch
 
