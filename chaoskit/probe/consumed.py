@@ -10,14 +10,16 @@ from typing import Any
 
 from chaoskit.probe.loading import Loading
 from chaoskit.probe.samples import Samples
+from chaoskit.probe.taking import Taking
 from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
 
 
 class Consumed:
-    """The data of one step of one rank; `loading` knows the batches of the data loaders."""
+    """The data of one step of one rank; `loading` knows the batches of the data loaders, `taking` the rows that the job
+    takes itself, and those of batches to which it adds noise."""
 
-    def __init__(self, loading: Loading) -> None:
-        self._loading = loading
+    def __init__(self, loading: Loading, taking: Taking) -> None:
+        self._loading, self._taking = loading, taking
         self._handed_out = _Part()
         self._others = _Part()
 
@@ -43,7 +45,7 @@ class Consumed:
         part.batches.append(fingerprint)
         # The other inputs of a module that gets a model's output belong to samples that are known.
         if len(data) == len(found):
-            part.samples.add(found, origin.rows)
+            part.samples.add(found, origin.rows or self._taking.origin(data))
         return origin.first
 
     def batch(self) -> Fingerprint | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chaoskit.probe.components import unwrapped
 from chaoskit.probe.consumed import learns, prepares
 from chaoskit.probe.process_groups import hook_process_groups
+from chaoskit.probe.row_hooks import hook_tensors
 from chaoskit.protocol.fingerprint import is_tensor
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def install(session: ProbeSession, observer: Observer, torch: Any) -> None:
     hooks.scalers()
     hooks.averages()
     hooks.loaders()
+    hook_tensors(session, torch, hooks.outside)
+    session.outside = hooks.outside
     hook_process_groups(session, observer, torch)
 
 
@@ -36,6 +39,10 @@ class _Hooks:
         self.backwards = 0
         self.fetching = 0
         self.wrapped: Any = None
+
+    def outside(self) -> bool:
+        """Whether what happens now is outside of every model, and not what a data loader does by itself."""
+        return not (self.depth or self.backwards or self.fetching)
 
     def modules(self) -> None:
         """Watch the outermost forward pass in training mode, which gets the batch.
@@ -244,7 +251,7 @@ class _Hooks:
 
         @functools.wraps(following)
         def draw(iterator: Any) -> Any:
-            guard("loading", loading.draws, iterator)
+            guard("loading", self.observer.draws, iterator)
             self.fetching += 1
             try:
                 batch = following(iterator)
