@@ -15,6 +15,7 @@ from chaoskit.analysis.corruption.propagation import Propagation, propagations
 from chaoskit.analysis.corruption.skipped_batches import SkippedBatches, skipped_batches
 from chaoskit.analysis.data_ledger import Ledger, ledger
 from chaoskit.analysis.record.history import History
+from chaoskit.analysis.record.probe_errors import ProbeError, probe_errors
 from chaoskit.analysis.recovery.recovery import Recovery, recoveries
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.protocol.io_journal import Journal
@@ -30,6 +31,11 @@ class Case:
     history: History
     reference: Reference | None = None
     journal: Journal | None = None
+
+    @cached_property
+    def probe_errors(self) -> tuple[ProbeError, ...]:
+        """The errors of the probe that may have spoilt a part of the record, of the controls too."""
+        return probe_errors(self.history, self.reference.controls if self.reference is not None else ())
 
     @cached_property
     def timeline(self) -> Timeline:

@@ -119,12 +119,15 @@ def _at_resume(
         for name in own.positions:
             if position not in own.known[name] and not case.timeline.bitwise and name not in own.loose:
                 undecided.append(f"{name} of rank {rank} at step {position}")
-        for name in own.off(position):
+        off = own.off(position)
+        for name in off:
             family = name.partition(".")[0]
             if (resume.incarnation, rank, name) in case.comparison.unused:
                 continue
             if family == "rng" and _passes_differ(case, rank, lifetimes[rank], position):
                 continue  # streams are looked at after the forward passes, of which there were more or fewer
+            if family == "rng" and "batch" in off and _began_right(case, name, lifetimes[rank], position):
+                continue  # another batch, perhaps of another shape, draws other random numbers
             if family in COMPUTED and name not in case.timeline.comparable:
                 loose.append(name)
                 continue
@@ -145,6 +148,16 @@ def _passes_differ(case: Case, rank: int, lifetime: RankLifetime, position: int)
     assert case.reference is not None
     wanted = case.reference.step(rank, position + 1)
     return wanted is not None and len(lifetime.steps[0].losses) != len(wanted.losses)
+
+
+def _began_right(case: Case, stream: str, lifetime: RankLifetime, position: int) -> bool:
+    """Whether a stream, as the first step of a lifetime began, was where the reference's was there: what differs after
+    the forward pass is then a consequence of it. Where nothing drew since, it is as the step before left it."""
+    assert case.reference is not None
+    wanted = case.reference.begins(lifetime.rank, position + 1, stream)
+    begun = lifetime.begins.get(lifetime.steps.numbers[0], {})
+    own = {at: named[stream] for at, named in begun.items() if stream in named}
+    return any(wanted.get(at) == value or wanted.get("step") == value for at, value in own.items())
 
 
 def _unknown(own: Alignment, lifetime: RankLifetime, position: int) -> Iterator[str]:

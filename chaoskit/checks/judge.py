@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from chaoskit.analysis.case import Case
 from chaoskit.checks.check import Check
 from chaoskit.checks.faults_took_effect import faults_took_effect
+from chaoskit.checks.resting import unrested
 from chaoskit.verdict import Outcome, Verdict, inconclusive
 
 
@@ -14,7 +15,8 @@ def judge(case: Case, checks: Sequence[Check]) -> tuple[Verdict, ...]:
     """The verdicts of `checks`, in their order, after that of `faults_took_effect` where the run has faults.
 
     A check that raises is inconclusive. If no fault of the run was observed, so is every other verdict; if some
-    were and some were not, a fail stands and a pass does not. A pass does not stand on a damaged record either.
+    were and some were not, a fail stands and a pass does not. A pass does not stand on a damaged record either, and no
+    verdict on what the probe failed to read.
     """
     effect = faults_took_effect()
     asked = list(checks)
@@ -50,4 +52,4 @@ def _qualified(case: Case, verdict: Verdict, *, exempt: bool) -> Verdict:
             f"{verdict.sentence}"
         )
         return inconclusive(verdict.check, sentence, "probe-blind", original=verdict.to_json())
-    return verdict
+    return unrested(case, verdict)

@@ -38,7 +38,7 @@ class Result:
     hung. `waited_seconds` is the part of `seconds` that was spent waiting for a timer. `launched` lists how the job was
     launched: `warm`, `cold`, or `cold: ` and the reason; `launch_seconds` is the duration of a launch, `step_seconds`
     that of a step. `job` is the command, `runs` every stored run that was judged, `references` the digests of their
-    references. `trouble` is set where there is no verdict on the job: `usage` for a mistake in the experiment or its
+    references. `probe_errors` are those of the probe itself that may have spoilt a part of the record. `trouble` is set where there is no verdict on the job: `usage` for a mistake in the experiment or its
     options, `internal` for an error of chaoskit's own.
     """
 
@@ -63,6 +63,7 @@ class Result:
     job: str = ""
     runs: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+    probe_errors: tuple[str, ...] = ()
     nodeid: str = ""
     trouble: Literal["", "usage", "internal"] = ""
 
@@ -76,16 +77,15 @@ class Result:
         """Plain JSON, every field; workers hand their results to the controller in this form."""
         content = dict(self.__dict__)
         content.update(codes=list(self.codes), sentences=list(self.sentences), stacks=dict(self.stacks))
-        content.update({name: list(content[name]) for name in ("launched", "runs", "references")})
+        content.update({name: list(content[name]) for name in ("launched", "runs", "references", "probe_errors")})
         content["table"] = [dict(row) for row in self.table]
         return content
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Result:
         """The inverse of `to_json`."""
-        tuples = {
-            name: tuple(data[name]) for name in ("codes", "sentences", "table", "launched", "runs", "references")
-        }
+        named = ("codes", "sentences", "table", "launched", "runs", "references", "probe_errors")
+        tuples = {name: tuple(data.get(name, ())) for name in named}
         return cls(**{**data, **tuples})
 
 
@@ -117,6 +117,7 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
         job=shlex.join(deciding.job.words()),
         runs=tuple(str(run.dir) for run in runs),
         references=tuple(dict.fromkeys(run.reference.digest for run in runs if run.reference is not None)),
+        probe_errors=tuple(dict.fromkeys(error for run in runs for error in run.summary.probe_errors)),
         run=str(deciding.dir),
     )
 

@@ -5,18 +5,21 @@ If some forwards get a batch of a data loader, the others get no data, but noise
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from chaoskit.probe.loading import Loading
 from chaoskit.probe.samples import Samples
-from chaoskit.protocol.fingerprint import Fingerprint
+from chaoskit.probe.taking import Taking
+from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
 
 
 class Consumed:
-    """The data of one step of one rank; `loading` knows the batches of the data loaders."""
+    """The data of one step of one rank; `loading` knows the batches of the data loaders, `taking` the rows that the job
+    takes itself, and those of batches to which it adds noise."""
 
-    def __init__(self, loading: Loading) -> None:
-        self._loading = loading
+    def __init__(self, loading: Loading, taking: Taking) -> None:
+        self._loading, self._taking = loading, taking
         self._handed_out = _Part()
         self._others = _Part()
 
@@ -42,7 +45,7 @@ class Consumed:
         part.batches.append(fingerprint)
         # The other inputs of a module that gets a model's output belong to samples that are known.
         if len(data) == len(found):
-            part.samples.add(found, origin.rows)
+            part.samples.add(found, origin.rows or self._taking.origin(data))
         return origin.first
 
     def batch(self) -> Fingerprint | None:
@@ -54,6 +57,21 @@ class Consumed:
             whole.text(part.hexdigest())
             whole.reductions.extend(part.reductions)
         return whole
+
+
+def learns(value: Any) -> bool:
+    """Whether a tensor in the arguments or in the result of a module requires a gradient."""
+    if is_tensor(value):
+        return bool(value.requires_grad)
+    if isinstance(value, Mapping):
+        return any(map(learns, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(learns, value))
+
+
+def prepares(module: Any, value: Any) -> bool:
+    """Whether the module, with these arguments, may only prepare data, as a transform does: nothing in it or before it
+    can learn. Its result tells."""
+    return next(module.parameters(), None) is None and not learns(value)
 
 
 class _Part:

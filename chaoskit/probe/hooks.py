@@ -6,7 +6,9 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe.components import unwrapped
+from chaoskit.probe.consumed import learns, prepares
 from chaoskit.probe.process_groups import hook_process_groups
+from chaoskit.probe.row_hooks import hook_tensors
 from chaoskit.protocol.fingerprint import is_tensor
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ def install(session: ProbeSession, observer: Observer, torch: Any) -> None:
     hooks.scalers()
     hooks.averages()
     hooks.loaders()
+    hook_tensors(session, torch, hooks.outside)
+    session.outside = hooks.outside
     hook_process_groups(session, observer, torch)
 
 
@@ -33,7 +37,12 @@ class _Hooks:
         self.torch = torch
         self.depth = 0
         self.backwards = 0
+        self.fetching = 0
         self.wrapped: Any = None
+
+    def outside(self) -> bool:
+        """Whether what happens now is outside of every model, and not what a data loader does by itself."""
+        return not (self.depth or self.backwards or self.fetching)
 
     def modules(self) -> None:
         """Watch the outermost forward pass in training mode, which gets the batch.
@@ -48,8 +57,9 @@ class _Hooks:
 
         @functools.wraps(original)
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            # Recomputation inside a backward pass (activation checkpointing) is no new batch.
-            if self.depth or self.backwards or not module.training or not grad_enabled():
+            # Recomputation inside a backward pass (activation checkpointing) is no new batch; nor is what a data set
+            # does to its rows while a loader fetches them.
+            if self.depth or self.backwards or self.fetching or not module.training or not grad_enabled():
                 if module is self.wrapped:
                     self._begins(module)
                 return original(module, *args, **kwargs)
@@ -60,6 +70,11 @@ class _Hooks:
             else:
                 self.wrapped = inner
             try:
+                if prepares(module, (args, kwargs)):
+                    result = original(module, *args, **kwargs)
+                    if learns(result):
+                        self.session.guard("forward", self.observer.forward, module, args, kwargs)
+                    return result
                 self.session.guard("forward", self.observer.forward, module, args, kwargs)
                 injector = self.session.injector
                 if injector is None:
@@ -236,8 +251,12 @@ class _Hooks:
 
         @functools.wraps(following)
         def draw(iterator: Any) -> Any:
-            guard("loading", loading.draws, iterator)
-            batch = following(iterator)
+            guard("loading", self.observer.draws, iterator)
+            self.fetching += 1
+            try:
+                batch = following(iterator)
+            finally:
+                self.fetching -= 1
             guard("loading", loading.hands_out, iterator, batch)
             return batch
 

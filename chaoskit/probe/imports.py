@@ -60,6 +60,7 @@ def watch_imports(session: ProbeSession) -> None:
         "torch.distributed.checkpoint": guarded(_distributed_checkpoint),
         "safetensors.torch": guarded(_safetensors),
         "numpy.random": guarded(_numpy_random),
+        "numpy": guarded(_numpy),
     }
     # In a forked process they are imported already.
     there = callbacks.keys() & sys.modules.keys()
@@ -113,6 +114,12 @@ def _safetensors(session: ProbeSession, module: ModuleType) -> None:
     from chaoskit.probe.saves import hook_safetensors
 
     hook_safetensors(session, module)
+
+
+def _numpy(session: ProbeSession, module: ModuleType) -> None:
+    from chaoskit.probe.row_hooks import hook_memory_maps
+
+    hook_memory_maps(session, module, lambda: session.outside())
 
 
 def _numpy_random(session: ProbeSession, module: ModuleType) -> None:

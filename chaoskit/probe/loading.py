@@ -9,12 +9,11 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaoskit.probe.contents import leaves
-from chaoskit.protocol.fingerprint import is_tensor, memory, of_bytes
+from chaoskit.protocol.fingerprint import is_record, is_tensor, memory, of_bytes
 
 #: The number of batches that are remembered; loaders run ahead of the training by less.
 MOST = 64
@@ -98,10 +97,11 @@ class Loading:
         self._count += 1
         own = self._batches[self._count] = _Batch(drawing, rows)
         weak = sys.modules["torch"].multiprocessing.reductions.StorageWeakRef
-        for _, leaf in leaves(batch):
+        for leaf, array in _tensors(batch):
             if _has_rows(leaf) and (rows is None or len(leaf) == len(rows)):
                 storage = leaf.untyped_storage()
-                given = _Given(weak(storage), leaf.storage_offset(), leaf.stride(0), self._count)
+                alive = weak(storage) if array is None else _WeakArray(array)
+                given = _Given(alive, leaf.storage_offset(), leaf.stride(0), self._count)
                 self._given[storage.data_ptr()] = given
                 own.addresses.append(storage.data_ptr())
                 if (key := _contents(leaf)) is not None:
@@ -141,6 +141,38 @@ class Loading:
 
     def _of(self, iterator: Any) -> _Drawing:
         return self._drawings.setdefault(iterator, _Drawing())
+
+
+class _WeakArray:
+    """A reference to a numpy array that does not keep it alive."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = weakref.ref(array)
+
+    def expired(self) -> bool:
+        return self._array() is None
+
+
+def _tensors(batch: Any, above: tuple[int, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """The tensors in whatever a data set gives, and, as tensors and beside themselves, its arrays of numbers: a job
+    makes tensors of them."""
+    if is_tensor(batch):
+        yield batch, None
+    elif type(batch).__module__ == "numpy":
+        if getattr(batch, "ndim", 0) and batch.dtype.kind in "biufc" and batch.flags.writeable:
+            yield sys.modules["torch"].from_numpy(batch), batch
+    elif id(batch) not in above:
+        for item in _inside(batch):
+            yield from _tensors(item, (*above, id(batch)))
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    """What a container, or an object with data, holds."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, (list, tuple)):
+        return value
+    return list(vars(value).values()) if is_record(value) else ()
 
 
 def _begins(drawing: _Drawing | None) -> bool:

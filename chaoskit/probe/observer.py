@@ -21,9 +21,12 @@ from chaoskit.probe.elastic import Elastic
 from chaoskit.probe.loading import Loading
 from chaoskit.probe.nonfinite import Nonfinite
 from chaoskit.probe.replicas import replicas
+from chaoskit.probe.row_hooks import first_tensor
 from chaoskit.probe.samples import Samples
 from chaoskit.probe.settings import settings
 from chaoskit.probe.sources import installed, sources
+from chaoskit.probe.streams import streams
+from chaoskit.probe.taking import Taking
 from chaoskit.probe.tensors import Named, tensors, told_tensors
 from chaoskit.probe.training_state import TrainingState
 from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
@@ -54,7 +57,8 @@ class Observer:
         self.elastic = Elastic(session.guard)
         self._losses: list[Any] = []
         self.loading = Loading()
-        self._consumed = Consumed(self.loading)
+        self.taking = Taking()
+        self._consumed = Consumed(self.loading, self.taking)
         self._told_samples: Samples | None = None
         self._moved = False
         self._passes = 0
@@ -62,6 +66,7 @@ class Observer:
         self._unscaled: dict[int, Any] = {}
         self._new_epoch = False
         self._late: list[tuple[str, int, DeferredEvent]] = []
+        self.begun: dict[str, dict[str, str]] = {}
         self._sources: list[dict[str, Any]] = []
 
     # Called by the hooks.
@@ -72,7 +77,33 @@ class Observer:
         if self.session.saves is not None:
             self.session.saves.settle()
         self.training.note_groups()
+        if "forward" not in self.begun:
+            self._note_streams("forward")
         self._new_epoch |= self._consumed.add([args, kwargs])
+
+    def draws(self, iterator: Any) -> None:
+        """A batch is requested of a data loader."""
+        self.loading.draws(iterator)
+        self._note_streams("draw")
+
+    def took(self, source: Any, index: Any, result: Any) -> None:
+        """Rows of a tensor or an array were taken, outside of the model."""
+        if "draw" not in self.begun:
+            self._note_streams("draw")
+        self.taking.took(source, index, result)
+
+    def fetched(self, data_set: Any, index: int, item: Any) -> None:
+        """An item of a data set was fetched, and not by a loader."""
+        tensor = first_tensor(item)
+        if tensor is not None and tensor.is_cpu:
+            size = len(data_set) if hasattr(type(data_set), "__len__") else 0
+            self.taking.item((type(data_set).__qualname__, size), size, index, tensor.detach())
+
+    def _note_streams(self, at: str) -> None:
+        """Remember the random streams as a step that is recorded by name begins: as its last batch is drawn, and as its
+        first forward pass begins. Both may draw more or less of them where a batch has another shape."""
+        if self.by_name:
+            self.begun[at] = self.session.guard("begin", streams, sys.modules["torch"]) or {}
 
     def scaled(self, loss: Any, product: Any) -> None:
         """The gradient scaler made `product` of `loss`; record the loss."""
@@ -115,9 +146,10 @@ class Observer:
 
     def forget(self) -> None:
         """Discard what was seen since the last step: it belongs to no step."""
-        self._losses, self._consumed, self._told_samples, self._moved = [], Consumed(self.loading), None, False
+        self._losses, self._consumed, self._told_samples, self._moved = [], Consumed(self.loading, self.taking), None, False
         self.training.step_ends()
         self._passes = 0
+        self.begun = {}
 
     def told(self, *, loss: Any, batch: Any, model: Any, optimizer: Any) -> BaseException | None:
         """Record a step that the training loop reports itself (`chaoskit.probe.step`)."""
@@ -224,6 +256,8 @@ class Observer:
             self._late.append(("late", n, late))
         else:
             self.session.write("step", n=n, **late.settled())
+        if self.begun:
+            self.session.write("begin", n=n, streams=self.begun)
         if by_name is not None:
             self._late.append(("tensors", n, by_name))
             if not by_name.waiting:

@@ -76,6 +76,8 @@ class Saves:
         if self.session.observer is not None:
             self.session.observer.settle()
             self.session.observer.by_name = True
+            if kind == "load":
+                self.session.observer.begun.clear()  # what was drawn before belongs to no step
         if self._out is not None and not path.startswith(os.path.join(os.path.abspath(self._out), "")):
             path = os.path.realpath(path)  # it may be a link to what lies there
         self._ids += 1

@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 #: The signal on which a process writes the Python stacks of all its threads to `logs/stack-<pid>.txt`.
 STACK_SIGNAL = signal.SIGRTMAX - 3
+
+#: So many errors that read the same are recorded.
+ALIKE = 100
 
 #: Marks the environment of a rank, so that its children know that they are no ranks.
 MARK = "CHAOSKIT_RANK_PID"
@@ -56,11 +60,14 @@ class ProbeSession:
         #: Exists while an order to change numbers is not finished.
         self.injector: NumberInjector | None = None
         self.snapshots: StateOrders | None = None
+        #: Whether what happens now is outside of every model; until torch is there, nothing is.
+        self.outside: Callable[[], bool] = bool
         self.closed = False
         self._writer: EventWriter | None = None
         # An asynchronous save ends in a thread of its own, and a signal handler may save in the middle of a write.
         self._writing = threading.RLock()
         self._lost = 0
+        self._errors: Counter[tuple[str, str]] = Counter()
         self._stacks: Any = None
         self._before: list[tuple[str, dict[str, Any]]] = []
         self.write("rng0", stream="python", value=_python_stream())
@@ -167,8 +174,11 @@ class ProbeSession:
         self.injector.corrupt(order)
 
     def error(self, where: str, error: BaseException) -> None:
-        """Record an exception of the probe itself; it never reaches the job."""
-        self.write("probe.error", where=where, error=f"{type(error).__name__}: {error}"[:500])
+        """Record an exception of the probe itself, `ALIKE` alike ones at most; it never reaches the job."""
+        text = f"{type(error).__name__}: {error}"[:500]
+        self._errors[where, text] += 1
+        if self._errors[where, text] <= ALIKE:
+            self.write("probe.error", where=where, error=text)
 
     def guard(self, where: str, action: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call `action`; if it raises, record the exception and return None."""

@@ -86,10 +86,12 @@ class Fingerprint:
     counts by type, shape and bytes. Objects that are neither data nor containers count by the name of their type.
     """
 
-    __slots__ = ("_hasher", "reductions")
+    __slots__ = ("_hasher", "_open", "reductions")
 
     def __init__(self) -> None:
         self._hasher = new_hasher()
+        #: The containers and objects that are being fed.
+        self._open: set[int] = set()
         self.reductions: list[Any] = []
 
     def text(self, text: str) -> None:
@@ -166,23 +168,59 @@ class Fingerprint:
         elif isinstance(value, (bytes, bytearray, memoryview)):
             self.text(f"b{len(value)};")
             self._hasher.update(value)
-        elif isinstance(value, Mapping):
+        elif isinstance(value, (Mapping, Sequence, set, frozenset)):
+            self._once(value, self._container, skip)
+        elif hasattr(type(value), "__array_interface__"):
+            self._array(value, skip)
+        elif is_record(value):
+            self._once(value, self._object, skip)
+        else:
+            self.text(f"<{type(value).__name__}>")
+
+    def _once(self, value: Any, feed: Callable[..., None], skip: Callable[[Any], bool] | None) -> None:
+        """Feed what a container or an object holds; one inside itself counts by the name of its type."""
+        if id(value) in self._open:
+            self.text(f"<{type(value).__name__}>")
+            return
+        self._open.add(id(value))
+        try:
+            feed(value, skip)
+        finally:
+            self._open.discard(id(value))
+
+    def _container(self, value: Any, skip: Callable[[Any], bool] | None) -> None:
+        if isinstance(value, Mapping):
             self.text(f"{{{len(value)};")
             for key in sorted(value, key=str):
                 self.text(f"{key}:")
                 self.value(value[key], skip=skip)
-        elif isinstance(value, (Sequence, set, frozenset)):
-            items = value if isinstance(value, Sequence) else sorted(value, key=repr)
-            self.text(f"[{len(items)};")
-            for item in items:
-                self.value(item, skip=skip)
-        elif hasattr(value, "__array_interface__"):
+            return
+        items = value if isinstance(value, Sequence) else sorted(value, key=repr)
+        self.text(f"[{len(items)};")
+        for item in items:
+            self.value(item, skip=skip)
+
+    def _object(self, value: Any, skip: Callable[[Any], bool] | None) -> None:
+        self.value(vars(value), skip=skip)
+
+    def _array(self, value: Any, skip: Callable[[Any], bool] | None) -> None:
+        """Feed a numpy array, or whatever else describes its memory as one does, such as an image."""
+        if not hasattr(type(value), "dtype"):
+            described = value.__array_interface__
+            self.text(f"a{described['typestr']}{tuple(described['shape'])};")
+            self._hasher.update(value.tobytes())
+        elif value.dtype.hasobject:
+            self.text(f"o{value.shape};")
+            self.value(value.tolist(), skip=skip)
+        elif value.dtype.names:
+            # Field by field: what lies between the fields is of no meaning.
+            self.text(f"r{value.shape};")
+            for name in value.dtype.names:
+                self.text(f"{name}:")
+                self._array(value[name], skip)
+        else:
             self.text(f"a{value.dtype}{value.shape};")
             self._hasher.update(value.tobytes())
-        elif hasattr(value, "__dict__") and _is_data(value):
-            self.value(vars(value), skip=skip)
-        else:
-            self.text(f"<{type(value).__name__}>")
 
     def hexdigest(self) -> str:
         """The fingerprint of everything fed that did not lie on an accelerator."""
@@ -194,8 +232,10 @@ class Fingerprint:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is a torch tensor, found without importing torch."""
-    return hasattr(value, "data_ptr") and hasattr(value, "element_size") and hasattr(value, "device")
+    """Whether `value` is a torch tensor, found without importing torch. Its type tells: an object of a job's own may
+    answer to any name."""
+    kind = type(value)
+    return hasattr(kind, "data_ptr") and hasattr(kind, "element_size") and hasattr(kind, "device")
 
 
 def of_bytes(data: Any) -> str:
@@ -245,17 +285,15 @@ def _header(tensor: Any) -> str:
     return header
 
 
-def _is_data(value: Any) -> bool:
+def is_record(value: Any) -> bool:
     """Whether an object is a record of data: a data class, a named batch, a Hugging Face style encoding."""
-    return hasattr(value, "__dataclass_fields__") or (
-        type(value).__module__.split(".")[0]
-        not in (
-            "torch",
-            "numpy",
-            "builtins",
-        )
-        and not callable(value)
-    )
+    try:
+        vars(value)
+    except Exception:
+        return False
+    if hasattr(type(value), "__dataclass_fields__"):
+        return True
+    return type(value).__module__.split(".")[0] not in ("torch", "numpy", "builtins") and not callable(value)
 
 
 #: 4-byte words reduced at once: the products stay in the device's cache.

@@ -39,7 +39,11 @@ def story(case: Case, verdicts: Sequence[Verdict] = ()) -> list[StoryEntry]:
     begun = happened[0][0] if happened else 0.0
     entries = [StoryEntry(t - begun, text) for t, text in happened]
     entries.append(StoryEntry(None, ENDS.get(case.history.end or "", NO_END)))
-    entries += [StoryEntry(None, text) for part in (_divergence(case), _corruptions(case)) for text in part]
+    entries += [
+        StoryEntry(None, text)
+        for part in (_errors(case), _divergence(case), _corruptions(case))
+        for text in part
+    ]
     for verdict in verdicts:
         codes = f" ({', '.join(verdict.codes)})" if verdict.codes else ""
         entries.append(StoryEntry(None, f"{verdict.outcome.value} {verdict.check}{codes}: {verdict.sentence}"))
@@ -143,6 +147,10 @@ def _sources(own: Alignment, expected: int) -> str:
         word = WORDS.get(family, family)
         places.setdefault(where, []).append(f"{word} {STREAMS.get(stream, stream)}" if stream else word)
     return "; ".join(f"{', '.join(names)} {where}" for where, names in places.items())
+
+
+def _errors(case: Case) -> Iterator[str]:
+    yield from (f"error of the probe: {error}" for error in case.probe_errors)
 
 
 def _divergence(case: Case) -> Iterator[str]:

@@ -44,6 +44,7 @@ class Summary:
     step_seconds: float | None = None
     recovery_seconds: float | None = 2.5
     waited_seconds: float = 0.0
+    probe_errors: tuple = ()
 
 
 @dataclass

@@ -254,6 +254,13 @@ def _settle_untouched(history: History) -> None:
             lifetime.steps.columns[stream] = [
                 UNTOUCHED if (stream, value) in first else value for value in lifetime.steps.columns[stream]
             ]
+        lifetime.begins = {
+            n: {
+                at: {name: UNTOUCHED if (name, value) in first else value for name, value in named.items()}
+                for at, named in points.items()
+            }
+            for n, points in lifetime.begins.items()
+        }
         if lifetime.halted is not None:
             own = lifetime.halted.components
             settled = {name: UNTOUCHED if (name, value) in first else value for name, value in own.items()}

@@ -57,7 +57,8 @@ class RankLifetime:
     """What one rank did in one incarnation. `end` is None for a rank that was killed or crashed hard.
 
     `tensors` holds, for some steps by number (the first of the process, and those that follow a save or a load), the
-    fingerprints of single tensors as they were in that step. `held` holds what an elastic job had after some steps, by
+    fingerprints of single tensors as they were in that step. `begins` holds, for the same steps, the random streams as the
+    step began: as its batch was drawn (`draw`), and as its first forward pass began (`forward`). `held` holds what an elastic job had after some steps, by
     their number, as it wrote a checkpoint: the step after, as far as no forward pass moves it. `group_timeout` is after
     how many seconds its collectives give up, `node` the name of its host where there are several. `left` is when its
     process said that it ends, by an exception too. `halted` is the step that it was about to take when it was killed at
@@ -76,6 +77,7 @@ class RankLifetime:
     saves: list[Save] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
     tensors: dict[int, Tensors] = field(default_factory=dict)
+    begins: dict[int, Tensors] = field(default_factory=dict)
     held: dict[int, Step] = field(default_factory=dict)
     epochs: list[int] = field(default_factory=list)
     blind: dict[str, str] = field(default_factory=dict)
@@ -100,6 +102,7 @@ class RankLifetime:
             saves=[save for save in self.saves if save.begun < t],
             loads=[load for load in self.loads if load.begun < t],
             tensors={at: named for at, named in self.tensors.items() if at <= n},
+            begins={at: named for at, named in self.begins.items() if at <= n},
             held={at: step for at, step in self.held.items() if step.t < t},
             epochs=[at for at in self.epochs if at < n],
             loaded=[at for at in self.loaded if at <= n],
@@ -124,6 +127,7 @@ class RankLifetime:
             saves=[replace(save, n=save.n - n) for save in self.saves if save.begun >= t],
             loads=[replace(load, n=load.n - n) for load in self.loads if load.begun >= t],
             tensors={at - n: named for at, named in self.tensors.items() if at > n},
+            begins={at - n: named for at, named in self.begins.items() if at > n},
             held={at - n: replace(step, n=step.n - n) for at, step in self.held.items() if step.t >= t},
             epochs=[at - n for at in self.epochs if at >= n],
             loaded=[at - n for at in self.loaded if at > n],
@@ -162,6 +166,8 @@ def fill(lifetime: RankLifetime, events: list[Event]) -> None:
                 lifetime.halted = step_of(event.data, event.t)
             case "tensors":
                 lifetime.tensors[int(event["n"])] = event["tensors"]
+            case "begin":
+                lifetime.begins[int(event["n"])] = event["streams"]
             case "held":
                 lifetime.held[int(event["n"])] = step_of({**event.data, "n": int(event["n"]) + 1}, event.t)
             case "save.begin":

@@ -194,7 +194,7 @@ class Summary:
     """What the table of results shows of a run: the resume after the fault that lost most steps, the longest seconds
     until a rank had noticed, until all had stopped and until the job was back (see `Recovery`), all relaunches and
     restarts together, the seconds that were spent waiting for a clock (`waits`), what a launch cost and how long a
-    step took (`pace`). None if it is not known or did not happen."""
+    step took (`pace`), and the errors of the probe. None if it is not known or did not happen."""
 
     resumed_from: int | None = None
     last_valid: int | None = None
@@ -207,6 +207,7 @@ class Summary:
     waited_seconds: float = 0.0
     launch_seconds: float | None = None
     step_seconds: float | None = None
+    probe_errors: tuple[str, ...] = ()
 
 
 class Measured(Protocol):
@@ -216,6 +217,8 @@ class Measured(Protocol):
     def history(self) -> History: ...
     @property
     def recoveries(self) -> Sequence[Recovery]: ...
+    @property
+    def probe_errors(self) -> Sequence[object]: ...
 
 
 def summary(case: Measured) -> Summary:
@@ -234,6 +237,7 @@ def summary(case: Measured) -> Summary:
         waited_seconds=waited(case.history),
         launch_seconds=launch_seconds(case.history),
         step_seconds=step_seconds(case.history),
+        probe_errors=tuple(map(str, case.probe_errors)),
     )
 
 

@@ -98,6 +98,18 @@ class Reference:
         lifetime = self._lifetimes.get(rank)
         return lifetime.tensors.get(number, {}) if lifetime is not None else {}
 
+    def begins(self, rank: int, number: int, stream: str) -> Mapping[str, str]:
+        """What a random stream of `rank` was as step `number` began, by the point at which that was seen: at the step
+        before (`step`), as the batch was drawn (`draw`), as the first forward pass began (`forward`)."""
+        lifetime = self._lifetimes.get(rank)
+        if lifetime is None:
+            return {}
+        found = {at: named[stream] for at, named in lifetime.begins.get(number, {}).items() if stream in named}
+        before = self.step(rank, number - 1)
+        if before is not None and stream in before.components:
+            found["step"] = before.components[stream]
+        return found
+
     @cached_property
     def _calls(self) -> dict[int, dict[int, int]]:
         calls: dict[int, dict[int, int]] = {}

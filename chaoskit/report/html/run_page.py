@@ -129,8 +129,7 @@ def troubles(case: Case) -> Iterator[str]:
             f"In incarnation {which} the job had a different number of ranks, "
             "so its losses differ from the reference's."
         )
-    errors = sorted({error for _, own in lifetimes(case.history) for error in own.errors})
-    yield from (f"The probe reported an error: {error}." for error in errors[:3])
+    yield from (f"The probe had an error: {error}." for error in case.probe_errors[:3])
 
 
 def commands(run: Run) -> list[tuple[str, str]]:

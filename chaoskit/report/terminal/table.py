@@ -24,6 +24,8 @@ STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "bold yellow", SK
 NARROWEST = 80
 #: Terminals of this width also show the times until a fault was noticed and until all ranks had stopped.
 WIDE = 110
+#: So many errors of the probe are shown.
+ERRORS = 5
 #: Control characters and lone surrogates.
 _UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -49,6 +51,11 @@ def show(
     for group in _alike(results):
         console.print()
         explain(group, console)
+    errors = dict.fromkeys(error for result in results for error in result.probe_errors)
+    for error in list(errors)[:ERRORS]:
+        console.print(Text(printable(f"error of the probe: {error}"), style="bold yellow"), soft_wrap=True)
+    if len(errors) > ERRORS:
+        console.print(Text(f"and {len(errors) - ERRORS} more errors of the probe"), soft_wrap=True)
     passed = [result.run_path for result in results if result.verdict == "pass" and result.run_path]
     if passed:
         console.print()
