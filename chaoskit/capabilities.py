@@ -105,8 +105,9 @@ class CanTouchFiles(Protocol):
         """
         ...
 
-    def checkpoint_directories(self) -> tuple[str, ...]:
-        """The top-level entries of `{out}` that contain saves. Raises LookupError if there are none."""
+    def checkpoint_paths(self) -> tuple[str, ...]:
+        """The files of saves, and the directories that a save has for itself, none of them inside another. Raises
+        LookupError if there are none."""
         ...
 
 

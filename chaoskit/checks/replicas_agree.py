@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from chaoskit.analysis.corruption.injected import is_corruption
 from chaoskit.analysis.finding import show_ranks
 from chaoskit.analysis.record.history import Incarnation, lifetimes
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
+from chaoskit.analysis.record.replicas import replica_groups, why_no_replicas
 from chaoskit.analysis.record.steps import first_apart
 from chaoskit.checks.check import Check
 from chaoskit.checks.explanation import apart, components, named
@@ -42,12 +43,13 @@ class ReplicasAgree:
         if not any(lifetime.steps for _, lifetime in lifetimes(case.history)):
             return inconclusive(self.name, "the probe recorded no optimizer step of the run", "probe-blind")
         compared, found = 0, None
-        groups = [(inc, group) for inc in case.history.incarnations for group in _groups(inc)]
+        groups = [(inc, group) for inc in case.history.incarnations for group in replica_groups(inc)]
         for inc, group in groups:
             compared += min(len(inc.ranks[rank].steps) for rank in group)
             found = found or _split(inc, group)
         if not groups:
-            sentence = "no rank holds a replica of another's model, so there is nothing to compare"
+            why = next(filter(None, map(why_no_replicas, case.history.incarnations)), "")
+            sentence = why or "no two ranks began with equal models, so it is unknown which should be replicas"
             return inconclusive(self.name, sentence, "probe-blind")
         if found is not None:
             return self._shown(case, found)
@@ -80,22 +82,6 @@ class ReplicasAgree:
             components=sorted(split.names),
             tensors=tensors[:50],
         )
-
-
-def _groups(inc: Incarnation) -> Iterator[tuple[int, ...]]:
-    """Yield the groups of ranks that hold replicas of each other: as the job declares them, else as the first step
-    shows them."""
-    by_state: dict[str, list[int]] = {}
-    known: set[tuple[int, ...]] = set()
-    for rank, lifetime in inc.ranks.items():
-        if not lifetime.steps:
-            continue
-        if len(own := tuple(one for one in lifetime.replicas if one in inc.ranks and inc.ranks[one].steps)) > 1:
-            known.add(own)
-        elif state := lifetime.steps[0].components.get("model"):
-            by_state.setdefault(state, []).append(rank)
-    yield from sorted(known)
-    yield from (tuple(sorted(ranks)) for ranks in by_state.values() if len(ranks) > 1)
 
 
 def _split(inc: Incarnation, group: Sequence[int]) -> Split | None:

@@ -72,7 +72,8 @@ def _async_save(
 
     def done(finished: Any) -> None:
         saves.running.remove(path)
-        saves.end("save", ident, n, error=finished.exception())
+        error = finished.exception()
+        saves.end("save", ident, n, error=error, wrote="" if error is not None else path)
         saves.session.guard("saved", saves.stop, "saved", n)
 
     upload = getattr(future, "upload_completion", future)

@@ -20,7 +20,7 @@ from chaoskit.probe.deferred import DeferredEvent, exact
 from chaoskit.probe.elastic import Elastic
 from chaoskit.probe.loading import Loading
 from chaoskit.probe.nonfinite import Nonfinite
-from chaoskit.probe.replicas import replicas
+from chaoskit.probe.replicas import replicas, shards
 from chaoskit.probe.row_hooks import first_tensor
 from chaoskit.probe.samples import Samples
 from chaoskit.probe.settings import settings
@@ -290,6 +290,9 @@ class Observer:
     def _say_replicas(self) -> None:
         if ranks := replicas(self.training.living("root")):
             self.session.write("replicas", ranks=ranks)
+        optimizers, roots, _ = self.training.owners()
+        if count := shards(components.parameters(optimizers, roots)):
+            self.session.write("shards", parameters=count)
 
     def _say_settings(self) -> None:
         self.session.write("settings", values=settings(sys.modules["torch"]))

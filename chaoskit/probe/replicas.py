@@ -1,10 +1,12 @@
-"""`replicas`: the ranks that hold replicas of this rank's model under DistributedDataParallel."""
+"""What the ranks hold of one model: `replicas` of it under DistributedDataParallel, or `shards` of its parameters."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from chaoskit.protocol.sharded_hash import is_sharded
 
 
 def replicas(roots: Iterable[Any]) -> list[int]:
@@ -19,3 +21,19 @@ def replicas(roots: Iterable[Any]) -> list[int]:
             distributed = sys.modules["torch.distributed"]
             return sorted(distributed.get_process_group_ranks(module.process_group))
     return []
+
+
+def shards(parameters: Sequence[Any]) -> int:
+    """How many of these parameters are parts of larger ones, of which other ranks hold the rest."""
+    return sum(map(_is_shard, parameters))
+
+
+def _is_shard(parameter: Any) -> bool:
+    if is_sharded(parameter):
+        return True
+    # FSDP1, ZeRO-3 of DeepSpeed, tensor parallelism as Megatron marks it.
+    return (
+        type(parameter).__name__ == "FlatParameter"
+        or hasattr(parameter, "ds_tensor")
+        or bool(getattr(parameter, "tensor_model_parallel", False))
+    )

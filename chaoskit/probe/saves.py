@@ -10,6 +10,7 @@ import functools
 import io
 import os
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe.contents import contents, nonfinite
@@ -17,6 +18,9 @@ from chaoskit.probe.indirect_saves import IndirectSaves
 
 if TYPE_CHECKING:
     from chaoskit.probe.session import ProbeSession
+
+#: So many files of a save are recorded at most.
+FILES_AT_MOST = 1000
 
 
 class Saves:
@@ -97,8 +101,12 @@ class Saves:
             more["nonfinite"] = bad
         return self.session.guard("save", self.begin, "save", path, api, **more) or 0
 
-    def end(self, kind: str, ident: int, n: int, *, error: BaseException | None = None, **more: Any) -> None:
-        """Record the end of a save or load."""
+    def end(
+        self, kind: str, ident: int, n: int, *, error: BaseException | None = None, wrote: str = "", **more: Any
+    ) -> None:
+        """Record the end of a save or load, and the files that a save `wrote` to this path."""
+        if wrote and (files := self.session.guard("files", _files_at, wrote)):
+            more["files"] = files
         if error is not None:
             more["error"] = f"{type(error).__name__}: {error}"[:300]
         self.session.write(f"{kind}.end", id=ident, n=n, ok=error is None, **more)
@@ -130,7 +138,7 @@ class Saves:
             raise
         finally:
             self.running.remove(path)
-        self.end("save", ident, n)
+        self.end("save", ident, n, wrote=path)
         if passing:
             self.session.guard("detours", self.indirect.passed, ident, path)
         self.stop("saved", n)
@@ -276,6 +284,14 @@ def _path(f: Any) -> str | None:
         return os.path.abspath(os.fsdecode(name)) if name is not None else None
     except (OSError, TypeError, ValueError):
         return None
+
+
+def _files_at(path: str) -> dict[str, int]:
+    """The size of each file of a save, by its name below the path; the file itself has the name ''."""
+    if not os.path.isdir(path):
+        return {"": os.path.getsize(path)}
+    found = (os.path.join(place, name) for place, _, names in os.walk(path) for name in names)
+    return {os.path.relpath(file, path): os.path.getsize(file) for file in islice(found, FILES_AT_MOST)}
 
 
 def _under(path: str, out: str) -> bool:

@@ -51,7 +51,9 @@ REMEDIES: Mapping[str, str] = {
     ),
     "restarted-from-scratch": (
         "look for the newest checkpoint at each start, and exit with an error if one should exist and none can "
-        "be read (--resume-args adds arguments to the script on a relaunch)"
+        "be read: that one should exist is shown by a marker that the first save leaves in {out} or beside the "
+        "checkpoints, as a file of its own, not inside the directory of a checkpoint (--resume-args adds arguments "
+        "to the script on a relaunch)"
     ),
     "stale-checkpoint": (
         "choose the newest complete checkpoint by its step as a number, and move the pointer as soon as the "

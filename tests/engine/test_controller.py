@@ -38,7 +38,8 @@ class Scripted:
 
     @property
     def checkpoints(self):
-        return sorted(path.name for path in (self.out() / "checkpoints").iterdir())
+        place = self.out() / "checkpoints"
+        return sorted(path.name for path in place.iterdir()) if place.is_dir() else []
 
     def launch(self, index, command):
         self.index = index
@@ -46,8 +47,10 @@ class Scripted:
         return "cold"
 
     def wait(self, timeout):
+        time.sleep(0.02)  # the clock of a file system is coarse
         made, code = self.script[self.index]
         for name in made:
+            (self.out() / "checkpoints").mkdir(exist_ok=True)
             (self.out() / "checkpoints" / name).write_bytes(bytes(9))
         if code is KeyboardInterrupt:
             raise KeyboardInterrupt
@@ -71,8 +74,10 @@ class Scripted:
             raise LookupError("nothing saved")
         return (StoredCheckpoint((f"checkpoints/{self.checkpoints[-1]}",), {"launch": 0, "restart": 0, "n": 1}),)
 
-    def checkpoint_directories(self):
-        return ("checkpoints",)
+    def checkpoint_paths(self):
+        if not self.checkpoints:
+            raise LookupError("none is left")
+        return tuple(f"checkpoints/{name}" for name in self.checkpoints)
 
 
 def carry(env, out, *schedule, run_dir, relaunches=3, command=("true",)):
@@ -161,13 +166,13 @@ def test_what_was_hidden_is_back_once_so_many_launches_have_ended(tmp_path, laun
     assert status == "finished" and kinds.count("fault.healed") == 1
     assert env.saw == [[], [], ["1"], ["1"]] if launches == 1 else [[], [], ["mine"], ["1"]]
     assert env.checkpoints == ["1"]
-    assert (tmp_path / "aside-1" / "checkpoints.made-while-hidden" / "mine").exists()
+    assert (tmp_path / "aside-1" / "checkpoints" / "mine.made-while-hidden").exists()
 
 
-def test_two_that_have_moved_the_same_things_move_them_back_in_turn(tmp_path):
+def test_what_is_hidden_cannot_be_hidden_once_more(tmp_path):
     env = Scripted(tmp_path, (["1"], 1), (["mine"], 1), ([], 0))
     _, kinds, _ = run(env, faults.hide().before_relaunch(), faults.hide().before_relaunch())
-    assert env.saw == [[], [], ["1"]] and kinds.count("fault.healed") == 2
+    assert env.saw == [[], [], ["1"]] and "fault.missed" in kinds and kinds.count("fault.healed") == 1
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class Disk:
     def _files(self, folder):
         return tuple(str(path.relative_to(self.out())) for path in sorted(folder.rglob("*")) if path.is_file())
 
-    def checkpoint_directories(self):
+    def checkpoint_paths(self):
         return tuple(path.name for path in self.out().iterdir())
 
     def read(self):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 import zipfile
 
 import pytest
@@ -72,7 +73,9 @@ class Files:
             raise LookupError("nothing saved")
         return (StoredCheckpoint(tuple(names), {"launch": 0, "restart": 1, "n": 20}),)
 
-    def checkpoint_directories(self):
+    def checkpoint_paths(self):
+        if not self.out().is_dir():
+            raise LookupError("none is left")
         return tuple(sorted(path.name for path in self.out().iterdir()))
 
 
@@ -226,7 +229,7 @@ def test_what_is_hidden_comes_back_and_what_was_made_meanwhile_is_put_aside(file
     files.put("untouched/file", b"old")
     told = action.apply(files, 2)
     assert (told["paths"], action.heal_launches) == (["checkpoints", "latest", "untouched"], 1)
-    assert sorted(path.name for path in files.out().rglob("*")) == ["checkpoints", "untouched"]
+    assert os.listdir(files.out()) == []
     assert action.observed(files, told) == {"hidden": told["paths"]}
     files.put("checkpoints/step-10", b"new")
     files.put("latest", b"10")
@@ -247,11 +250,30 @@ def test_hidden_things_that_nobody_missed_leave_no_trace(files, tmp_path):
     files.put("a/b", b"old")
     (files.out() / "link").symlink_to("a")
     told = action.apply(files, 2)
-    (files.out() / "a").rmdir()
     files.out().rmdir()
     assert action.heal(files, told) == {"restored": ["a", "link"], "made": []}
     assert (files.out() / "link" / "b").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_is_moved_is_what_saves_wrote_and_nothing_beside_it(files, tmp_path, monkeypatch):
+    action = faults.hide().action
+    for name in ("deep/a/step-4", "deep/a/began", "began"):
+        files.put(name, name.encode())
+    monkeypatch.setattr(files, "checkpoint_paths", lambda: ("deep/a/step-4",))
+    told = action.apply(files, 2)
+    assert sorted(str(p.relative_to(files.out())) for p in files.out().rglob("*") if p.is_file()) == [
+        "began",
+        "deep/a/began",
+    ]
+    time.sleep(0.02)  # the clock of a file system is coarse
+    (files.out() / "deep" / "a" / "step-2").write_bytes(b"made meanwhile")
+    monkeypatch.setattr(files, "checkpoint_paths", lambda: ("deep/a/step-2",))
+    assert action.heal(files, told) == {
+        "restored": ["deep/a/step-4"],
+        "made": ["deep/a/step-2.made-while-hidden"],
+    }
+    assert sorted(path.name for path in (files.out() / "deep" / "a").iterdir()) == ["began", "step-4"]
 
 
 def test_what_is_still_to_be_seen_is_not_hidden(files):
@@ -264,7 +286,7 @@ def test_what_is_still_to_be_seen_is_not_hidden(files):
 
 def test_what_cannot_be_moved_is_missed_and_left_as_it_was(files, monkeypatch):
     files.put("a/b", b"old")
-    monkeypatch.setattr(files, "checkpoint_directories", lambda: ("a", "gone"))
+    monkeypatch.setattr(files, "checkpoint_paths", lambda: ("a", "gone"))
     with pytest.raises(LookupError, match="gone"):
         faults.hide().action.apply(files, 2)
     assert (files.out() / "a" / "b").read_bytes() == b"old"

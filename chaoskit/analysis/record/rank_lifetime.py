@@ -23,7 +23,8 @@ class Save:
     `ended` is None while it had not returned (for an asynchronous one: while its future was open); `ok` is False
     when it raised. `full` is False for an export of weights, which nobody resumes from: it holds no optimizer.
     `content` maps key paths to what was given to the save: fingerprints of tensors, other values as '=15360';
-    `nonfinite` are the key paths of values that are not finite.
+    `nonfinite` are the key paths of values that are not finite. `files` has the size of each file that it wrote, by
+    its name below `path` ('' is the path itself); empty if they were not recorded.
     """
 
     n: int
@@ -35,6 +36,7 @@ class Save:
     full: bool = True
     content: Mapping[str, str] = field(default_factory=dict)
     nonfinite: tuple[str, ...] = ()
+    files: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class RankLifetime:
     process said that it ends, by an exception too. `halted` is the step that it was about to take when it was killed at
     the gate: it has not taken it, but ranks that it had given its gradients to may have. `loaded` are the steps before
     which a checkpoint was read in mid-lifetime, `left_out` those whose update was left out, as far as that was seen.
-    `replicas` are the ranks that hold the same model by the job's own design, `corrupted` the events that tell what an
+    `replicas` are the ranks that hold the same model by the job's own design, `shards` how many of its parameters are
+    parts of larger ones; `grouped` says whether it made a process group. `corrupted` are the events that tell what an
     order of ours changed. `settings` are the versions and flags that it computes with, where it stepped. `uncaught` is
     the exception that its process ended with.
     """
@@ -91,6 +94,8 @@ class RankLifetime:
     loaded: list[int] = field(default_factory=list)
     left_out: list[int] = field(default_factory=list)
     replicas: tuple[int, ...] = ()
+    shards: int = 0
+    grouped: bool = False
     corrupted: list[Event] = field(default_factory=list)
     settings: Mapping[str, str] = field(default_factory=dict)
 
@@ -189,12 +194,16 @@ def fill(lifetime: RankLifetime, events: list[Event]) -> None:
                 lifetime.epochs.append(int(event["n"]))
             case "replicas":
                 lifetime.replicas = tuple(int(rank) for rank in event["ranks"])
+            case "shards":
+                lifetime.shards = int(event["parameters"])
             case "settings":
                 lifetime.settings = event["values"]
             case "corrupted":
                 lifetime.corrupted.append(event)
-            case "group" if event.get("timeout") is not None:
-                lifetime.group_timeout = float(event["timeout"])
+            case "group":
+                lifetime.grouped = True
+                if event.get("timeout") is not None:
+                    lifetime.group_timeout = float(event["timeout"])
             case "blind":
                 lifetime.blind[str(event["component"])] = str(event["reason"])
             case "probe.error":
@@ -250,6 +259,7 @@ def _call(begin: Event, end: Event | None) -> dict[str, Any]:
 def _save(begin: Event, end: Event | None, place: str | None = None) -> Save:
     call = _call(begin, end)
     contents = {"content": begin.get("content", {}), "nonfinite": tuple(begin.get("nonfinite", ()))}
+    contents["files"] = end.get("files", {}) if end is not None else {}
     return Save(**{**call, "path": place or call["path"]}, full=bool(begin.get("full", True)), **contents)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from chaoskit.analysis.alignment.global_steps import GlobalSteps
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, Tensors, common_settings
+from chaoskit.analysis.record.replicas import why_no_replicas
 from chaoskit.analysis.record.steps import Step, Steps
 from chaoskit.analysis.reference.controls import require_complete
 from chaoskit.analysis.reference.divergence import Divergence, apart_at, part
@@ -77,6 +78,21 @@ class Reference:
         return min(
             (t for lifetime in self._lifetimes.values() if (t := lifetime.group_timeout) is not None), default=None
         )
+
+    @property
+    def no_collective(self) -> str:
+        """Why there is no first collective to strike; empty if there is one."""
+        if self.world_size == 1:
+            return "the job has only one rank, so no other one waits for it in a collective"
+        if not all(lifetime.grouped for lifetime in self._lifetimes.values()):
+            return "not every rank makes a process group of torch.distributed, so there is no first collective"
+        return ""
+
+    @property
+    def no_replicas(self) -> str:
+        """Why no rank holds a replica of another's model, by the job's design; empty if one does, or if that is
+        unknown."""
+        return why_no_replicas(self.controls[0].incarnations[0])
 
     @property
     def settings(self) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from chaoskit.environments.fusefs.storage import trial as storage_trial
 from chaoskit.environments.gate.orders import GateOrders
 from chaoskit.environments.gate.server import GateServer
 from chaoskit.environments.machine import processes, stacks, stored_checkpoints
+from chaoskit.environments.machine.checkpoint_paths import checkpoint_paths
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.records import ranks
@@ -106,9 +107,9 @@ class OnMachine(GateOrders):
         """See `CanTouchFiles`."""
         return stored_checkpoints.checkpoints(self.run.run_dir, self.run.spec.out)
 
-    def checkpoint_directories(self) -> tuple[str, ...]:
+    def checkpoint_paths(self) -> tuple[str, ...]:
         """See `CanTouchFiles`."""
-        return stored_checkpoints.entries(self.run.run_dir, self.run.spec.out)
+        return checkpoint_paths(self.run.run_dir, self.run.spec.out)
 
     def fail_storage(self, trouble: InjectedIOError) -> int:
         """See `CanFailStorage`."""

@@ -25,7 +25,7 @@ SLACK = 0.05
 
 
 @dataclass(frozen=True)
-class _Made:
+class MadeSave:
     """All that one incarnation wrote after `n` steps."""
 
     incarnation: Incarnation
@@ -80,8 +80,12 @@ class _Made:
         """How far `t` is from the time of this save."""
         return max(self.begun - t, t - self.until, 0.0)
 
+    def covers(self, t: float) -> bool:
+        """Whether a file that was changed last at `t` may be its work."""
+        return self.away(t) <= SLACK
+
     def wrote_to(self, path: str) -> bool:
-        return any(_below(own, path) for own in self.paths)
+        return any(below(own, path) for own in self.paths)
 
     @cached_property
     def copied(self) -> Mapping[str, str]:
@@ -96,11 +100,11 @@ class _Made:
 
     def last_of(self, path: str) -> str:
         """The path itself or, where what is saved there was saved again, that of the last copy."""
-        own = next((own for own in self.copied if _below(own, path)), None)
+        own = next((own for own in self.copied if below(own, path)), None)
         return self.copied[own] + path.removeprefix(own) if own is not None else path
 
 
-def _below(own: str, path: str) -> bool:
+def below(own: str, path: str) -> bool:
     return path == own or path.startswith(own + os.sep)
 
 
@@ -113,14 +117,14 @@ def checkpoints(run_dir: Path, out: Path) -> tuple[StoredCheckpoint, ...]:
     """The complete saves of which files are left, newest first. Raises LookupError if the record has none, or if no
     file of the newest is left.
     """
-    every = _saves(run_dir)
+    every = saves(run_dir)
     # Nobody resumes from an export, unless the job saves nothing else.
     any_full = any(one.full for one in every)
     whole = [one for one in reversed(every) if one.full == any_full and one.whole]
     if not whole:
         raise LookupError("no checkpoint has been saved yet, to its end and on every rank")
     files: dict[int, list[str]] = {}
-    for name, owner in _owners(every, out):
+    for name, owner in owners(every, out):
         files.setdefault(id(owner), []).append(name)
     if id(whole[0]) not in files:
         raise LookupError(f"nothing is left of the newest checkpoint, which was saved to {min(whole[0].paths)}")
@@ -139,39 +143,17 @@ def checkpoints(run_dir: Path, out: Path) -> tuple[StoredCheckpoint, ...]:
     return tuple(found)
 
 
-def entries(run_dir: Path, out: Path) -> tuple[str, ...]:
-    """The top-level entries of `{out}` that contain saves. Raises LookupError if there are none.
-
-    A pointer or a log beside the checkpoints is not among them, unless the job has renamed the entry that it saved
-    to: then everything written in that time counts.
-    """
-    every = _saves(run_dir)
-    root = os.path.realpath(out)
-    owned: dict[int, set[str]] = {}
-    for name, owner in _owners(every, out):
-        if owner is not None:
-            owned.setdefault(id(owner), set()).add(name.split(os.sep)[0])
-    holding = set().union(*owned.values())
-    found: set[str] = set()
-    for made in every:
-        named = {os.path.relpath(path, root).split(os.sep)[0] for path in made.paths}
-        found |= named & holding or owned.get(id(made), set())
-    if not found:
-        raise LookupError("no checkpoint has been saved yet, or none is left")
-    return tuple(sorted(found))
-
-
-def _saves(run_dir: Path) -> list[_Made]:
+def saves(run_dir: Path) -> list[MadeSave]:
     """Every save of the run, oldest first."""
     history = History.read(run_dir)
     found: dict[tuple[int, int], list[tuple[RankLifetime, Save]]] = {}
     for inc, life in lifetimes(history):
         for call in life.saves:
             found.setdefault((inc.index, call.n), []).append((life, call))
-    return [_Made(history.incarnations[index], n, tuple(calls)) for (index, n), calls in sorted(found.items())]
+    return [MadeSave(history.incarnations[index], n, tuple(calls)) for (index, n), calls in sorted(found.items())]
 
 
-def _owners(every: list[_Made], out: Path) -> Iterator[tuple[str, _Made | None]]:
+def owners(every: list[MadeSave], out: Path) -> Iterator[tuple[str, MadeSave | None]]:
     """Every file under `out` by its name, and the save that it belongs to."""
     root = os.path.realpath(out)
     since = time.time() - time.monotonic()
@@ -185,11 +167,11 @@ def _owners(every: list[_Made], out: Path) -> Iterator[tuple[str, _Made | None]]
                 yield os.path.relpath(path, root), _owner(every, path, found.st_mtime_ns / 1e9 - since)
 
 
-def _owner(every: list[_Made], path: str, t: float) -> _Made | None:
+def _owner(every: list[MadeSave], path: str, t: float) -> MadeSave | None:
     """Of the saves that went to that path, or if none did of all, the one in whose time the file was written."""
     named = [made for made in every if made.wrote_to(path)]
     nearest = min(named or every, key=lambda made: (made.away(t), -made.begun), default=None)
-    if nearest is not None and nearest.away(t) <= SLACK:
+    if nearest is not None and nearest.covers(t):
         return nearest
     # A copy may have a time of its own: then its path alone says it.
     return max(named, key=lambda made: made.begun, default=None)

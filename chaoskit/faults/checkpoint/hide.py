@@ -6,10 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from chaoskit.capabilities import CanTouchFiles
+from chaoskit.faults.checkpoint.damage import DamageSite
+from chaoskit.faults.checkpoint.pointers import pointers
 from chaoskit.faults.fault import Fault
 from chaoskit.faults.registry import fault
 from chaoskit.validation import check_whole
@@ -28,40 +30,35 @@ class Hide:
         return range(world_size)
 
     def apply(self, env: CanTouchFiles, world_size: int) -> Mapping[str, Any]:
-        names = env.checkpoint_directories()
+        names = _with_pointers(env)
         out, aside = env.out(), env.aside()
-        applied: dict[str, Any] = {"paths": [], "aside": str(aside)}
+        applied: dict[str, Any] = {"paths": [], "aside": str(aside), "at": aside.stat().st_mtime}
         try:
             for name in names:
-                os.rename(out / name, aside / name)
+                _move(out / name, aside / name)
                 applied["paths"].append(name)
-                if _is_directory(aside / name):
-                    (out / name).mkdir()
         except OSError as error:
-            self.heal(env, applied)
+            _put_back(env, applied)
             raise LookupError(f"the checkpoints cannot be moved: {error}") from error
         return applied
 
     def observed(self, env: CanTouchFiles, applied: Mapping[str, Any]) -> Mapping[str, Any] | None:
         out, aside = env.out(), Path(applied["aside"])
-        away = all(os.path.lexists(aside / name) and not _holds(out / name) for name in applied["paths"])
+        away = all(os.path.lexists(aside / name) and not os.path.lexists(out / name) for name in applied["paths"])
         return {"hidden": applied["paths"]} if away else None
 
     def heal(self, env: CanTouchFiles, applied: Mapping[str, Any]) -> Mapping[str, Any]:
         out, aside = env.out(), Path(applied["aside"])
+        # Keep what was made in the meantime, but not where the job would find it.
+        meanwhile = {name for name in applied["paths"] if os.path.lexists(out / name)}
+        with suppress(LookupError):
+            meanwhile |= {name for name in _with_pointers(env) if _changed(out / name) > applied["at"]}
         made = []
-        out.mkdir(exist_ok=True)  # a job that starts from scratch may have removed it
-        for name in applied["paths"]:
-            if _holds(out / name):
-                # Keep what was made in the meantime, but not where the job would find it.
+        for name in sorted(meanwhile):
+            if os.path.lexists(out / name):  # it may have gone with the directory that it was in
                 made.append(f"{name}.made-while-hidden")
-                os.rename(out / name, aside / made[-1])
-            elif _is_directory(out / name):
-                (out / name).rmdir()
-            os.rename(aside / name, out / name)
-        with suppress(OSError):  # it is not empty: something was made
-            aside.rmdir()
-        return {"restored": applied["paths"], "made": made}
+                _move(out / name, aside / made[-1])
+        return {"restored": _put_back(env, applied), "made": made}
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.name, "launches": self.heal_launches}
@@ -70,21 +67,44 @@ class Hide:
         return f"hide the checkpoints for {self.heal_launches} launch{'es' if self.heal_launches > 1 else ''}"
 
 
-def _is_directory(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+def _with_pointers(env: CanTouchFiles) -> list[str]:
+    """The paths of the checkpoints, and the pointers beside them that name the newest one."""
+    paths = list(env.checkpoint_paths())
+    found: list[str] = []
+    with suppress(LookupError):
+        every = env.stored_checkpoints()
+        found = [one.name for one in pointers(DamageSite(env.out(), every[0], every, {}))]
+    return paths + [name for name in found if not any(PurePath(name).is_relative_to(path) for path in paths)]
 
 
-def _holds(path: Path) -> bool:
-    """Whether the path is a file, or a directory that is not empty."""
-    return any(path.iterdir()) if _is_directory(path) else os.path.lexists(path)
+def _put_back(env: CanTouchFiles, applied: Mapping[str, Any]) -> list[str]:
+    out, aside = env.out(), Path(applied["aside"])
+    for name in applied["paths"]:
+        _move(aside / name, out / name)  # a job that starts from scratch may have removed the directory around it
+    for directory, _, _ in os.walk(aside, topdown=False):
+        with suppress(OSError):  # it is not empty: something was made
+            os.rmdir(directory)
+    return list(applied["paths"])
+
+
+def _changed(path: Path) -> float:
+    """When the newest file there was changed last."""
+    return max((one.lstat().st_mtime for one in (path, *path.rglob("*")) if not one.is_dir()), default=0.0)
+
+
+def _move(path: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    os.rename(path, to)
 
 
 @fault("hide", Hide)
 def hide(*, launches: int = 1) -> Fault:
     """Move all checkpoints out of `{out}`, and back as soon as `launches` further launches have ended.
 
-    Checkpoints that a launch makes in the meantime are kept in the run's directory, as `<name>.made-while-hidden`.
-    Observed once the checkpoints are gone from `{out}`. Raises UsageError for a number of launches that is not
+    What saves wrote is moved: their files, a directory that a save has for itself, with all that is in it, and the
+    pointer to the newest one. Everything else stays, such as a marker beside the checkpoints. Checkpoints that a launch
+    makes in the meantime are kept in the run's directory, as `<name>.made-while-hidden`.
+    Observed once they are gone from `{out}`. Raises UsageError for a number of launches that is not
     positive.
     """
     return Fault(Hide(check_whole("hide", "launches", launches, least=1)))

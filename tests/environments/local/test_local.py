@@ -33,7 +33,7 @@ def test_the_files_of_the_job(place):
         with pytest.raises(LookupError):
             env.stored_checkpoints()
         with pytest.raises(LookupError):
-            env.checkpoint_directories()
+            env.checkpoint_paths()
 
 
 def _code(text):

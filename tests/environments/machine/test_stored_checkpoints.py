@@ -2,61 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import time
-
 import pytest
 
-from chaoskit.environments.machine import stored_checkpoints
-
-
-class Job:
-    """Ranks that take a step a second, whose records and files are written by hand. `at` is in seconds."""
-
-    def __init__(self, root):
-        self.run_dir, self.out = root, root / "out"
-        for name in ("events", "out"):
-            (root / name).mkdir()
-        self.launch, self.restart = 0, 0
-        self.begin = time.monotonic() - 1000
-
-    def say(self, rank, at, kind, **data):
-        path = self.run_dir / "events" / f"rank-{self.launch}-{self.restart}-{rank}.jsonl"
-        lines = path.read_text().splitlines() if path.exists() else []
-        if not lines:
-            start = {"role": "rank", "rank": rank, "pid": rank, "world": 2}
-            start |= {"launch": self.launch, "restart": self.restart}
-            lines = [json.dumps({"i": 0, "t": self.begin + at, "e": "process.start", **start})]
-        lines.append(json.dumps({"i": len(lines), "t": self.begin + at, "e": kind, **data}))
-        path.write_text("".join(line + "\n" for line in lines))
-
-    def step(self, n, *, at, ranks=(0, 1)):
-        for rank in ranks:
-            self.say(rank, at, "step", n=n, losses=[], state={})
-
-    def save(self, rank, n, path, *, at, took=0.2, ends=True, ok=True, full=True, content=None):
-        ident = int(at * 1000)
-        where = {"path": str(self.out / path), "api": "torch.save", "full": full, "content": content or {}}
-        self.say(rank, at, "save.begin", id=ident, n=n, **where)
-        if ends:
-            self.say(rank, at + took, "save.end", id=ident, n=n, ok=ok)
-
-    def file(self, name, *, at):
-        path = self.out / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
-        self.stamp(path, at)
-
-    def stamp(self, path, at):
-        written = self.begin + at + time.time() - time.monotonic()
-        os.utime(path, (written, written))
-
-    def newest(self):
-        return stored_checkpoints.checkpoints(self.run_dir, self.out)[0]
-
-    def entries(self):
-        return stored_checkpoints.entries(self.run_dir, self.out)
+from tests.environments.machine.files_of_saves import Job
 
 
 @pytest.fixture
@@ -154,7 +102,6 @@ def test_weights_alone_are_no_checkpoint_unless_there_is_nothing_else(job):
     job.save(0, 3, "weights-3", at=3.1, full=False)
     job.file("weights-3", at=3.2)
     assert job.newest().files == ("rest", "whole")
-    assert job.entries() == ("rest", "weights", "weights-3", "whole")
 
 
 def test_where_times_say_nothing_the_path_does(job):
@@ -184,48 +131,11 @@ def test_a_save_right_before_the_end_lasts_until_then(job):
     assert job.newest().files == ("step-4/0", "step-4/1", "step-4/manifest")
 
 
-def test_where_saves_lie(job):
-    job.step(1, at=1)
-    job.save(0, 1, "checkpoints/.tmp/a", at=1.1)
-    job.file("checkpoints/1/a", at=1.2)
-    job.file("marker", at=1.3)
-    job.file("log", at=9)
-    job.step(2, at=2)
-    assert job.entries() == ("checkpoints",)
-    # Also when it is no longer kept, and a newer one is.
-    job.save(0, 2, "checkpoints/.tmp/a", at=2.1)
-    job.file("checkpoints/2/a", at=2.2)
-    (job.out / "checkpoints" / "1" / "a").unlink()
-    job.step(3, at=3)
-    assert job.entries() == ("checkpoints",)
-
-
-def test_where_saves_lie_that_were_renamed(job):
-    two_saves(job)
-    job.file("latest", at=4.6)
-    job.file("log", at=5.5)
-    (job.out / "tmp").mkdir()
-    assert job.entries() == ("latest", "step-2", "step-4")
-
-
-def test_where_saves_lie_as_files(job):
-    job.step(1, at=1)
-    job.save(0, 1, "latest.tmp", at=1.1)
-    job.file("latest.pt", at=1.2)
-    job.file("data/tokens", at=0)
-    job.step(2, at=2)
-    assert job.entries() == ("latest.pt",)
-    (job.out / "latest.pt").unlink()
-    with pytest.raises(LookupError, match="none is left"):
-        job.entries()
-
-
 def test_a_run_without_saves(job):
     job.step(1, at=1)
     job.file("log", at=1)
-    for ask in (job.newest, job.entries):
-        with pytest.raises(LookupError, match="no checkpoint"):
-            ask()
+    with pytest.raises(LookupError, match="no checkpoint"):
+        job.newest()
 
 
 def test_a_record_that_was_cut_short(job):
