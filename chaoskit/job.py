@@ -22,6 +22,8 @@ OUT = "{out}"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MEETING_FLAGS = ("--rdzv-endpoint", "--master-addr")
 _MEETING = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR")
+#: torchrun's flag, with its value behind a blank or '='.
+_RESTARTS = re.compile(r"(?:^|\s)--max[-_]restarts[\s=]+(\d+)(?=\s|$)")
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
@@ -104,6 +106,14 @@ class Job:
         """The number of its nodes, how they meet, and the policy for lost ones."""
         least, most = count_nodes(self.nnodes)
         return Nodes(least, most, self.rdzv_conf, self.node_loss)
+
+    @property
+    def agent_restarts(self) -> int:
+        """How often torchrun's agents may start the ranks again by themselves, as far as the command tells."""
+        variable = self.env.get("PET_MAX_RESTARTS", os.environ.get("PET_MAX_RESTARTS", ""))
+        flag = _RESTARTS.search(" ".join(self.words()))
+        # A flag wins over its variable.
+        return int(flag[1]) if flag else int(variable) if variable.isdecimal() else 0
 
     @property
     def uses_out(self) -> bool:

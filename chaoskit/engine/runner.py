@@ -211,7 +211,7 @@ def _deadline(job: Job, faults: Sequence[Fault], reference: Reference) -> float:
     faults last or wait."""
     frozen = sum(fault.action.heal_after or 0.0 for fault in faults)
     delayed = sum(getattr(fault.trigger, "delay", None) or 0.0 for fault in faults)
-    return 60.0 + frozen + delayed + 4.0 * reference.seconds * (1 + job.relaunches + job.max_restarts)
+    return 60.0 + frozen + delayed + 4.0 * reference.seconds * (1 + job.relaunches + job.agent_restarts)
 
 
 def stored(run_dir: Path, store: Store) -> Run:
