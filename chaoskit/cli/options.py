@@ -110,6 +110,10 @@ SHARED = (
         nodes,
     ),
     Option("require", "fail if a capability or environment is missing, instead of skipping the experiment"),
+    Option(
+        "keep-going",
+        "run every experiment, also after three of them have hung in the same way (default: skip the others)",
+    ),
     Option("dir", "directory for stored runs (default: .chaoskit in the project)", "DIR", str),
     Option(
         "launch",
