@@ -337,6 +337,7 @@ class CanShowDirectory(Protocol):
 #: What an environment must have for a capability; `chaoskit.environments.remedy_for` names those that have it.
 REMEDIES: dict[str, str] = {
     "CanSignal": "ranks whose processes the harness can signal",
+    "CanShowActivity": "ranks whose processes the harness can look at",
     "CanOrder": "ranks in which the probe runs, and a channel to them",
     "CanCorruptNumbers": "ranks in which the probe runs, and a channel to them",
     "CanTouchFiles": "an {out} that the harness can read and write",
