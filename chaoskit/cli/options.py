@@ -125,6 +125,13 @@ SHARED = (
     Option("relaunches", "maximum number of relaunches of a job that ended early", "N", count),
     Option("timeout", "deadline of one run (default: derived from the uninterrupted run)", "SECONDS", seconds),
     Option(
+        "hang-after",
+        "shortest time without any activity that counts as a hang, for jobs that end a hang by themselves "
+        "(default: 30, or 120 in the uninterrupted runs)",
+        "SECONDS",
+        seconds,
+    ),
+    Option(
         "resume-args", "arguments to append to the job's command on relaunches, quoted as one word", "ARGS", words
     ),
     Option("controls", "number of uninterrupted runs of a job that is not deterministic (default: 5)", "N", count),
@@ -151,7 +158,10 @@ SHARED = (
 TARGETS = ("json", "report", "summary", "badge")
 #: The fields of a `Job` that options override, and the attribute of each option.
 JOB_FIELDS = {
-    **{name: name for name in ("relaunches", "timeout", "resume_args", "controls", "log_regex", "log_file")},
+    **{
+        name: name
+        for name in ("relaunches", "timeout", "hang_after", "resume_args", "controls", "log_regex", "log_file")
+    },
     "nnodes": "nodes",
 }
 

@@ -32,6 +32,10 @@ class AgentRestarts:
         #: The ranks' processes when the first fault of this incarnation was applied, and whether one is gone since.
         self._struck: list[ProcessRef] = []
         self._falling = False
+        #: The agents at that time.
+        self._agents: list[ProcessRef] = []
+        #: A restart was counted because the ranks were gone, and none has come up again so far.
+        self._assumed = False
 
     @property
     def is_falling(self) -> bool:
@@ -43,6 +47,7 @@ class AgentRestarts:
         if self._struck or self._in_launch >= self._most or not isinstance(self._env, CanSignal):
             return
         self._struck = list(_living(self._env, self._pids))
+        self._agents = _launchers(self._env)
 
     def are_gone(self) -> bool:
         """Whether the fault that was observed last has ended a rank, and by now all of them are gone. It says so
@@ -51,16 +56,21 @@ class AgentRestarts:
             return False
         assert isinstance(self._env, CanSignal)
         gone = [self._env.state(process) == "gone" for process in self._struck]
-        self._falling = any(gone)
+        # Without its agent the job needs a relaunch.
+        ended = not self._agents or any(self._env.state(agent) == "gone" for agent in self._agents)
+        self._falling = any(gone) and not ended
         if not self._falling:
             self._struck = []  # a fault that ends no process: the job goes on, and ends some day by itself
-        if not all(gone) or not gone:
+        if not (self._falling and all(gone)):
             return False
         self._next()
+        self._assumed = True
         return True
 
     def launch_ended(self) -> None:
-        """The agent has ended: what follows is a relaunch."""
+        """The agent has ended: what follows is a relaunch. A restart that was assumed and brought no rank was none."""
+        if self._assumed:
+            self.count -= 1
         self._forget()
 
     def arrived(self, arrived: Arrived) -> bool:
@@ -68,6 +78,7 @@ class AgentRestarts:
         if arrived.launch != self._launch:
             self._launch, self._in_launch = arrived.launch, 0
             self._forget()
+        self._assumed = False
         again = self._pids.get(arrived.rank, arrived.pid) != arrived.pid
         if again:
             self._next()
@@ -80,7 +91,14 @@ class AgentRestarts:
 
     def _forget(self) -> None:
         self._pids.clear()
-        self._struck, self._falling = [], False
+        self._struck, self._falling, self._assumed = [], False, False
+
+
+def _launchers(env: CanSignal) -> list[ProcessRef]:
+    try:
+        return list(env.launcher_processes())
+    except LookupError:
+        return []
 
 
 def _living(env: CanSignal, ranks: Iterable[int]) -> Iterable[ProcessRef]:

@@ -60,7 +60,9 @@ class Controller:
         self._healing = Healing(env, writer, progress=progress, observation=self._observation)
         self._repeated = RepeatedFaults(env, writer, reference)
         self._restarts = AgentRestarts(env, job)
-        self._hang_watch = HangWatch(env, reference=reference, deadline=self._deadline, progress=progress)
+        self._hang_watch = HangWatch(
+            env, reference=reference, deadline=self._deadline, progress=progress, least=job.hang_after
+        )
         #: By rank: its last arrival at its gate.
         self._last: dict[int, tuple[Arrived, Moment]] = {}
 

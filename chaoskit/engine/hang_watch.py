@@ -59,15 +59,22 @@ class _Look:
 
 class HangWatch:
     """Watches one run, whose `deadline` is on the monotonic clock. The caller asks `look` when `next_look` is due, and
-    reports every other sign of life by `alive`."""
+    reports every other sign of life by `alive`. `least` replaces the floor, in seconds."""
 
     def __init__(
-        self, env: Environment, *, reference: Reference | None, deadline: float, progress: Progress
+        self,
+        env: Environment,
+        *,
+        reference: Reference | None,
+        deadline: float,
+        progress: Progress,
+        least: float | None = None,
     ) -> None:
         self._env = env
         self._progress = progress
         self._deadline = deadline
         self._world_size = reference.world_size if reference is not None else None
+        self._floor = least or (FLOOR if reference is not None else FLOOR_WITHOUT_REFERENCE)
         self._timeout = reference.group_timeout if reference is not None else None
         self._said = -1
         self._since = time.monotonic()
@@ -115,7 +122,7 @@ class HangWatch:
 
     def _patience(self) -> float:
         """For how many seconds the job may be quiet, as long as there is no doubt about its ranks."""
-        patience = max(FLOOR if self._world_size is not None else FLOOR_WITHOUT_REFERENCE, PACE * self._longest)
+        patience = max(self._floor, PACE * self._longest)
         if self._timeout is not None:
             ends_itself = TIMEOUT_SHARE * self._timeout + TIMEOUT_MORE
             if self._since + ends_itself < self._deadline:

@@ -99,9 +99,9 @@ class Run:
 class Runner:
     """Runs jobs in one environment and stores the runs; tests get it as `chaos`.
 
-    `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` (seconds),
-    `resume_args`, `controls`, `log_regex`, `log_file`. `launch` is `cold`, `warm`, or `auto`: warm where a warm control
-    equals a cold one.
+    `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` and `hang_after`
+    (seconds), `resume_args`, `controls`, `log_regex`, `log_file`. `launch` is `cold`, `warm`, or `auto`: warm where a
+    warm control equals a cold one.
     """
 
     def __init__(

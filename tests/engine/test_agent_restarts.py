@@ -34,7 +34,7 @@ class Processes(Played):
         return ProcessRef(self.pid, "then")
 
     def launcher_processes(self):
-        raise LookupError("there is none")
+        return [ProcessRef(999, "then")]
 
     def signal(self, process, signum):
         self.gone.add(process.pid)
@@ -132,3 +132,26 @@ def test_how_often_an_agent_restarts(words, variable, known, monkeypatch):
     monkeypatch.delenv("PET_MAX_RESTARTS", raising=False)
     assert Job.from_command(words, env=variable).agent_restarts == known
     assert Job("t.py", max_restarts=2).agent_restarts == 2
+
+
+def hidden(tmp_path, *acts):
+    """A job with a checkpoint, and whether it saw that at the moments that `look` stands for."""
+    env, seen = Processes(tmp_path, *acts), []
+    stored = tmp_path / "out" / "checkpoints"
+    stored.mkdir()
+    (stored / "1").write_bytes(bytes(9))
+    env.aside = lambda: (tmp_path / "aside").mkdir() or tmp_path / "aside"
+    env.checkpoint_directories = lambda: ("checkpoints",)
+    env.look = lambda env: seen.append((stored / "1").exists())
+    return env, seen
+
+
+@pytest.mark.parametrize("launcher", [True, False], ids=["its agent is killed too", "its agent gives up"])
+def test_what_lasts_for_a_launch_is_there_in_the_relaunch(tmp_path, launcher):
+    """All ranks are gone and the agent might restart them, but it ends: the relaunch is the launch that was meant."""
+    acts = [("start", 1, 0), ("step", 1, 0), 0.05, Ended(0, 1), ("start", 2, 0), lambda env: env.look(env)]
+    env, seen = hidden(tmp_path, *acts, Ended(1, 1), ("start", 3, 0), lambda env: env.look(env))
+    kill = faults.kill(launcher=True) if launcher else faults.kill(rank=0)
+    status, kinds = run(env, kill.at_step(5), faults.hide(launches=1).before_relaunch())
+    assert status == "finished" and seen == [False, True]
+    assert kinds.count("fault.healed") == 1

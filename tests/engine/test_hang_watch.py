@@ -49,11 +49,11 @@ class Phases(list):
         self.append(text)
 
 
-def watch(ranks, *, seconds, reference=None, deadline=3600.0):
+def watch(ranks, *, seconds, reference=None, deadline=3600.0, least=None):
     """Watch them for so many seconds; the second at which they hang and what was found, and what was told."""
     told = Phases()
     begun = time.monotonic()
-    own = HangWatch(ranks, reference=reference, deadline=begun + deadline, progress=told)
+    own = HangWatch(ranks, reference=reference, deadline=begun + deadline, progress=told, least=least)
     for second in range(1, seconds + 1):
         if ranks.changes is not None:
             ranks.changes(ranks, second)
@@ -223,3 +223,8 @@ def test_an_environment_that_shows_no_activity_is_left_to_the_deadline():
     assert (
         HangWatch(object(), reference=None, deadline=60.0, progress=Phases()).look(time.monotonic() + 900) is None
     )
+
+
+def test_a_job_that_ends_a_hang_by_itself_may_have_more_time():
+    assert watch(Ranks(), seconds=299, reference=reference(), least=300.0)[0] is None
+    assert watch(Ranks(), seconds=900, reference=reference(), least=300.0)[0] is not None
