@@ -45,6 +45,32 @@ class CanSignal(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Activity:
+    """What the processes of a job have used by now; two of them tell what they did meanwhile.
+
+    `ranks` has the seconds of processor time of each living rank, `others` those of all other processes of the job but
+    its launcher, and `moved` is how many bytes all of these have read and written.
+    """
+
+    ranks: Mapping[int, float]
+    others: float
+    moved: int
+
+
+@runtime_checkable
+class CanShowActivity(Protocol):
+    """Tells whether the processes of the job do anything, so that a hang shows before the deadline."""
+
+    def said(self) -> int:
+        """How many bytes the job has written to its record and its output; cheap enough for every second."""
+        ...
+
+    def activity(self) -> Activity:
+        """What the processes of the current launch have used by now."""
+        ...
+
+
 @runtime_checkable
 class CanOrder(Protocol):
     """Orders a rank to do something to itself when it next reaches its gate."""
@@ -312,6 +338,7 @@ class CanShowDirectory(Protocol):
 #: What an environment must have for a capability; `chaoskit.environments.remedy_for` names those that have it.
 REMEDIES: dict[str, str] = {
     "CanSignal": "ranks whose processes the harness can signal",
+    "CanShowActivity": "ranks whose processes the harness can look at",
     "CanOrder": "ranks in which the probe runs, and a channel to them",
     "CanCorruptNumbers": "ranks in which the probe runs, and a channel to them",
     "CanTouchFiles": "an {out} that the harness can read and write",

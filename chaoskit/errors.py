@@ -78,7 +78,7 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "disk-use-grows": "After interruptions the job keeps more on disk than a usual run plus one checkpoint.",
     },
     "liveness": {
-        "hang": "The job did not finish before its deadline.",
+        "hang": "The job did nothing for long while its stacks did not change, or did not finish before its deadline.",
         "crash-loop": "The job did not recover within its limit of relaunches.",
         "exited-early": "The job ended before its last step.",
         "orphans": "Processes of the job outlived its launcher.",

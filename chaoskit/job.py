@@ -22,6 +22,8 @@ OUT = "{out}"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MEETING_FLAGS = ("--rdzv-endpoint", "--master-addr")
 _MEETING = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR")
+#: torchrun's flag, with its value behind a blank or '='.
+_RESTARTS = re.compile(r"(?:^|\s)--max[-_]restarts[\s=]+(\d+)(?=\s|$)")
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 
 
@@ -33,8 +35,9 @@ class Job:
     the same one. `module` starts `script` as `python -m` does. `max_restarts` is torchrun's. A relaunch appends
     `resume_args` to the command, or starts `relaunch_command` instead of it, with another interpreter for example.
     `relaunches` limits how often the whole command is started again after a failure, as a cluster's scheduler does.
-    `timeout` is the deadline of one run in seconds (default: derived from the reference). The command starts in `cwd`
-    (default: the current directory).
+    `timeout` is the deadline of one run in seconds (default: derived from the reference). `hang_after` is for how many
+    seconds at least the job may do nothing before it counts as hung, as a watchdog of its own may need them (default:
+    30, or 120 for a reference). The command starts in `cwd` (default: the current directory).
 
     `controls` is the number of uninterrupted runs made of a job whose first two differ. Their spread is what later runs
     are compared with.
@@ -62,6 +65,7 @@ class Job:
     relaunch_command: Sequence[str] = field(default=(), kw_only=True)
     relaunches: int = field(default=3, kw_only=True)
     timeout: float | None = field(default=None, kw_only=True)
+    hang_after: float | None = field(default=None, kw_only=True)
     env: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     cwd: str | None = field(default=None, kw_only=True)
     controls: int = field(default=5, kw_only=True)
@@ -76,8 +80,9 @@ class Job:
         for name, least in (("nproc_per_node", 1), ("max_restarts", 0), ("relaunches", 0), ("controls", 2)):
             check_whole("Job", name, getattr(self, name), least=least)
         count_nodes(self.nnodes)
-        if self.timeout is not None:
-            check_number("Job", "timeout", self.timeout, over=0)
+        for name in ("timeout", "hang_after"):
+            if (seconds := getattr(self, name)) is not None:
+                check_number("Job", name, seconds, over=0)
         if self.log_regex is not None:
             log_pattern(self.log_regex)
         if self.log_file is not None:
@@ -104,6 +109,14 @@ class Job:
         """The number of its nodes, how they meet, and the policy for lost ones."""
         least, most = count_nodes(self.nnodes)
         return Nodes(least, most, self.rdzv_conf, self.node_loss)
+
+    @property
+    def agent_restarts(self) -> int:
+        """How often torchrun's agents may start the ranks again by themselves, as far as the command tells."""
+        variable = self.env.get("PET_MAX_RESTARTS", os.environ.get("PET_MAX_RESTARTS", ""))
+        flag = _RESTARTS.search(" ".join(self.words()))
+        # A flag wins over its variable.
+        return int(flag[1]) if flag else int(variable) if variable.isdecimal() else 0
 
     @property
     def uses_out(self) -> bool:
@@ -185,6 +198,7 @@ class Job:
             "relaunch_command": list(self.relaunch_command),
             "relaunches": self.relaunches,
             "timeout": self.timeout,
+            "hang_after": self.hang_after,
             "env": dict(self.env),
             "cwd": str(self.directory),
             "controls": self.controls,
@@ -204,7 +218,8 @@ class Job:
         """Identifies what an uninterrupted run of the job does, as far as the job itself determines it."""
         content = self.to_json()
         for name in (
-            "resume_args", "relaunch_command", "relaunches", "timeout", "max_restarts", "controls", "node_loss",
+            "resume_args", "relaunch_command", "relaunches", "timeout", "hang_after", "max_restarts", "controls",
+            "node_loss",
         ):  # fmt: skip
             content.pop(name)
         content["words"] = self.words()[0:1]

@@ -25,7 +25,7 @@ class Completed:
 
     def __call__(self, case: Case) -> Verdict:
         end = case.history.end
-        if end == "deadline":
+        if end in ("hang", "deadline"):
             return self._hang(case)
         if end == "gave-up":
             return self._crash_loop(case)
@@ -82,9 +82,14 @@ class Completed:
         where = f": {explain(every_stack)}" if every_stack else ""
         waits = {str(rank): own for rank, text in every_stack.items() if (own := waits_in(text)) is not None}
         codes, why = _torn(case, "hung")
+        how = "the job did not finish before its deadline"
+        if case.history.quiet is not None:
+            how = f"the job hung: it did nothing for {case.history.quiet:.0f} s"
+            if case.history.longest_quiet:
+                how += f" (before, for at most {case.history.longest_quiet:.1f} s)"
         return failed(
             self.name,
-            f"the job did not finish before its deadline{why}{where}",
+            f"{how}{why}{where}",
             *codes,
             "hang",
             stacks={str(rank): text for rank, text in stacks.items()},

@@ -110,6 +110,10 @@ SHARED = (
         nodes,
     ),
     Option("require", "fail if a capability or environment is missing, instead of skipping the experiment"),
+    Option(
+        "keep-going",
+        "run every experiment, also after three of them have hung in the same way (default: skip the others)",
+    ),
     Option("dir", "directory for stored runs (default: .chaoskit in the project)", "DIR", str),
     Option(
         "launch",
@@ -120,6 +124,13 @@ SHARED = (
     ),
     Option("relaunches", "maximum number of relaunches of a job that ended early", "N", count),
     Option("timeout", "deadline of one run (default: derived from the uninterrupted run)", "SECONDS", seconds),
+    Option(
+        "hang-after",
+        "shortest time without any activity that counts as a hang, for jobs that end a hang by themselves "
+        "(default: 30, or 120 in the uninterrupted runs)",
+        "SECONDS",
+        seconds,
+    ),
     Option(
         "resume-args", "arguments to append to the job's command on relaunches, quoted as one word", "ARGS", words
     ),
@@ -147,7 +158,10 @@ SHARED = (
 TARGETS = ("json", "report", "summary", "badge")
 #: The fields of a `Job` that options override, and the attribute of each option.
 JOB_FIELDS = {
-    **{name: name for name in ("relaunches", "timeout", "resume_args", "controls", "log_regex", "log_file")},
+    **{
+        name: name
+        for name in ("relaunches", "timeout", "hang_after", "resume_args", "controls", "log_regex", "log_file")
+    },
     "nnodes": "nodes",
 }
 

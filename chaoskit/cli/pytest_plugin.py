@@ -113,6 +113,9 @@ def pytest_runtest_makereport(
     from chaoskit.report.terminal import table
 
     found = replace(_result(item, error), seconds=round(call.duration, 3), nodeid=item.nodeid)
+    hangs = item.config.stash[SESSION].hangs
+    if hangs is not None:
+        hangs.add(found)
     item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
     item.user_properties += junit.properties(found, base=item.config.invocation_params.dir)
     if call.excinfo is not None and isinstance(error, ChaoskitError | CheckFailed):

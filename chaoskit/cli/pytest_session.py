@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 import pytest
 
 from chaoskit.cli import options
+from chaoskit.cli.same_hangs import SameHangs
 from chaoskit.errors import MissingCapability, ReferenceFailed, StoreError
 
 if TYPE_CHECKING:
@@ -40,9 +42,12 @@ TARGETS: pytest.StashKey[Targets] = pytest.StashKey()
 class Chaos:
     """The fixture `chaos`: a `Runner` for one test that keeps the runs of the test."""
 
-    def __init__(self, runner: Runner, *, failed: dict[str, ReferenceFailed], require: bool) -> None:
+    def __init__(
+        self, runner: Runner, *, failed: dict[str, ReferenceFailed], hangs: SameHangs | None = None, require: bool
+    ) -> None:
         self._runner = runner
         self._failed = failed
+        self._hangs = hangs
         self._require = require
         self.runs: list[Run] = []
 
@@ -58,6 +63,9 @@ class Chaos:
         lacks a capability that a fault needs. Raises ReferenceFailed if the job gives no reference, UsageError for a
         job that cannot be run.
         """
+        why_not = self._hangs.why_not(shlex.join(job.words())) if self._hangs is not None else None
+        if why_not is not None:
+            pytest.skip(why_not)
         run = self._guarded(job, lambda: self._runner.run(job, *faults, storage=storage))
         self.runs.append(run)
         return run
@@ -94,6 +102,8 @@ class ChaosSession:
         self._swept = False
         self._failed: dict[str, ReferenceFailed] = {}
         self._results: dict[str, Result] = {}
+        #: Those of this process; None where every experiment is to be run.
+        self.hangs = None if config.getoption("chaos_keep_going") else SameHangs()
         self._begun = time.monotonic()
         self._writer: Writer | None = None
 
@@ -126,7 +136,9 @@ class ChaosSession:
             launch=self._config.getoption("chaos_launch") or "auto",
             **options.overrides(self._config),
         )
-        return Chaos(runner, failed=self._failed, require=self._config.getoption("chaos_require"))
+        return Chaos(
+            runner, failed=self._failed, hangs=self.hangs, require=self._config.getoption("chaos_require")
+        )
 
     def progress(self, label: str) -> Live | PhaseLines:
         """Show the progress of one test despite pytest's capturing. Workers share a terminal, so they write lines."""

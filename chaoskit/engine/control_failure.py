@@ -21,6 +21,7 @@ def check_control(run_dir: Path, status: str, *, nodes: int = 1) -> None:
     history = History.read(run_dir)
     code = history.launches[-1].code if history.launches else None
     what = {
+        "hang": f"hung, after {history.quiet or 0.0:.0f} s in which no rank did anything",
         "deadline": "did not finish before its deadline",
         "gave-up": f"ended with {'signal' if code is not None and code < 0 else 'exit code'} {abs(code or 0)}",
     }.get(status, f"ended as {status!r}")

@@ -4,18 +4,22 @@ While a fault is still to come, the ranks stop at their gates, at the steps at w
 knows the true step of each rank, and releases it or applies the fault. Its parts each do one job: `Launches` starts the
 command, `RankPositions` counts true steps, `FaultSchedule` applies the faults in their order, `Observation` looks for
 their effect, `RepeatedFaults` follows those with several victims or several moments, `Healing` undoes them.
+`AgentRestarts` notices that the job's own agent starts the ranks again, for which no relaunch is needed. `HangWatch`
+decides that the job hangs.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from chaoskit.analysis.reference.reference import Reference
-from chaoskit.engine import observation
+from chaoskit.engine import agent_restarts, observation
+from chaoskit.engine.agent_restarts import AgentRestarts
 from chaoskit.engine.armed_fault import next_stop
 from chaoskit.engine.fault_schedule import FaultSchedule
+from chaoskit.engine.hang_watch import Hang, HangWatch
 from chaoskit.engine.healing import Healing
 from chaoskit.engine.launches import Launches
 from chaoskit.engine.observation import Observation
@@ -55,11 +59,15 @@ class Controller:
         self._observation = Observation(env, writer, release=self._release)
         self._healing = Healing(env, writer, progress=progress, observation=self._observation)
         self._repeated = RepeatedFaults(env, writer, reference)
+        self._restarts = AgentRestarts(env, job)
+        self._hang_watch = HangWatch(
+            env, reference=reference, deadline=self._deadline, progress=progress, least=job.hang_after
+        )
         #: By rank: its last arrival at its gate.
         self._last: dict[int, tuple[Arrived, Moment]] = {}
 
     def run(self) -> str:
-        """Run the job to its end; `finished`, `gave-up` or `deadline`. On Ctrl-C every process is ended first."""
+        """Run the job to its end: `finished`, `gave-up`, `hang` or `deadline`. On Ctrl-C, end every process first."""
         self._schedule.record_plan()
         status = "interrupted"
         try:
@@ -80,6 +88,7 @@ class Controller:
     def _turn(self) -> str | None:
         """Wait for the next event or timer and handle it; the status once the run is over."""
         for event in self._env.wait(self._seconds_to_next_timer()):
+            self._hang_watch.alive(time.monotonic())
             early = isinstance(event, Ended) or self._observation.reported_by_rank
             self._observation.look(time.monotonic(), early=early)
             self._repeated.look()
@@ -91,12 +100,14 @@ class Controller:
         self._observation.look(now)
         self._repeated.look()
         self._healing.heal_by_time(now)
+        if self._observation.pending is None and self._restarts.are_gone():
+            self._restarted()
         due = self._schedule.due_time() if self._observation.pending is None else None
         if due is not None and now >= due:
             self._apply_next_fault(None)
         if now >= self._deadline:
             return self._give_up()
-        return None
+        return self._look_for_hang(now)
 
     def _handle(self, event: EnvironmentEvent) -> str | None:
         """Handle one event; the status if it ends the run."""
@@ -104,11 +115,12 @@ class Controller:
             self._writer.write(event.kind, **event.data)
         elif isinstance(event, Ended):
             self._launches.ended(event)
+            self._restarts.launch_ended()
             if event.code == 0:
                 return "finished"
             if self._launches.spent:
                 return "gave-up"
-            self._between_launches()
+            self._between_incarnations()
             if not self._launches.start():
                 return "gave-up"
         else:
@@ -118,33 +130,67 @@ class Controller:
     def _seconds_to_next_timer(self) -> float:
         """Seconds until the next timer is due."""
         now = time.monotonic()
-        times = [self._deadline, *self._healing.timers()]
+        times = [self._deadline, self._hang_watch.next_look, *self._healing.timers()]
         if self._repeated.unseen:
             times.append(now + observation.LOOK_AT_LEAST_EVERY)
         if self._observation.pending is not None:
             times.append(self._observation.next_look)
         elif (due := self._schedule.due_time()) is not None:
             times.append(due)
+        if self._restarts.is_falling:
+            times.append(now + agent_restarts.LOOK_EVERY)
         return max(0.0, min(times) - time.monotonic())
 
-    def _between_launches(self) -> None:
-        """No process is alive: heal what is due, and apply the faults whose moment is now."""
-        self._healing.heal_by_launch(self._launches.index)
+    @property
+    def _incarnation(self) -> int:
+        """How often the ranks were started before this time, by a launch or by the job's own agent."""
+        return self._launches.index + self._restarts.count
+
+    def _between_incarnations(self, *, strike: bool = True) -> None:
+        """No rank has begun to train again: heal what is due, and apply the faults whose moment is now."""
+        self._healing.heal_by_launch(self._incarnation)
         self._observation.settle()
-        while self._is_moment(Moment("relaunch")):
+        while strike and self._is_moment(Moment("relaunch")):
             self._apply_next_fault(None)
             self._observation.settle()
 
+    def _restarted(self, *, strike: bool = True) -> None:
+        """The job's own agent starts the ranks again: what waits for a relaunch waits no longer, unless a rank may
+        have read its checkpoint by now and it is too late to `strike`."""
+        self._between_incarnations(strike=strike)
+        self._restarts.count += 1
+
+    def _look_for_hang(self, now: float) -> str | None:
+        """End the job if it hangs and nothing of ours is to happen to it that could change that."""
+        ours = (
+            self._observation.pending is not None
+            or self._healing.timers()
+            or self._schedule.due_time() is not None
+        )
+        if ours:
+            self._hang_watch.alive(now)
+            return None
+        hang = self._hang_watch.look(now)
+        return self._end_stuck("hang", hang) if hang is not None else None
+
     def _give_up(self) -> str:
-        """The deadline is reached: record the stacks of the living ranks, then end every process."""
+        """The deadline is reached."""
         self._progress.phase("deadline: taking stacks")
-        for rank, text in self._env.stacks().items():
+        return self._end_stuck("deadline", self._env.stacks())
+
+    def _end_stuck(self, cause: str, found: Hang | Mapping[int, str]) -> str:
+        """Record what the job was doing, then end every process."""
+        if isinstance(found, Hang):
+            self._writer.write("hang", quiet=round(found.quiet, 1), longest=round(found.longest, 1))
+        for rank, text in (found.stacks if isinstance(found, Hang) else found).items():
             self._writer.write("stack", rank=rank, text=text)
-        self._launches.stop("deadline")
-        return "deadline"
+        self._launches.stop(cause)
+        return cause
 
     def _arrived(self, arrived: Arrived) -> None:
         """A rank is at its gate: apply a fault, if this is its moment, or release the rank."""
+        if self._restarts.arrived(arrived):
+            self._restarted(strike=arrived.at == "start")
         moment = Moment(arrived.at, arrived.rank, self._positions.of(arrived), arrived.call)
         self._last[arrived.rank] = arrived, moment
         if moment.kind == "step" and moment.position is not None:
@@ -161,6 +207,7 @@ class Controller:
 
     def _apply_next_fault(self, arrived: Arrived | None) -> None:
         """Apply the next fault. Hold the rank whose moment it was until the effect has been seen, if it may be held."""
+        self._restarts.fault_applies()
         armed = self._schedule.apply_next(arrived)
         if armed is None:
             return
@@ -171,7 +218,7 @@ class Controller:
                 self._release(rank)
             return
         self._launches.fault_hit_launcher |= bool(getattr(armed.fault.action, "launcher", False))
-        self._healing.add(armed, launch=self._launches.index)
+        self._healing.add(armed, launch=self._incarnation)
         self._observation.pending = armed
         if armed.ordered or not armed.traits.holds:
             # A rank carries out an order only after its release, and packets flow only while the ranks go on.

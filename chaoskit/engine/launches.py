@@ -57,7 +57,8 @@ class Launches:
         self._record_end(code=event.code, cause=cause, survivors=event.survivors)
 
     def stop(self, cause: str) -> None:
-        """End every process of the current launch, because of a `deadline`, or because the run was `interrupted`."""
+        """End every process of the current launch, because of a `hang` or a `deadline`, or because the run was
+        `interrupted`."""
         self._record_end(code=None, cause=cause, survivors=self._env.stop())
 
     def _record_end(self, *, code: int | None, cause: str, survivors: Sequence[Mapping[str, Any]]) -> None:

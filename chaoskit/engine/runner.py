@@ -99,9 +99,9 @@ class Run:
 class Runner:
     """Runs jobs in one environment and stores the runs; tests get it as `chaos`.
 
-    `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` (seconds),
-    `resume_args`, `controls`, `log_regex`, `log_file`. `launch` is `cold`, `warm`, or `auto`: warm where a warm control
-    equals a cold one.
+    `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` and `hang_after`
+    (seconds), `resume_args`, `controls`, `log_regex`, `log_file`. `launch` is `cold`, `warm`, or `auto`: warm where a
+    warm control equals a cold one.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ def _deadline(job: Job, faults: Sequence[Fault], reference: Reference) -> float:
     faults last or wait."""
     frozen = sum(fault.action.heal_after or 0.0 for fault in faults)
     delayed = sum(getattr(fault.trigger, "delay", None) or 0.0 for fault in faults)
-    return 60.0 + frozen + delayed + 4.0 * reference.seconds * (1 + job.relaunches + job.max_restarts)
+    return 60.0 + frozen + delayed + 4.0 * reference.seconds * (1 + job.relaunches + job.agent_restarts)
 
 
 def stored(run_dir: Path, store: Store) -> Run:

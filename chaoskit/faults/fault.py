@@ -137,8 +137,8 @@ class Fault:
         return replace(self, trigger=triggers.AtStart())
 
     def before_relaunch(self) -> Fault:
-        """Strike after the job's command has ended and before it starts again; the previous fault has struck by
-        then.
+        """Strike after the ranks have ended and before they meet again; the previous fault has struck by then. It does
+        not matter who starts them again: chaoskit, by a relaunch, or torchrun (`--max-restarts`).
         """
         return replace(self, trigger=triggers.AtRelaunch())
 

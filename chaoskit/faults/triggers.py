@@ -24,7 +24,8 @@ class Moment:
     `kind` is `start` (before it makes its process group), `step` (it is about to take step `position + 1`), `save`
     (inside a save: bytes written, not returned) or `saved` (as soon as the save returned). `call` counts the save
     calls of the rank at this position, from 1. `position` is None if alignment could not tell. One kind has no
-    rank: `relaunch`, when a launch has ended and the next one has not begun.
+    rank: `relaunch`, when the ranks of a launch or of a restart by the job's own agent have ended and the next ones
+    have not met.
     """
 
     kind: Literal["start", "step", "save", "saved", "relaunch"]
@@ -185,7 +186,8 @@ class AtStart:
 
 @dataclass(frozen=True)
 class AtRelaunch:
-    """After a launch has ended, for any reason, and before the command starts again: no rank runs."""
+    """After an incarnation has ended, for any reason, and before the ranks meet again: the command is about to start
+    again, or the job's own agent is about to restart the ranks."""
 
     delay = None
 

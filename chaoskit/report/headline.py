@@ -25,7 +25,8 @@ _HEX = re.compile(r"-?\b0x[01]\.[0-9a-f]+p[+-]\d{1,4}\b")
 #: How a run ended, in words.
 ENDS = {
     "finished": "the job finished", "gave-up": "the job used up its relaunches",
-    "deadline": "the job did not finish before its deadline", "interrupted": "the run was interrupted",
+    "hang": "the job hung", "deadline": "the job did not finish before its deadline",
+    "interrupted": "the run was interrupted",
 }  # fmt: skip
 #: The same for a record without an end.
 NO_END = "the record is incomplete because chaoskit was killed or is still running"

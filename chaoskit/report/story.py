@@ -56,6 +56,7 @@ Happened = Iterator[tuple[float, str]]
 def _launches(case: Case) -> Happened:
     causes = {
         "fault": ", caused by the fault",
+        "hang": ", stopped because the job hung",
         "deadline": ", stopped at the deadline",
         "interrupted": ", interrupted",
     }

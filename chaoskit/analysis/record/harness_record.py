@@ -40,9 +40,9 @@ class FaultRecord:
 @dataclass(frozen=True)
 class LaunchRecord:
     """One start of the command. `code` is its exit code, negative for a signal; `cause` is what ended it:
-    `itself`, `fault` (we killed the launcher), `deadline`, `interrupted` or `too-few-nodes` (it was never begun). None
-    while it had not ended. `how` is `warm`, `cold`, or `cold: ` and why it was not warm. `out` is the directory that
-    the job was given as `{out}`; "" where an old record does not show it."""
+    `itself`, `fault` (we killed the launcher), `hang`, `deadline`, `interrupted` or `too-few-nodes` (it was never
+    begun). None while it had not ended. `how` is `warm`, `cold`, or `cold: ` and why it was not warm. `out` is the
+    directory that the job was given as `{out}`; "" where an old record does not show it."""
 
     index: int
     begun: float

@@ -54,8 +54,9 @@ class Incarnation:
 
 @dataclass
 class History:
-    """The whole record. `end` is what the run came to: `finished`, `gave-up` (relaunches used up), `deadline`,
-    `interrupted`, or None where the harness died."""
+    """The whole record. `end` is what the run came to: `finished`, `gave-up` (relaunches used up), `hang`,
+    `deadline`, `interrupted`, or None where the harness died. `quiet` is for how many seconds a job that hangs had done
+    nothing, and `longest_quiet` for how long before that, or its reference, at most; None of any other."""
 
     incarnations: list[Incarnation] = field(default_factory=list)
     launches: list[LaunchRecord] = field(default_factory=list)
@@ -66,6 +67,8 @@ class History:
     gaps: list[RecordGap] = field(default_factory=list)
     log: tuple[LogLine, ...] = ()
     end: str | None = None
+    quiet: float | None = None
+    longest_quiet: float | None = None
 
     @property
     def ranks(self) -> list[int]:
@@ -213,6 +216,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
             _read_node(history.nodes, event)
         elif event.kind == "files":
             history.files.append(event)
+        elif event.kind == "hang":
+            history.quiet, history.longest_quiet = float(event["quiet"]), float(event["longest"])
         elif event.kind == "stack":
             history.stacks[int(event["rank"])] = str(event["text"])
         elif event.kind == "log":

@@ -1,4 +1,4 @@
-"""Pace: what a launch of the job cost, and how long one of its steps took."""
+"""Pace: what a launch of the job cost, how long one of its steps took, and how long it was quiet in between."""
 
 from __future__ import annotations
 
@@ -24,3 +24,15 @@ def step_seconds(history: History) -> float | None:
     count; None if nobody took two."""
     gaps = [later - t for _, lifetime in lifetimes(history) for t, later in pairwise(lifetime.steps.times)]
     return median(gaps) if gaps else None
+
+
+def longest_quiet(history: History) -> float:
+    """The longest time, in seconds, in which no rank began, took a step, saved, loaded or ended while the command ran;
+    0 where nothing was recorded."""
+    signs = [t for one in history.launches for t in (one.begun, one.ended) if t is not None]
+    for _, lifetime in lifetimes(history):
+        signs += [lifetime.start, *lifetime.steps.times]
+        signs += [t for save in lifetime.saves for t in (save.begun, save.ended) if t is not None]
+        signs += [t for load in lifetime.loads for t in (load.begun, load.ended) if t is not None]
+        signs += [t for t in (lifetime.left, lifetime.end) if t is not None]
+    return max((later - t for t, later in pairwise(sorted(signs))), default=0.0)

@@ -7,6 +7,7 @@ from chaoskit.errors import ReferenceFailed
 
 ENDS = {
     "gave-up": "it failed by itself",
+    "hang": "it hung",
     "deadline": "it did not finish before its deadline",
     "interrupted": "it was interrupted",
 }

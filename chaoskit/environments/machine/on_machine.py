@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from chaoskit.capabilities import InjectedIOError, ProcessRef, StoredCheckpoint
+from chaoskit.capabilities import Activity, InjectedIOError, ProcessRef, StoredCheckpoint
 from chaoskit.environments.environment import EnvironmentEvent
 from chaoskit.environments.fusefs.storage import Storage
 from chaoskit.environments.fusefs.storage import trial as storage_trial
 from chaoskit.environments.gate.orders import GateOrders
 from chaoskit.environments.gate.server import GateServer
-from chaoskit.environments.machine import processes, stacks, stored_checkpoints
+from chaoskit.environments.machine import activity, processes, stacks, stored_checkpoints
 from chaoskit.environments.machine.checkpoint_paths import checkpoint_paths
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.environments.machine.processes import Process
@@ -23,8 +24,8 @@ from chaoskit.probe.session import STACK_SIGNAL
 
 
 class OnMachine(GateOrders):
-    """Fulfils `CanSignal`, `CanOrder`, `CanCorruptNumbers`, `CanTouchFiles`, `CanFailStorage` and `CanShowDirectory`
-    for the processes and files of one `run`, and what of `Environment` needs no more than that."""
+    """Fulfils `CanSignal`, `CanShowActivity`, `CanOrder`, `CanCorruptNumbers`, `CanTouchFiles`, `CanFailStorage` and
+    `CanShowDirectory` for the processes and files of one `run`, and what of `Environment` needs no more than that."""
 
     def __init__(self, run: MachineRun) -> None:
         self.run = run
@@ -56,6 +57,19 @@ class OnMachine(GateOrders):
             process = run.launch.process
             known = [Rank(0, process.pid, process.started, run.index, 0, 0.0, STACK_SIGNAL)]
         return stacks.collect(run.run_dir, known)
+
+    def said(self) -> int:
+        """See `CanShowActivity`."""
+        return activity.said(self.run.run_dir)
+
+    def activity(self) -> Activity:
+        """See `CanShowActivity`."""
+        run = self.run
+        launchers: Sequence[ProcessRef] = ()
+        with suppress(LookupError):
+            launchers = self.launcher_processes()
+        known = ranks.seen(run.run_dir, launch=run.index).values()
+        return activity.measure(run.spec.run_id, run.run_dir, known, [Process.of(each) for each in launchers])
 
     def rank_process(self, rank: int) -> ProcessRef:
         """See `CanSignal`."""

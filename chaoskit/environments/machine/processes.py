@@ -72,19 +72,20 @@ def send(process: Process, signum: int) -> bool:
         os.close(fd)
 
 
+def handles(process: Process, signum: int) -> bool:
+    """Whether the process has a handler for the signal; False where it has ended. One without may die of it."""
+    return bool(_masks(process.pid).get("SigCgt", 0) & 1 << (signum - 1)) and state(process) != "gone"
+
+
 def delivered(process: Process, signum: int) -> bool:
     """Whether the process has received the signal: it has ended, or it handles the signal and none is pending."""
-    try:
-        text = Path(f"/proc/{process.pid}/status").read_text()
-    except OSError:
-        text = ""
+    masks = _masks(process.pid)
     # Asked after the reading, so that what was read is known to have been this process.
     if state(process) == "gone":
         return True
-    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     bit = 1 << (signum - 1)
-    masks = {name: int(fields.get(name, "0"), 16) for name in ("SigPnd", "ShdPnd", "SigCgt")}
-    return bool(masks["SigCgt"] & bit) and not (masks["SigPnd"] | masks["ShdPnd"]) & bit
+    pending = masks.get("SigPnd", 0) | masks.get("ShdPnd", 0)
+    return bool(masks.get("SigCgt", 0) & bit) and not pending & bit
 
 
 def marked(run_id: str, *, run_dir: Path | None = None, node: str | None = None) -> list[Process]:
@@ -140,6 +141,16 @@ def wait_gone(processes: Iterable[Process], *, timeout: float) -> bool:
         finally:
             os.close(fd)
     return True
+
+
+def _masks(pid: int) -> dict[str, int]:
+    """The signals that a process handles and that are pending, as bits; empty if it has ended."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return {}
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return {name: int(fields[name], 16) for name in ("SigPnd", "ShdPnd", "SigCgt") if name in fields}
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -1,7 +1,8 @@
 """Stacks: what each rank is executing, asked of the ranks themselves.
 
 The probe registers `faulthandler` for a signal, with `<run_dir>/logs/stack-<pid>.txt` as its file; the handler runs
-even while the rank hangs in native code.
+even while the rank hangs in native code. A process without the handler would die of the signal, and is not asked: a
+rank that is still starting, or a launcher.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def collect(run_dir: Path, ranks: Iterable[Rank], *, timeout: float = 2.0) -> di
         state = processes.state(process)
         if state == "stopped":
             told[rank.rank] = "stopped (SIGSTOP)"
-        elif state == "running" and rank.stack_signal is not None:
+        elif state == "running" and rank.stack_signal is not None and processes.handles(process, rank.stack_signal):
             path = run_dir / "logs" / f"stack-{rank.pid}.txt"
             before = _size(path)
             if processes.send(process, rank.stack_signal):

@@ -118,7 +118,8 @@ def bounds(history: History) -> tuple[float, float]:
 
 
 def _launches(history: History, end: float) -> Iterator[Span]:
-    causes = {"fault": " because of a fault", "deadline": " at the deadline", "interrupted": " by an interrupt",
+    causes = {"fault": " because of a fault", "hang": " because the job hung",
+              "deadline": " at the deadline", "interrupted": " by an interrupt",
               "too-few-nodes": ": too few nodes remained"}  # fmt: skip
     for one in history.launches:
         how = f" ({one.how.partition(':')[0]})" if one.how else ""

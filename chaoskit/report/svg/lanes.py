@@ -148,6 +148,7 @@ def _end(history: History, inc: Incarnation, own: RankLifetime) -> tuple[End, st
     if launch is None or launch.ended is None:
         return "open", "the record ends here"
     why = {
+        "hang": "because the job hung",
         "deadline": "at the deadline",
         "interrupted": "by an interrupt",
         "fault": "because of a fault",

@@ -221,8 +221,8 @@ def _load_error(run: Run) -> str | None:
     """Return the error that ended the job before its first step after the relaunch; None if it took a step."""
     if any(inc.first_step is not None for inc in run.history.incarnations if inc.launch > 0):
         return None
-    if run.history.end == "deadline":
-        return "the job hangs: it took no step before the deadline"
+    if run.history.end in ("hang", "deadline"):
+        return "the job hangs: it took no step"
     return next(_failed_loads(run), None) or last_error(run.dir / "logs" / "launch-1.log")
 
 

@@ -52,6 +52,18 @@ def test_a_hanging_rank_tells_where(place, hanging):
         assert told[1].count("waits_for_nothing") == 1  # what was asked now, not what was told before
 
 
+def test_who_has_no_handler_is_left_alone(place):
+    """It would die of the signal: a launcher, or a rank that is still starting."""
+    (place.run_dir / "logs").mkdir()
+    child = subprocess.Popen(["sleep", "100"])
+    try:
+        rank = Rank(0, child.pid, processes.identify(child.pid).started, 0, 0, 0.0, SIGNAL)
+        assert stacks.collect(place.run_dir, [rank]) == {} and child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_who_cannot_tell(place, hanging, until):
     dead = Rank(0, hanging.pid, 1, 0, 0, 0.0, SIGNAL)
     mute = Rank(2, hanging.pid, hanging.start, 0, 0, 0.0, None)
