@@ -234,20 +234,22 @@ class TrialSlot:
 
 
 def _off(inc: Incarnation, base: int, timeline: Timeline, reference: Reference) -> dict[int, tuple[str, ...]]:
-    """Return the components of the first steps that differ from an uninterrupted run, by rank."""
-    found = {}
+    """Return by rank the components that differ from an uninterrupted run, in the first step in which any do: what
+    differs after it may be a consequence."""
     # The timeline's own index has learned what this very lifetime did.
     index = Index.of(reference, components=timeline.comparable)
-    for rank, own in inc.ranks.items():
-        names: list[str] = []
-        for step in own.steps[:STEPS]:
-            names += index.align(step, rank).off(base + step.n - 1)
-            due = reference.step(rank, base + step.n)
-            if due is not None and due.losses != step.losses:
-                names.append("loss")
-        if names:
-            found[rank] = tuple(dict.fromkeys(names))
-    return found
+    for number in range(1, STEPS + 1):
+        found = {}
+        for rank, own in inc.ranks.items():
+            for step in own.steps[:STEPS]:
+                if step.n == number:
+                    names = list(index.align(step, rank).off(base + number - 1))
+                    due = reference.step(rank, base + number)
+                    names += ["loss"] if due is not None and due.losses != step.losses else []
+                    found.update({rank: tuple(names)} if names else {})
+        if found:
+            return found
+    return {}
 
 
 def _lost(start: Start, off: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
