@@ -95,8 +95,8 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "log-wrong": "The training is right and the job's own log is wrong.",
     },
     "inconclusive": {
-        "fault-not-observed": "The fault was not observed to take effect, so nothing was tested.",
         "nothing-to-resume": "The job never had a valid checkpoint to resume from, so no resume was tested.",
+        "fault-not-observed": "The fault was not observed to take effect, so nothing was tested.",
         "not-deterministic": "Two uninterrupted runs differ, so bitwise equality cannot be judged.",
         "probe-blind": "The probe could not see something that the check needs.",
         "reference-failed": "The uninterrupted run itself failed, so there is nothing to compare with.",

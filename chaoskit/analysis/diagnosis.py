@@ -136,7 +136,7 @@ def _at_resume(
             redrawn = (
                 family == "batch" and not places and _redrawn(case, rank, lifetimes[rank].steps[0], position + 1)
             )
-            code = CODES.get(family) or _data_code(places, position, redrawn)
+            code = CODES.get(family) or data_code(places, position, redrawn)
             finding = replace(finding, code=code, redrawn=redrawn)
             look = not places and not redrawn and not (resized and (name == "batch" or name in sharded))
             found.append(_look_closer(case, finding, lifetimes[rank]) if look else finding)
@@ -192,7 +192,8 @@ def _by_ledger(case: Case, finding: Finding) -> Finding:
     return replace(finding, code=codes[0], more=codes[1:]) if codes else finding
 
 
-def _data_code(places: Sequence[int], position: int, redrawn: bool) -> str:
+def data_code(places: Sequence[int], position: int, redrawn: bool = False) -> str:
+    """Return the code of a batch that is that of `places` where that of `position` was due."""
     if not places:
         return "rng-not-restored" if redrawn else "data-reordered"
     return "data-replayed" if min(places) < position else "data-skipped"
@@ -239,7 +240,7 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
                 taken = _executed(case, rank, incarnation, step)
                 places = case.timeline.expected(incarnation)[rank].places("batch", taken.components["batch"])
                 redrawn = not places and _redrawn(case, rank, taken, step)
-                code = _data_code(places, step - 1, redrawn)
+                code = data_code(places, step - 1, redrawn)
                 yield Finding(code, name, rank, incarnation, step, step - 1, places, redrawn=redrawn)
             else:
                 yield Finding(CODES[family], name, rank, incarnation, step, step - 1)

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from chaoskit.analysis.case import Case
-from chaoskit.analysis.checkpoints.damage import saves_of
+from chaoskit.analysis.checkpoints.damage import holds, saves_of
 from chaoskit.analysis.checkpoints.resumes import Resume, resume_after
 from chaoskit.analysis.record.harness_record import FaultRecord
 from chaoskit.analysis.record.history import Incarnation, lifetimes
@@ -127,15 +127,9 @@ def _read(case: Case, fault: FaultRecord, tried: Iterable[Incarnation]) -> bool:
     altered = [PurePosixPath(one["file"]) for one in fault.evidence.get("files", ())]
     loaded = {load.path for inc in tried for lifetime in inc.ranks.values() for load in lifetime.loads}
     saved = {save.path for _, lifetime in lifetimes(case.history) for save in lifetime.saves}
-    if not any(_holds(path, file) for path in saved for file in altered):
+    if not any(holds(path, file) for path in saved for file in altered):
         return bool(loaded)
-    return any(_holds(path, file) for path in loaded for file in altered)
-
-
-def _holds(path: str, file: PurePosixPath) -> bool:
-    """Whether a path ends in that of a file below `{out}`, or of a directory that it is in."""
-    parts = PurePosixPath(path).parts
-    return any(parts[-len(own.parts) :] == own.parts for own in (file, *file.parents[:-1]))
+    return any(holds(path, file) for path in loaded for file in altered)
 
 
 def _within(inc: Incarnation, since: float | None, until: float | None) -> bool:

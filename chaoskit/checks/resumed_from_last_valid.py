@@ -8,6 +8,7 @@ from typing import Any
 
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
+from chaoskit.analysis.checkpoints.contents import read_intact
 from chaoskit.analysis.checkpoints.resumes import Resume, position_at
 from chaoskit.analysis.checkpoints.storage_outages import hindrances
 from chaoskit.analysis.finding import show_ranks
@@ -113,6 +114,12 @@ class ResumedFromLastValid:
                 )
                 return inconclusive(self.name, sentence, "probe-blind", **facts)
             return verdict
+        if base in resume.damaged and _read_intact(case, resume):
+            sentence = (
+                f"the job resumed from step {base}; a fault had altered that checkpoint, and all that the job read is "
+                "what was saved"
+            )
+            return passed(self.name, sentence, **facts)
         if base in resume.damaged:
             sentence = (
                 f"the job resumed from step {base}, a checkpoint that a fault had altered; the last valid one "
@@ -186,7 +193,9 @@ class ResumedFromLastValid:
         )
         codes = ["model-not-restored"]
         nowhere = all(not own.positions["model"] for own in start.ranks.values())
-        if start.base in resume.torn and nowhere:
+        if _read_intact(case, resume):
+            sentence += "; what the job read is what was saved, and what it made of that is not"
+        elif start.base in resume.torn and nowhere:
             sentence += f"; the fault had left the save of step {start.base} unfinished, and the job loaded it"
             codes.insert(0, "corrupt-accepted")
         elif resume.damaged & {start.base, expected}:
@@ -230,6 +239,11 @@ class ResumedFromLastValid:
 def judge_resume(name: str, case: Case, resume: Resume) -> Verdict:
     """Judge one resume, as the verdict of the check `name`."""
     return replace(ResumedFromLastValid().judge(case, resume), check=name)
+
+
+def _read_intact(case: Case, resume: Resume) -> bool:
+    """Whether the job was seen to read nothing but what was saved, so that no altered byte is to blame."""
+    return read_intact(case.history, case.timeline, case.history.incarnations[resume.incarnation])
 
 
 def _begun(resume: Resume) -> bool:

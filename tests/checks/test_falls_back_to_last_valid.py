@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoskit.checks import completed, falls_back_to_last_valid, resumed_from_last_valid
+from chaoskit.checks import completed, falls_back_to_last_valid, resumed_from_last_valid, state_restored
 from chaoskit.verdict import Outcome
 from tests.history_writer import Writer
 
@@ -188,3 +188,26 @@ def test_the_next_fault_came_before_a_step():
     run = damaged(40).launch().died().fault("flip a bit", evidence={"saves": saves(30), "spared": saves(20)})
     verdict = check(resumes(run, 20))
     assert verdict.outcome is Outcome.INCONCLUSIVE
+
+
+def told(**changed):
+    """What a save of step 40 was given, or what came back of it."""
+    return {"model.w": "a" * 32, "rng": "b" * 32, "progress.step": "=40", **changed}
+
+
+@pytest.mark.parametrize(
+    ("off", "code"), [({"rng.torch": 0}, "rng-not-restored"), ({"model": "odd"}, "model-not-restored")]
+)
+@pytest.mark.parametrize(("came_back", "blamed"), [(told(), False), (told(rng="c" * 32), True)])
+def test_damage_is_blamed_only_where_altered_bytes_were_read(off, code, came_back, blamed):
+    """The job read the checkpoint that a fault had altered. Where all that came back is what was saved, a bug of the
+    resume is what it always is, and not corruption."""
+    run = damaged(40)
+    for event in run.events:
+        if event.kind == "save.begin" and event["n"] == 40:
+            event.data["content"] = told()
+    run.launch().live(base=40, off=off, ends=True).load("step-40.pt", content=lambda rank: came_back)
+    case = run.exit(0).end().case()
+    for claim in (check, resumed_from_last_valid()):
+        assert ("corrupt-accepted" in claim(case).codes) == blamed
+    assert code in state_restored()(case).codes

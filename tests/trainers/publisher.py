@@ -1,5 +1,5 @@
 """One process that publishes directories by a rename and resumes from the newest. Told so, it forgets to
-force something to the disk, or trusts what it finds."""
+force something to the disk, or trusts what it finds, or has a bug in its resume that no crash causes."""
 
 import argparse
 import os
@@ -12,6 +12,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--out", type=Path, required=True)
 parser.add_argument("--forget", choices=["nothing", "data", "names", "everything"], default="nothing")
 parser.add_argument("--on-doubt", choices=["older", "crash", "trust", "hang"], default="older")
+parser.add_argument("--lose", choices=["nothing", "rng", "everything"], default="nothing")
 args = parser.parse_args()
 
 
@@ -41,7 +42,8 @@ def load(path: Path) -> int:
     state = torch.load(path / "state.pt", weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
-    torch.set_rng_state(state["rng"])
+    if args.lose != "rng":
+        torch.set_rng_state(state["rng"])
     weights = torch.frombuffer(bytearray((path / "weights").read_bytes()), dtype=torch.float32)
     mine = torch.nn.utils.parameters_to_vector(model.parameters())
     if args.on_doubt == "trust":
@@ -57,6 +59,8 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 data = torch.randn(100, 6, 4, generator=torch.Generator().manual_seed(2))
 done = 0
 for path in sorted(args.out.glob("step-*"), key=lambda path: -int(path.name.partition("-")[2])):
+    if args.lose == "everything":
+        break
     try:
         done = load(path)
         break

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from chaoskit.analysis.alignment.reads import Held, Saved, last_loads
 from chaoskit.analysis.alignment.timeline import Timeline
+from chaoskit.analysis.checkpoints.damage import altered_files, holds
 from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save
 from chaoskit.analysis.reference.reference import Reference
@@ -137,6 +138,20 @@ def _altered(
         elif base is not None and due and set(load.content) <= set(due):
             # Whole, and of another step than the rest. (Where the rank's state is right, it was another file.)
             yield Altered(index, rank, base, tuple(load.content), len(load.content), position)
+
+
+def read_intact(history: History, timeline: Timeline, inc: Incarnation) -> bool:
+    """Whether a lifetime was seen to read checkpoints, those files among them that a fault had altered, and all that
+    came back is what was saved: then what is wrong afterwards is not the doing of altered bytes."""
+    saved = timeline.saved_before(inc)
+    loads = [load for lifetime in inc.ranks.values() for load in last_loads(lifetime) if saved.read_by(load)]
+    for load in loads:
+        named = saved.named(load)
+        held = saved.held[max(saved.read_by(load)) if named is None else named].values
+        if any(value not in held[key] for key, value in load.content.items() if key in held):
+            return False
+    files = altered_files(history, inc.start)
+    return bool(loads) and all(any(holds(load.path, file) for load in loads) for file in files)
 
 
 def unlike(

@@ -43,6 +43,18 @@ def saves_of(fault: FaultRecord) -> Sequence[Mapping[str, int]]:
     return [one] if isinstance(one, Mapping) else fault.evidence.get("saves", ())
 
 
+def altered_files(history: History, until: float) -> tuple[PurePosixPath, ...]:
+    """The files of checkpoints, below `{out}`, that faults had altered by then."""
+    files = (one["file"] for fault in _altering(history, until) for one in fault.evidence.get("files", ()))
+    return tuple(dict.fromkeys(map(PurePosixPath, files)))
+
+
+def holds(path: str, file: PurePosixPath) -> bool:
+    """Whether a path ends in that of a file below `{out}`, or of a directory that it is in."""
+    parts = PurePosixPath(path).parts
+    return any(parts[-len(own.parts) :] == own.parts for own in (file, *file.parents[:-1]))
+
+
 def _altering(history: History, until: float) -> Iterator[FaultRecord]:
     for fault in history.faults:
         if fault.applied is not None and fault.applied <= until and saves_of(fault):

@@ -24,6 +24,14 @@ STORIES = 6
 
 def show(one: Exploration, console: Console) -> None:
     """Print the table, the failures and the total."""
+    codes, bug = one.resume_bug
+    if bug:
+        head = Text("FAIL", style=STYLES["fail"])
+        head.append(f" a bug of the resume itself: {', '.join(codes)}", style="bold")
+        console.print(head, soft_wrap=True)
+        rest = "the states below are compared with this resume" if one.judged else "no crash state was judged"
+        console.print(Text(f"  {bug}; {rest}"), soft_wrap=True)
+        console.print()
     console.print(outcomes_table(one))
     stories = one.stories()
     for story in stories[:STORIES]:

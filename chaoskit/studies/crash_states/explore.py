@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from chaoskit import environments, faults
 from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
-from chaoskit.analysis.crash_model import State, crash_states
+from chaoskit.analysis.crash_model import CrashStates, State, crash_states
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.capabilities import CanShowDirectory
 from chaoskit.engine.progress import Progress
@@ -59,14 +59,36 @@ def explore(
     assert run.reference is not None
     recorded = Recorded(run.dir, run.job, run.reference)
     begun = time.monotonic()
+    runner.progress.phase("resuming from the intact checkpoint")
+    intact = resume_from_intact(recorded, runner, found)
+    if intact.base != position:
+        # Whatever a crash does to the checkpoint, this job cannot show it.
+        return Exploration(run, position, found, (), time.monotonic() - begun, intact=intact)
     scheduler = TrialScheduler(found.states, most=most, seed=seed)
     run_trials(recorded, runner, scheduler, workers=workers)
     seconds = time.monotonic() - begun
     judged = tuple(
-        judge(found.states[index], answer, lambda done: due(done, journal.operations, written), seen=seen)
+        judge(
+            found.states[index],
+            answer,
+            lambda done: due(done, journal.operations, written),
+            seen=seen,
+            usual=intact.wrong,
+        )
         for index, (answer, seen) in sorted(scheduler.answers().items())
     )
-    return Exploration(run, position, found, judged, seconds, tried=scheduler.tried, unlike=scheduler.unlike)
+    return Exploration(
+        run, position, found, judged, seconds, tried=scheduler.tried, unlike=scheduler.unlike, intact=intact
+    )
+
+
+def resume_from_intact(recorded: Recorded, runner: Runner, found: CrashStates) -> Answer:
+    """Resume from what is on the disk when the save has settled and nothing was lost. What is wrong then is a bug of
+    the resume, and no crash has caused it."""
+    kills = [(crash.done, one) for one in found.states for crash in one.crashes if crash.profile == "kill"]
+    whole = max(kills, key=lambda pair: pair[0])[1]
+    with TrialSlot(0, recorded, runner.store) as slot:
+        return slot.resume(whole.materialise)
 
 
 def record(runner: Runner, job: Job, save: int | None) -> tuple[Run, int]:
@@ -136,13 +158,21 @@ def due(done: int, operations: Sequence[Operation], written: Sequence[Checkpoint
     return frozenset({last, *unsettled})
 
 
-def judge(state: State, answer: Answer, due: Callable[[int], frozenset[int]], *, seen: bool = True) -> JudgedState:
+def judge(
+    state: State,
+    answer: Answer,
+    due: Callable[[int], frozenset[int]],
+    *,
+    seen: bool = True,
+    usual: frozenset[str] = frozenset(),
+) -> JudgedState:
     """Judge the answer of the job. Several crashes may leave the same state: the answer must be right for all of them,
-    and the failing ones are kept as the crashes of the state."""
+    and the failing ones are kept as the crashes of the state. `usual` are the components that are wrong after a resume
+    from an intact checkpoint, too: the state is not to blame for them, nor for the loss that follows from them."""
     becomes: Class
     if answer.how in ("crashed", "hung"):
         becomes = "crashed" if answer.how == "crashed" else "hung"
-    elif not answer.exact:
+    elif answer.base is None or answer.wrong - usual - ({"loss"} if usual else set()):
         becomes = "wrong"
     else:
         wrong = tuple(crash for crash in state.crashes if answer.base not in due(crash.done))

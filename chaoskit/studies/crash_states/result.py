@@ -94,7 +94,8 @@ class FailureStory:
 @dataclass(frozen=True)
 class Exploration:
     """The results for one save. `position` is the step of the save; `seconds` the duration of the trials. `tried`
-    equivalent states had their own trial for verification; `unlike` of them had a different result."""
+    equivalent states had their own trial for verification; `unlike` of them had a different result. `intact` is the
+    answer of the job to the intact checkpoint, with which the others are compared."""
 
     run: Run
     position: int
@@ -103,6 +104,28 @@ class Exploration:
     seconds: float
     tried: int = 0
     unlike: int = 0
+    intact: Answer | None = None
+
+    @property
+    def resume_bug(self) -> tuple[tuple[str, ...], str]:
+        """What is wrong after a resume from the intact checkpoint, as codes and in words; empty if nothing is."""
+        one = self.intact
+        if one is None or (one.exact and one.base == self.position):
+            return (), ""
+        codes, did = one.lost, "the job resumes with a model that equals no step of an uninterrupted run"
+        if one.how != "resumed":
+            codes = ({"crashed": "crash-loop", "hung": "hang"}.get(one.how, "exited-early"),)
+            did = {
+                "crashed": f"every relaunch fails with exit code {one.codes[-1] if one.codes else '?'}: {one.message}",
+                "hung": f"the job hangs before its first step: {one.message}",
+            }.get(one.how, f"the job exits with code 0 without a step: {one.message}")
+        elif one.base is not None and one.base != self.position:
+            codes = ("restarted-from-scratch" if one.base == 0 else "stale-checkpoint",)
+            did = f"the job resumes from step {one.base}"
+        elif one.off:
+            rank, names = next(iter(one.off.items()))
+            did = f"the job resumes from step {one.base} with wrong {', '.join(names)} of rank {rank}"
+        return codes, f"without any crash, from the intact checkpoint of step {self.position}: {did}"
 
     @property
     def visited(self) -> int:
@@ -112,13 +135,15 @@ class Exploration:
     @property
     def outcome(self) -> Outcome:
         """Pass only if the job resumed exactly from every judged state."""
+        if self.resume_bug[0]:
+            return Outcome.FAIL
         if not self.judged:
             return Outcome.INCONCLUSIVE
         return merge(Outcome.PASS if one.becomes == "exact" else Outcome.FAIL for one in self.judged)
 
     @property
     def codes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(code for one in self.judged for code in one.codes))
+        return tuple(dict.fromkeys([*self.resume_bug[0], *(code for one in self.judged for code in one.codes)]))
 
     @property
     def per_minute(self) -> float:
@@ -154,6 +179,7 @@ class Exploration:
             "codes": list(self.codes),
             "run": str(self.run.dir),
             "save": self.position,
+            "intact": {"codes": list(self.resume_bug[0]), "text": self.resume_bug[1]},
             "states": len(self.judged),
             "visited": self.visited,
             "distinct": self.found.distinct,

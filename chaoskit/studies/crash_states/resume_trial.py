@@ -7,7 +7,6 @@ has taken enough steps.
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -18,10 +17,14 @@ from pathlib import Path
 from typing import Literal, cast
 
 from chaoskit import environments
+from chaoskit.analysis.alignment.index import Index
+from chaoskit.analysis.alignment.resume_point import Start
 from chaoskit.analysis.alignment.timeline import Timeline
+from chaoskit.analysis.diagnosis import CODES, data_code
 from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.capabilities import CanShowDirectory
+from chaoskit.engine.log_reason import reason
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.environment import Ended, Environment, RunSpec
 from chaoskit.environments.launch.mode import Mode
@@ -38,8 +41,6 @@ POLL_EVERY = 0.02
 #: A job hangs if it takes no step for this many seconds plus this multiple of the time of an uninterrupted run.
 PATIENCE, TIMES = 20.0, 4.0
 _STEP = b'"e":"step"'
-_REASON = re.compile(r"\w*(Error|Exception|Refused|error)\b.*:|refused")
-_TORCHRUN = re.compile(r"ChildFailedError|elastic|error_file|exitcode|traceback :")
 
 How = Literal["resumed", "crashed", "hung", "ended"]
 
@@ -48,14 +49,16 @@ How = Literal["resumed", "crashed", "hung", "ended"]
 class Answer:
     """The reaction of a job to a state.
 
-    `base` is the position that it resumed from (None: unknown); `off` are the wrong components by rank. `codes` are its
-    exit codes, `message` the last line of its log that looks like a reason. `accesses` are its accesses to the state
+    `base` is the position that it resumed from (None: unknown); `off` are the wrong components by rank, `lost` the
+    diagnosis codes of these. `codes` are its exit codes, `message` the exception that ended a rank, or the last line of
+    its log that looks like a reason. `accesses` are its accesses to the state
     (see `chaoskit.analysis.crash_model.observed`). `seconds` is the duration of the trial by part.
     """
 
     how: How
     base: int | None = None
     off: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
     codes: tuple[int, ...] = ()
     message: str = ""
     accesses: frozenset[tuple[str, str]] = frozenset()
@@ -70,6 +73,11 @@ class Answer:
     def exact(self) -> bool:
         """Whether the job continued exactly like an uninterrupted run from `base`."""
         return self.how == "resumed" and self.base is not None and not self.off
+
+    @property
+    def wrong(self) -> frozenset[str]:
+        """The wrong components of all ranks."""
+        return frozenset(name for names in self.off.values() for name in names)
 
 
 @dataclass(frozen=True)
@@ -203,39 +211,59 @@ class TrialSlot:
             raise ChaoskitError("a resume trial took steps that are missing from its record")
         start = timeline.starts[stepped[-1].index]
         if start.base is None or not start.trusted:
-            off = dict.fromkeys(start.ranks, ("model",))
-            return Answer("resumed", None, off)
-        return Answer("resumed", start.base, _off(stepped[-1], start.base, timeline, self.recorded.reference))
+            nowhere = dict.fromkeys(start.ranks, ("model",))
+            return Answer("resumed", None, nowhere, lost=("model-not-restored",))
+        off = _off(stepped[-1], start.base, timeline, self.recorded.reference)
+        return Answer("resumed", start.base, off, lost=_lost(start, off))
 
     def _events(self, launch: int) -> list[Event | RecordGap]:
         paths = sorted((self.directory / "events").glob(f"rank-{launch}-*.jsonl"))
         return [one for path in paths for one in read_events(path)]
 
     def _last_message(self) -> str:
-        """Return the last line of the log that looks like the reason for the end of the job."""
+        """Return why the job ended: the exception of the first rank that had one, or a line of its log."""
+        ends = [event for event in self._events(self._launch) if isinstance(event, Event)]
+        errors = sorted((event.t, str(event["uncaught"])) for event in ends if event.get("uncaught"))
+        if errors:
+            return " ".join(errors[0][1].split())[:300]
         try:
             text = (self.directory / "logs" / f"launch-{self._launch}.log").read_text(errors="replace")
         except OSError:
             return ""
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        # The last lines are torchrun's summary of its ranks, which does not contain the reason.
-        reasons = [line for line in lines if _REASON.search(line) and not _TORCHRUN.search(line)]
-        return (reasons or lines or [""])[-1][:300]
+        return reason(text)
 
 
 def _off(inc: Incarnation, base: int, timeline: Timeline, reference: Reference) -> dict[int, tuple[str, ...]]:
-    """Return the components of the first steps that differ from an uninterrupted run, by rank."""
-    found = {}
-    for rank, own in inc.ranks.items():
-        names: list[str] = []
-        for step in own.steps[:STEPS]:
-            names += timeline.index.align(step, rank).off(base + step.n - 1)
-            due = reference.step(rank, base + step.n)
-            if due is not None and due.losses != step.losses:
-                names.append("loss")
-        if names:
-            found[rank] = tuple(dict.fromkeys(names))
-    return found
+    """Return by rank the components that differ from an uninterrupted run, in the first step in which any do: what
+    differs after it may be a consequence."""
+    # The timeline's own index has learned what this very lifetime did.
+    index = Index.of(reference, components=timeline.comparable)
+    for number in range(1, STEPS + 1):
+        found = {}
+        for rank, own in inc.ranks.items():
+            for step in own.steps[:STEPS]:
+                if step.n == number:
+                    names = list(index.align(step, rank).off(base + number - 1))
+                    due = reference.step(rank, base + number)
+                    names += ["loss"] if due is not None and due.losses != step.losses else []
+                    found.update({rank: tuple(names)} if names else {})
+        if found:
+            return found
+    return {}
+
+
+def _lost(start: Start, off: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the diagnosis codes of wrong components; of a loss alone, that it diverged."""
+    found: dict[str, None] = {}
+    for rank, names in off.items():
+        for name in names:
+            family = name.partition(".")[0]
+            if family == "batch":
+                places = sorted(start.ranks[rank].positions.get("batch") or ())
+                found[data_code(places, start.base or 0)] = None
+            elif family in CODES:
+                found[CODES[family]] = None
+    return tuple(found) or (("loss-diverged",) if off else ())
 
 
 def _empty(directory: Path) -> None:

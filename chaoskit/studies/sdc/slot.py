@@ -20,6 +20,7 @@ from typing import Any, cast
 from chaoskit import environments
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.capabilities import CanCorruptNumbers, CanOrder
+from chaoskit.engine.log_reason import reason
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.environment import Arrived, Ended, Environment, RunSpec
 from chaoskit.environments.launch.mode import Mode
@@ -241,10 +242,9 @@ class InjectionSlot:
             text = (self._directory / "logs" / f"launch-{self._launch}.log").read_text(errors="replace")
         except OSError:
             return "there is no log"
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        own = [found[1] for line in lines if (found := _OWN.match(line))]
+        own = [found[1] for line in text.splitlines() if (found := _OWN.match(line.strip()))]
         reasons = [line for line in own if _REASON.search(line)]
-        return (reasons or own or lines or ["the log is empty"])[-1][:200]
+        return (reasons or own or [reason(text) or "the log is empty"])[-1][:200]
 
 
 def _empty(directory: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,7 +21,8 @@ from chaoskit.environments.machine.sweep import sweep
 from chaoskit.errors import Undecided, UsageError
 from chaoskit.protocol.io_journal import Operation
 from chaoskit.studies.crash_states import resume_trial
-from chaoskit.studies.crash_states.explore import due, explore, record, window
+from chaoskit.studies.crash_states.explore import due, explore, judge, record, window
+from chaoskit.studies.crash_states.resume_trial import Answer
 from tests.studies.crash_states.test_scheduler import resumed
 
 TRAINERS = Path(__file__).parents[2] / "trainers"
@@ -196,3 +198,43 @@ def test_answers_compare_by_what_the_job_did():
 
     one = resumed(Any_)
     assert one.signature == resumed(Any_).signature and one.exact
+
+
+@pytest.mark.launches
+def test_a_bug_of_the_resume_is_no_corruption(shared_store):
+    """The random numbers are lost after every resume, from an intact checkpoint as well: no crash is to blame."""
+    found = exploration(shared_store, "--lose", "rng", profiles=("kill",), most=4)
+    assert found.outcome == "fail" and found.codes == ("rng-not-restored",)
+    assert found.judged and not found.stories()
+    assert "intact checkpoint of step 6" in found.resume_bug[1] and "rng.torch" in found.resume_bug[1]
+    assert found.to_json()["intact"]["codes"] == ["rng-not-restored"]
+
+
+@pytest.mark.launches
+def test_a_job_that_never_resumes_is_asked_once(shared_store):
+    found = exploration(shared_store, "--lose", "everything", profiles=("kill",))
+    assert found.outcome == "fail" and found.codes == ("restarted-from-scratch",)
+    assert not found.judged
+
+
+@pytest.mark.parametrize(
+    "answer, becomes",
+    [
+        (Answer("resumed", 6, {0: ("rng.torch", "loss")}), "exact"),
+        (Answer("resumed", 3, {0: ("rng.torch",)}), "lost-work"),
+        (Answer("resumed", 6, {0: ("rng.torch", "optimizer")}), "wrong"),
+        (Answer("resumed", None, {0: ("model",)}), "wrong"),
+        (Answer("crashed", codes=(1,)), "crashed"),
+    ],
+)
+def test_a_state_is_compared_with_the_intact_one(answer, becomes):
+    @dataclass(frozen=True)
+    class Left:
+        profile: str = "kill"
+        crashes: tuple = (SimpleNamespace(done=1),)
+
+    assert judge(Left(), answer, lambda done: {6}, usual=frozenset({"rng.torch"})).becomes == becomes
+    if becomes == "exact":  # a loss that is off alone is no consequence of anything known
+        assert judge(Left(), answer, lambda done: {6}).becomes == "wrong"
+        off = Answer("resumed", 6, {0: ("loss",)})
+        assert judge(Left(), off, lambda done: {6}).becomes == "wrong"
