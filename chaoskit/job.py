@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -18,6 +18,8 @@ from chaoskit.nodes import NodeLossPolicy, Nodes, count_nodes
 from chaoskit.validation import check_number, check_strings, check_whole
 
 OUT = "{out}"
+#: The newest checkpoint in `resume_args`, by a pattern of its name below `{out}`.
+NEWEST = re.compile(r"\{newest:([^{}]+)\}")
 #: Addresses of the node itself, whichever it is.
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MEETING_FLAGS = ("--rdzv-endpoint", "--master-addr")
@@ -32,8 +34,10 @@ class Job:
     """A training job: a script for torchrun, or (`Job.from_command`) a complete command.
 
     Each run replaces `{out}` in `args`, in the command and in the values of `env` by a fresh directory; a relaunch gets
-    the same one. `module` starts `script` as `python -m` does. `max_restarts` is torchrun's. A relaunch appends
-    `resume_args` to the command, or starts `relaunch_command` instead of it, with another interpreter for example.
+    the same one. `module` starts `script` as `python -m` does. `max_restarts` is torchrun's. A relaunch starts
+    `relaunch_command` instead of the command, if there is one, with another interpreter for example. Once a save has
+    settled, it appends `resume_args`: `{out}` is filled in, and `{newest:step-*}` becomes the path of the newest
+    checkpoint below `{out}` whose name matches the pattern.
     `relaunches` limits how often the whole command is started again after a failure, as a cluster's scheduler does.
     `timeout` is the deadline of one run in seconds (default: derived from the reference). `hang_after` is for how many
     seconds at least the job may do nothing before it counts as hung, as a watchdog of its own may need them (default:
@@ -75,6 +79,12 @@ class Job:
     def __post_init__(self) -> None:
         for name in ("args", "command", "resume_args", "relaunch_command"):
             object.__setattr__(self, name, check_strings("Job", name, getattr(self, name)))
+        for word in self.resume_args:
+            patterns = NEWEST.findall(word)
+            if word.count("{newest") != len(patterns) or any(_leads_out(pattern) for pattern in patterns):
+                raise UsageError(
+                    f"Job: resume_args: {word!r} must name a pattern below {OUT}, such as {{newest:step-*}}"
+                )
         if bool(self.script) == bool(self.command):
             raise UsageError("Job: give a script, or command=[...] (one of the two)")
         for name, least in (("nproc_per_node", 1), ("max_restarts", 0), ("relaunches", 0), ("controls", 2)):
@@ -88,8 +98,7 @@ class Job:
         if self.log_file is not None:
             if self.log_regex is None:
                 raise UsageError("Job: log_file needs log_regex, which finds the step and the loss in its lines")
-            path = PurePath(self.log_file)
-            if path.is_absolute() or ".." in path.parts or OUT in self.log_file or not path.parts:
+            if _leads_out(self.log_file) or OUT in self.log_file:
                 raise UsageError(
                     f"Job: log_file must be a path below {OUT}, such as 'train.log', not {self.log_file!r}"
                 )
@@ -124,8 +133,11 @@ class Job:
         words = [*self.args, *self.command, *self.env.values()]
         return any(OUT in word for word in words)
 
-    def words(self, *, out: Path | str = OUT, relaunch: bool = False) -> list[str]:
-        """The command as a list of words, with `{out}` filled in."""
+    def words(
+        self, *, out: Path | str = OUT, relaunch: bool = False, resume_words: Sequence[str] | None = None
+    ) -> list[str]:
+        """The command as a list of words, with `{out}` filled in; that of a `relaunch` ends with the `resume_words`
+        (default: `resume_args`)."""
         if relaunch and self.relaunch_command:
             words = list(self.relaunch_command)
         elif self.command:
@@ -136,8 +148,14 @@ class Job:
             words += ["--max-restarts", str(self.max_restarts)]
             words += (["-m"] if self.module else []) + [self.script, *self.args]
         if relaunch:
-            words += self.resume_args
+            words += self.resume_args if resume_words is None else resume_words
         return [word.replace(OUT, str(out)) for word in words]
+
+    def resume_words(self, out: Path | str, *, newest: Callable[[str], str]) -> list[str]:
+        """The `resume_args` with `{out}` filled in, and `{newest:GLOB}` replaced by a path: what `newest` returns for
+        the pattern, below `out`."""
+        filled = [NEWEST.sub(lambda found: os.path.join(out, newest(found[1])), word) for word in self.resume_args]
+        return [word.replace(OUT, str(out)) for word in filled]
 
     def validate(self) -> None:
         """Raises UsageError for a job that would only fail later: no such program or script, no `{out}`."""
@@ -224,6 +242,12 @@ class Job:
             content.pop(name)
         content["words"] = self.words()[0:1]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _leads_out(text: str) -> bool:
+    """Whether a path does not lead to something below the directory that it is relative to."""
+    path = PurePath(text)
+    return path.is_absolute() or ".." in path.parts or not path.parts
 
 
 def _is_loopback(address: str) -> bool:

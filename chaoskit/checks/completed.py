@@ -106,7 +106,7 @@ class Completed:
         uncaught = _uncaught(case)
         return failed(
             self.name,
-            f"the job did not recover in {max(0, len(launches) - 1)} relaunches{last}{why}{uncaught}",
+            f"the job did not recover in {max(0, len(launches) - 1)} relaunches{last}{why}{uncaught}{_added(case)}",
             *codes,
             "crash-loop",
             exit_codes=[launch.code for launch in launches],
@@ -193,6 +193,17 @@ def _uncaught(case: Case) -> str:
     if first is None:
         return ""
     return f"; in the last launch rank {first.rank} failed with {' '.join(first.uncaught.split())}"
+
+
+def _added(case: Case) -> str:
+    """Return a clause if the job was told to resume, and no launch that was told so came to a step: what it was told
+    may be the cause, and that came of us."""
+    told = {launch.index: launch.added for launch in case.history.launches if launch.added}
+    stepped = any(inc.launch in told and lifetime.steps for inc, lifetime in lifetimes(case.history))
+    if not told or stepped:
+        return ""
+    words = " ".join(told[max(told)])
+    return f"; chaoskit had appended '{words}' (--resume-args): run the command with that by hand, it may be wrong"
 
 
 def _failed_loads(case: Case) -> list[Load]:

@@ -49,7 +49,10 @@ class ReplicasAgree:
             found = found or _split(inc, group)
         if not groups:
             why = next(filter(None, map(why_no_replicas, case.history.incarnations)), "")
-            sentence = why or "no two ranks began with equal models, so it is unknown which should be replicas"
+            sentence = why or (
+                "no rank holds a replica of another's model: no two of them began with equal parameters, so it is "
+                "unknown which should be equal"
+            )
             return inconclusive(self.name, sentence, "probe-blind")
         if found is not None:
             return self._shown(case, found)

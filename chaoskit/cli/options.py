@@ -132,7 +132,11 @@ SHARED = (
         seconds,
     ),
     Option(
-        "resume-args", "arguments to append to the job's command on relaunches, quoted as one word", "ARGS", words
+        "resume-args",
+        "arguments to append to the job's command on relaunches once a save has settled, quoted as one word; "
+        "{newest:step-*} becomes the path of the newest checkpoint below {out} with such a name",
+        "ARGS",
+        words,
     ),
     Option("controls", "number of uninterrupted runs of a job that is not deterministic (default: 5)", "N", count),
     Option(

@@ -26,6 +26,7 @@ from chaoskit.engine.observation import Observation
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.rank_positions import RankPositions
 from chaoskit.engine.repeated_faults import RepeatedFaults
+from chaoskit.engine.resume_arguments import ResumeArguments
 from chaoskit.environments.environment import Arrived, Ended, Environment, EnvironmentEvent, ExtraEvent
 from chaoskit.faults import Fault
 from chaoskit.faults.triggers import Moment
@@ -53,7 +54,10 @@ class Controller:
         self._writer = writer
         self._progress = progress
         self._deadline = time.monotonic() + deadline
-        self._launches = Launches(env=env, job=job, out=out, writer=writer, progress=progress)
+        resume = ResumeArguments(job, env, out.parent, out, reference)
+        self._launches = Launches(
+            env=env, job=job, out=out, writer=writer, progress=progress, resume_words=resume.words
+        )
         self._positions = RankPositions(reference)
         self._schedule = FaultSchedule(faults, env=env, reference=reference, writer=writer, progress=progress)
         self._observation = Observation(env, writer, release=self._release)

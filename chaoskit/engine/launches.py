@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,18 @@ FILES_LISTED = 10_000
 
 class Launches:
     """The launches of one run. `index` is that of the newest, from 0; `fault_hit_launcher` says whether a fault has
-    killed its launcher, so that its end is no decision of the job."""
+    killed its launcher, so that its end is no decision of the job. `resume_words` are those that a relaunch gets."""
 
-    def __init__(self, *, env: Environment, job: Job, out: Path, writer: EventWriter, progress: Progress) -> None:
+    def __init__(
+        self,
+        *,
+        env: Environment,
+        job: Job,
+        out: Path,
+        writer: EventWriter,
+        progress: Progress,
+        resume_words: Callable[[], Sequence[str]],
+    ) -> None:
         self.index = -1
         self.fault_hit_launcher = False
         self._env = env
@@ -29,6 +38,7 @@ class Launches:
         self._out = out
         self._writer = writer
         self._progress = progress
+        self._resume_words = resume_words
 
     @property
     def spent(self) -> bool:
@@ -39,10 +49,14 @@ class Launches:
         """Start the next launch; False where too few nodes are left for it."""
         self.index += 1
         relaunch = self.index > 0
-        self._progress.phase(f"relaunch {self.index} of {self._job.relaunches}" if relaunch else "launch")
+        added = list(self._resume_words()) if relaunch else []
+        phase = f"relaunch {self.index} of {self._job.relaunches}" if relaunch else "launch"
+        bare = relaunch and self._job.resume_args and not added
+        self._progress.phase(f"{phase}, without --resume-args: no save has settled yet" if bare else phase)
         self.fault_hit_launcher = False
-        command = self._job.words(out=self._out, relaunch=relaunch)
-        self._writer.write("launch.start", launch=self.index, command=command, out=str(self._out))
+        command = self._job.words(out=self._out, relaunch=relaunch, resume_words=added)
+        told = {"added": added} if added else {}
+        self._writer.write("launch.start", launch=self.index, command=command, out=str(self._out), **told)
         try:
             how = self._env.launch(self.index, command)
         except TooFewNodes:

@@ -9,6 +9,7 @@ from chaoskit.cli import main
 from chaoskit.errors import ExitCode
 from chaoskit.studies.nights.archive import Archive
 from chaoskit.studies.nights.baseline import Baseline
+from chaoskit.studies.nights.conditions import Conditions
 from tests.studies.nights.nights import JOB, keep, night, result, timed, verdicts
 
 
@@ -37,6 +38,20 @@ def test_a_store_of_nights_that_passed(history):
 )
 def test_the_exit_code_is_of_what_became_red(history, letters, code):
     assert history(suites=verdicts(letters))[0] == code
+
+
+def test_a_good_and_a_bad_script_in_turn(history):
+    """Equal uninterrupted runs: the exit code is that of the last script, and the script is named."""
+    scripts = {letter: Conditions({}, {"train.py": digest}) for letter, digest in (("p", "aa"), ("f", "bb"))}
+    nights = [night(at, result(letter), conditions=scripts[letter]) for at, letter in enumerate("pfpfpf")]
+    code, out, _ = history(suites=nights)
+    assert code == ExitCode.FAIL and "RED test_kill" in out and "FLAKY" not in out
+    assert "changed since the previous night: train.py aa -> bb" in out
+    code, out, _ = history("--last", 1)
+    assert code == ExitCode.PASS
+    history(suites=[night(6, result(), conditions=scripts["p"])])
+    code, out, _ = history()
+    assert code == ExitCode.PASS and "GREEN test_kill" in out and "FLAKY" not in out
 
 
 def test_times_count_if_they_are_asked_to(history):

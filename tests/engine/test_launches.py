@@ -33,9 +33,16 @@ def record():
     return Record()
 
 
-def begun(record, out, env=None):
+def begun(record, out, env=None, resume_words=("--resume",)):
     job = Job.from_command(["train", "{out}"], resume_args=["--resume"], relaunches=1)
-    return Launches(env=env or Launching(), job=job, out=out, writer=record, progress=record)
+    return Launches(
+        env=env or Launching(),
+        job=job,
+        out=out,
+        writer=record,
+        progress=record,
+        resume_words=lambda: resume_words,
+    )
 
 
 def test_a_relaunch_gets_its_own_arguments_and_there_are_so_many(record, tmp_path):
@@ -47,6 +54,24 @@ def test_a_relaunch_gets_its_own_arguments_and_there_are_so_many(record, tmp_pat
     assert env.commands == [["train", str(tmp_path)], ["train", str(tmp_path), "--resume"]]
     assert record.phases == ["launch", "relaunch 1 of 1"]
     assert record.kinds == ["launch.start", "launch.how", "launch.end", "files", "launch.start", "launch.how"]
+
+
+def test_a_relaunch_without_them_is_announced(record, tmp_path):
+    env = Launching()
+    launches = begun(record, tmp_path, env, resume_words=())
+    launches.start()
+    launches.start()
+    assert env.commands == [["train", str(tmp_path)]] * 2
+    assert "without --resume-args" in record.phases[-1]
+    assert not any("added" in data for _, data in record.events)
+
+
+def test_the_words_that_were_added_are_in_the_record(record, tmp_path):
+    launches = begun(record, tmp_path, resume_words=["--from", "x"])
+    launches.start()
+    launches.start()
+    starts = [data for kind, data in record.events if kind == "launch.start"]
+    assert [start.get("added") for start in starts] == [None, ["--from", "x"]]
 
 
 def test_the_cause_of_an_end(record, tmp_path):

@@ -139,6 +139,28 @@ def test_arguments_for_relaunches(runner):
     assert codes(told) == ["orphans"]
 
 
+@pytest.mark.launches
+def test_a_relaunch_is_told_to_resume_once_there_is_a_checkpoint_and_which_one(runner):
+    """Killed before its first save, the job would die for want of the file."""
+    told = Runner(runner.store, launch="warm", resume_args=("--from", "{newest:lat*.pt}"))
+    kill = faults.kill(rank=0)
+    run = told.run(alone("--must-ask"), kill.at_step(2), kill.at_step(8))
+    run.verify(*CLAIMS)
+    newest = ("--from", str(run.dir / "out" / "latest.pt"))
+    assert [launch.added for launch in run.history.launches] == [(), (), newest]
+
+
+@pytest.mark.launches
+def test_a_failure_that_comes_of_our_own_arguments_says_so(runner):
+    told = Runner(runner.store, launch="warm", resume_args=("--from", "{out}/no-such-file"))
+    run = told.run(alone(relaunches=1), faults.kill(rank=0).at_step(8))
+    with pytest.raises(CheckFailed):
+        run.verify(checks.completed())
+    said = run.verdicts[-1]
+    assert said.codes == ("crash-loop",)
+    assert f"chaoskit had appended '--from {run.dir / 'out'}/no-such-file'" in said.sentence
+
+
 @pytest.mark.slow
 def test_a_trigger_that_is_never_reached_proves_nothing(runner):
     run = runner.run(alone(), faults.kill(rank=0).at_step(500))

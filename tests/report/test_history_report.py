@@ -57,9 +57,9 @@ def test_green_flaky_undecided():
     ]  # fmt: skip
     text = shown(suites)
     assert "GREEN test_a since 2026-01-03" in text and "before: The RNG was not restored." in text
-    assert "FLAKY test_b 1 of 4 nights with the same settings did not pass, most recently 2026-01-02" in text
+    assert "FLAKY test_b 1 of 4 nights with the same sources, options, versions and machine did not pass" in text
     assert "UNDECIDED test_c since 2026-01-03" in text
-    assert text.count("no recorded setting changed since the previous night") == 2
+    assert text.count("nothing that is recorded changed since the previous night") == 2
     assert text.splitlines()[-1] == ("1 experiment can no longer be decided, 1 flaky, 1 became green (4 nights)")
 
 

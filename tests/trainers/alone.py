@@ -12,6 +12,7 @@ parser.add_argument("--out", type=Path, required=True)
 parser.add_argument("--steps", type=int, default=12)
 parser.add_argument("--resume", action="store_true", help="needed to resume, if --must-ask is given")
 parser.add_argument("--must-ask", action="store_true")
+parser.add_argument("--from", dest="source", type=Path, help="resume from this file, which must be there")
 parser.add_argument("--pace", type=float, default=0.0, help="seconds a step")
 parser.add_argument(
     "--misbehave",
@@ -29,10 +30,10 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 data = torch.randn(100, 6, 4, generator=torch.Generator().manual_seed(2))
 latest = args.out / "latest.pt"
 done = 0
-if latest.exists() and (args.resume or not args.must_ask):
+if args.source is not None or (latest.exists() and (args.resume or not args.must_ask)):
     if told == "hang":
         time.sleep(10_000)
-    state = torch.load(latest, weights_only=True)
+    state = torch.load(args.source or latest, weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     torch.set_rng_state(state["rng"])

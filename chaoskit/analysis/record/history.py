@@ -202,7 +202,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
                 record["what"] = event["what"]
             record["evidence"] = {**record["evidence"], **event.get("evidence", {})}
         elif event.kind == "launch.start":
-            launches[int(event["launch"])] = {"begun": event.t, "out": out_of(event)}
+            added = tuple(map(str, event.get("added", ())))
+            launches[int(event["launch"])] = {"begun": event.t, "out": out_of(event), "added": added}
         elif event.kind == "launch.how":
             launches.setdefault(int(event["launch"]), {"begun": event.t})["how"] = str(event["how"])
         elif event.kind == "launch.end":

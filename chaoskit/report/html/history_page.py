@@ -14,6 +14,7 @@ from chaoskit.report.terminal.history_report import (
     SIGNS,
     STRIP,
     at,
+    listed,
     shift_lines,
     strip,
     subject,
@@ -72,8 +73,7 @@ def _job(findings: Findings, place: int, job: str) -> dict[str, Any]:
     for change in changes:
         groups.setdefault(change.at, []).append(change)
     legend = [
-        (letter(n), at(history.nights[night]), ", ".join(map(str, group)))
-        for n, (night, group) in enumerate(groups.items())
+        (letter(n), at(history.nights[night]), listed(group)) for n, (night, group) in enumerate(groups.items())
     ]
     tracks = [_track(findings, track, changes, f"e{place}-{n}") for n, track in enumerate(history.of_job(job))]
     return {"job": job, "changes": legend, "tracks": [*tracks], "together": list(_together(findings, job, place))}

@@ -24,6 +24,8 @@ PLAIN = str.maketrans("✓✗–·", "+x-.")
 ABSENT = "·"
 #: Maximum number of nights in a strip.
 STRIP = 14
+#: Maximum number of changes in a line; the JSON has all of them.
+LISTED = 8
 HEADS: dict[Kind, tuple[str, str]] = {
     "red": ("RED", STYLES["fail"]),
     "undecided": ("UNDECIDED", STYLES["inconclusive"]),
@@ -77,7 +79,8 @@ def turn_lines(findings: Findings, turn: VerdictTurn) -> list[str]:
     """Describe an experiment whose verdict changed; the first line says since when."""
     nights = findings.history.nights
     if turn.kind == "flaky":
-        count = f"{turn.bad} of {turn.of} nights with the same settings did not pass"
+        alike = "nights with the same sources, options, versions and machine"
+        count = f"{turn.bad} of {turn.of} {alike} did not pass"
         lines = [f"{count}, most recently {at(nights[turn.since])}"]
     else:
         lines = [f"since {at(nights[turn.since])}"]
@@ -118,8 +121,7 @@ def versions(findings: Findings) -> Iterator[str]:
     history = findings.history
     for job in history.jobs:
         for night in dict.fromkeys(change.at for change in history.changes(job)):
-            changes = ", ".join(str(change) for change in history.changes(job) if change.at == night)
-            yield f"changed {at(history.nights[night])}: {changes}"
+            yield f"changed {at(history.nights[night])}: {listed(history.changed(job, after=night - 1, until=night))}"
 
 
 def tested(findings: Findings) -> str:
@@ -131,6 +133,12 @@ def tested(findings: Findings) -> str:
         return f"times: too few nights to test for a change (at least {trends.needed} are needed)"
     count = f"{len(trends.tested)} series tested for a change"
     return f"times: {count}, probability of any false alarm {ALPHA:.0%}{few}"
+
+
+def listed(changes: Sequence[SettingChange]) -> str:
+    """Name the changes, the first `LISTED` of them."""
+    more = f" and {len(changes) - LISTED} more" if len(changes) > LISTED else ""
+    return ", ".join(map(str, changes[:LISTED])) + more
 
 
 def printable(text: str) -> str:
@@ -215,8 +223,8 @@ def _finding(head: str, style: str, name: str, lines: Sequence[str], console: Co
 
 def _since(changes: Sequence[SettingChange], *, same: bool) -> str:
     if changes:
-        return f"changed since the previous night: {', '.join(map(str, changes))}"
-    return "no recorded setting changed since the previous night" if same else ""
+        return f"changed since the previous night: {listed(changes)}"
+    return "nothing that is recorded changed since the previous night" if same else ""
 
 
 def _strip(track: Track, *, plain: bool) -> Text:

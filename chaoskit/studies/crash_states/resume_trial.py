@@ -25,11 +25,12 @@ from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.capabilities import CanShowDirectory
 from chaoskit.engine.log_reason import reason
+from chaoskit.engine.resume_arguments import newest
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.environment import Ended, Environment, RunSpec
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.errors import ChaoskitError
-from chaoskit.job import Job
+from chaoskit.job import NEWEST, Job
 from chaoskit.protocol.events import Event, RecordGap, read_events
 
 #: Steps per trial: the first shows the loaded state, the second how the job continues from it.
@@ -178,7 +179,11 @@ class TrialSlot:
         """Launch the job once; returns the result, and the exit code if the job ended by itself."""
         self._launch += 1
         job = self.recorded.job
-        self._env.launch(self._launch, job.words(out=self.recorded.out, relaunch=True))
+        patterns = {glob: newest(self.out, glob) for word in job.resume_args for glob in NEWEST.findall(word)}
+        # Where nothing has that name there is nothing that the job could be told to resume from.
+        known = None not in patterns.values()
+        told = job.resume_words(self.recorded.out, newest=lambda glob: str(patterns[glob])) if known else []
+        self._env.launch(self._launch, job.words(out=self.recorded.out, relaunch=True, resume_words=told))
         deadline = time.monotonic() + self.recorded.patience
         while time.monotonic() < deadline:
             for event in self._env.wait(POLL_EVERY):

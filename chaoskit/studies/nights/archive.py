@@ -3,6 +3,7 @@
     .chaoskit/suites/
         <id>.jsonl             lines `suite` (the facts known at the start), `result` for each experiment, `end`
         baselines/<digest>.json
+        conditions/<digest>.json
 
 A killed session leaves the results so far; an incomplete line is ignored.
 """
@@ -30,9 +31,11 @@ from chaoskit.job import Job
 from chaoskit.protocol import json_lines
 from chaoskit.protocol.json_lines import LineWriter
 from chaoskit.studies.nights.baseline import Baseline
-from chaoskit.studies.nights.suite import Suite, result_of
+from chaoskit.studies.nights.conditions import Conditions
+from chaoskit.studies.nights.suite import Suite, key_of, result_of
 
 DIRECTORY = "suites"
+CONDITIONS = "conditions"
 
 
 class Archive:
@@ -112,9 +115,14 @@ class Archive:
             what = f"has format {head.get('format')!r}, but this chaoskit reads format {FORMAT}"
             raise StoreError(f"{path} {what}: use the version of chaoskit that wrote it", path=str(path))
         try:
-            found = [result_of(told) for told in lines if told.get("e") == "result"]
+            results = [told for told in lines if told.get("e") == "result"]
+            found = [result_of(told) for told in results]
+            conditions = [self._conditions(str(told.get("conditions") or ""), path) for told in results]
             ends = [told for told in lines if told.get("e") == "end"]
             suite = _suite(head, found)
+            suite = replace(
+                suite, conditions={key_of(r): c for r, c in zip(found, conditions, strict=True) if c is not None}
+            )
             if not ends:
                 return replace(suite, status="running")
             end = ends[-1]
@@ -147,6 +155,17 @@ class Archive:
                 f"{path} is damaged ({error!r}): write it again with --json", path=str(path)
             ) from error
 
+    def _conditions(self, digest: str, path: Path) -> Conditions | None:
+        """Read the conditions of an experiment; None if they are not stored."""
+        file = path.parent / CONDITIONS / f"{digest}.json"
+        try:
+            about = file.stat() if digest else None
+            return _stored_conditions(file, about.st_mtime_ns, about.st_size) if about is not None else None
+        except FileNotFoundError:
+            return None
+        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise StoreError(f"{file} is damaged ({error!r}): delete it", path=str(file)) from error
+
     def _baseline(self, digest: str, path: Path) -> Baseline | None:
         """Read a baseline stored with a suite; None if it is missing, for example because it was not copied."""
         file = path.parent / "baselines" / f"{digest}.json"
@@ -165,6 +184,12 @@ def _stored(file: Path, changed: int, size: int) -> Baseline:
     return Baseline.from_json(json.loads(file.read_text()))
 
 
+@lru_cache(maxsize=4096)
+def _stored_conditions(file: Path, changed: int, size: int) -> Conditions:
+    """Read conditions, cached: most suites share them."""
+    return Conditions.from_json(json.loads(file.read_text()))
+
+
 class Writer:
     """Appends to the file of one suite. `suite` has the results so far."""
 
@@ -174,14 +199,21 @@ class Writer:
         self._begun = since
         self.path = archive.directory / f"{suite.id}.jsonl"
         with archive.store.writing():
-            (archive.directory / "baselines").mkdir(parents=True, exist_ok=True)
+            for name in ("baselines", CONDITIONS):
+                (archive.directory / name).mkdir(parents=True, exist_ok=True)
             self._add("suite", format=FORMAT, **suite.head())
 
-    def add(self, result: Result) -> None:
-        """Append the result of an experiment."""
-        self.suite = replace(self.suite, results=(*self.suite.results, result))
+    def add(self, result: Result, conditions: Conditions | None = None) -> None:
+        """Append the result of an experiment, and what it rests on (default: by its stored runs)."""
+        conditions = conditions or Conditions.of_runs(self._archive.store, result.runs)
+        known = {} if conditions is None else {key_of(result): conditions}
+        results = (*self.suite.results, result)
+        self.suite = replace(self.suite, results=results, conditions={**self.suite.conditions, **known})
         with self._archive.store.writing():
-            self._add("result", **result.to_json())
+            if conditions is not None:
+                self._keep(CONDITIONS, conditions.digest, conditions.to_json())
+            named = {"conditions": conditions.digest} if conditions is not None else {}
+            self._add("result", **result.to_json(), **named)
 
     def end(self, status: str = "finished") -> Suite:
         """End the suite, and store the uninterrupted runs of its experiments."""
@@ -192,7 +224,7 @@ class Writer:
         self.suite = replace(self.suite, baselines=baselines, status=status, seconds=seconds)
         with self._archive.store.writing():
             for one in baselines.values():
-                self._keep(one)
+                self._keep("baselines", one.digest, one.to_json())
             digests = {name: one.digest for name, one in baselines.items()}
             self._add("end", status=status, seconds=seconds, baselines=digests)
         return self.suite
@@ -200,12 +232,12 @@ class Writer:
     def _names(self) -> list[str]:
         return list(dict.fromkeys(name for result in self.suite.results for name in result.references))
 
-    def _keep(self, baseline: Baseline) -> None:
-        """Store a baseline under its digest, so that equal ones are stored once."""
-        path = self._archive.directory / "baselines" / f"{baseline.digest}.json"
+    def _keep(self, directory: str, digest: str, content: Mapping[str, Any]) -> None:
+        """Store something under its digest, so that equal ones are stored once."""
+        path = self._archive.directory / directory / f"{digest}.json"
         if not path.exists():
             draft = path.with_name(f".{path.name}.{os.getpid()}")
-            draft.write_text(json.dumps(baseline.to_json()) + "\n")
+            draft.write_text(json.dumps(content) + "\n")
             os.replace(draft, path)
 
     def _add(self, kind: str, **fields: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from chaoskit.engine.result import Result, overall
 from chaoskit.studies.nights.baseline import Baseline
+from chaoskit.studies.nights.conditions import Conditions
 from chaoskit.verdict import Outcome
 
 #: The fields of a result; JSON may omit those with a default.
@@ -20,13 +21,15 @@ class Suite:
     """One session of `chaoskit run` or of pytest. `id` sorts by time; `command` is as typed, `created` the start
     (ISO, UTC), `seconds` the duration (None: chaoskit was killed). `status` is `finished`, `interrupted` or `running`
     (also after chaoskit was killed). `chaoskit` is the version, `machine` has `python`, `platform`, `processor`,
-    `cores`, `host`. The keys of `baselines` are the digests in the `references` of the results."""
+    `cores`, `host`. The keys of `baselines` are the digests in the `references` of the results, those of `conditions`
+    the names of `experiments`: what each rests on, as far as that is known."""
 
     id: str
     created: str
     command: tuple[str, ...]
     results: tuple[Result, ...]
     baselines: Mapping[str, Baseline] = field(default_factory=dict)
+    conditions: Mapping[str, Conditions] = field(default_factory=dict, kw_only=True)
     seconds: float | None = None
     status: str = "finished"
     chaoskit: str = ""
@@ -48,7 +51,7 @@ class Suite:
     @property
     def experiments(self) -> Mapping[str, Result]:
         """The results by unique name."""
-        return {result.nodeid or result.name: result for result in self.results}
+        return {key_of(result): result for result in self.results}
 
     def baseline(self, result: Result) -> Baseline | None:
         """Return the first uninterrupted run of an experiment; None if it is not stored."""
@@ -60,6 +63,11 @@ class Suite:
             "id": self.id, "created": self.created, "command": list(self.command), "chaoskit": self.chaoskit,
             "machine": dict(self.machine),
         }  # fmt: skip
+
+
+def key_of(result: Result) -> str:
+    """The unique name of an experiment in its suite."""
+    return result.nodeid or result.name
 
 
 def result_of(data: Mapping[str, Any]) -> Result:

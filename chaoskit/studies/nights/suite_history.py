@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from chaoskit.engine.result import SKIPPED, Result
-from chaoskit.studies.nights.suite import Suite
+from chaoskit.studies.nights.conditions import Conditions, differing
+from chaoskit.studies.nights.suite import Suite, key_of
 
 #: The properties of a machine that affect times, besides a host name that occurs more than once.
 MACHINE = ("processor", "cores")
@@ -18,14 +19,15 @@ TORCH = "torch"
 
 @dataclass(frozen=True)
 class Night:
-    """One suite. `settings` maps each job to the versions and flags of its ranks; times are compared only among nights
-    with the same `machine`; `status` is that of the suite."""
+    """One suite. `settings` maps each job to the versions and flags of its ranks, `files` to what its ranks read; times
+    are compared only among nights with the same `machine`; `status` is that of the suite."""
 
     id: str
     created: str
     status: str
     machine: str
     settings: Mapping[str, Mapping[str, str]]
+    files: Mapping[str, Conditions] = field(default_factory=dict)
 
     @property
     def when(self) -> str:
@@ -35,11 +37,13 @@ class Night:
 
 @dataclass(frozen=True)
 class Track:
-    """One experiment of a job, with its result each night; None if the suite does not have it."""
+    """One experiment of a job, with its result each night; None if the suite does not have it. `conditions` are those
+    of each result; None if they are unknown."""
 
     job: str
     name: str
     results: tuple[Result | None, ...]
+    conditions: tuple[Conditions | None, ...]
 
     @property
     def decided(self) -> tuple[tuple[int, Result], ...]:
@@ -55,7 +59,7 @@ class Track:
 
 @dataclass(frozen=True)
 class SettingChange:
-    """A version or flag that changed in the night `at`; an empty string if it was not recorded."""
+    """A version, flag, option or file that changed in the night `at`; an empty string if it was not recorded."""
 
     at: int
     name: str
@@ -82,7 +86,7 @@ class SuiteHistory:
         bare = [suite for suite, _ in kept]
         machines = _machines(bare)
         nights = [
-            Night(suite.id, suite.created, suite.status, machine, settings)
+            Night(suite.id, suite.created, suite.status, machine, settings, _files(suite))
             for (suite, settings), machine in zip(kept, machines, strict=True)
         ]
         return cls(tuple(nights), tuple(_tracks(bare)))
@@ -109,6 +113,26 @@ class SuiteHistory:
         """Return the settings that changed after one night, up to another."""
         return tuple(change for change in self.changes(job) if after < change.at <= until)
 
+    def apart(self, track: Track, one: int, other: int) -> tuple[SettingChange, ...]:
+        """Return what differs between two nights of an experiment, of all that its verdict may rest on. Empty if they
+        are alike."""
+        old, new = self.nights[one], self.nights[other]
+        found = [SettingChange(other, "machine", old.machine, new.machine)] if old.machine != new.machine else []
+        before, after = (night.settings.get(track.job, {}) for night in (old, new))
+        found += [
+            SettingChange(other, name, before.get(name, ""), after.get(name, ""))
+            for name in sorted({*before, *after})
+            if before.get(name) != after.get(name)
+        ]
+        own, its = track.conditions[one], track.conditions[other]
+        if own is None or its is None:
+            return (*found, SettingChange(other, "sources", "known" if own else "", "known" if its else ""))
+        found += [SettingChange(other, *each) for each in differing(own, its)]
+        references = [",".join(r.references) if (r := track.results[at]) else "" for at in (one, other)]
+        if references[0] != references[1] and not found:
+            found.append(SettingChange(other, "reference", *references))
+        return tuple(found)
+
     @cached_property
     def _changes(self) -> Mapping[str, tuple[SettingChange, ...]]:
         found: dict[str, list[SettingChange]] = {}
@@ -123,6 +147,14 @@ class SuiteHistory:
                     SettingChange(at, name, old.get(name, ""), new.get(name, "")) for name in names
                 )
                 before[job, night.machine] = new if TORCH in new else {**old, **new}
+        files: dict[tuple[str, str], Conditions] = {}
+        for at, night in enumerate(self.nights):
+            for job, read in night.files.items():
+                last = files.get((job, night.machine), read)
+                found.setdefault(job, []).extend(SettingChange(at, *each) for each in differing(last, read))
+                files[job, night.machine] = read
+        for changes in found.values():
+            changes.sort(key=lambda change: change.at)
         return {job: tuple(changes) for job, changes in found.items()}
 
 
@@ -143,6 +175,15 @@ def _settings(suite: Suite) -> dict[str, Mapping[str, str]]:
     return {job: {name: value for name, value in settings.items() if value} for job, settings in found.items()}
 
 
+def _files(suite: Suite) -> dict[str, Conditions]:
+    """Return by job what its ranks read in any experiment."""
+    found: dict[str, list[Conditions]] = {}
+    for result in suite.results:
+        if result.job and (one := suite.conditions.get(key_of(result))) is not None:
+            found.setdefault(result.job, []).append(one)
+    return {job: Conditions.merged(several) for job, several in found.items()}
+
+
 def _machines(suites: Sequence[Suite]) -> list[str]:
     """Identify the machine of each suite, for the comparison of times. A host name that occurs only once is probably
     that of a container, and is ignored."""
@@ -160,14 +201,16 @@ def _tracks(suites: Sequence[Suite]) -> Iterator[Track]:
     named = [{_title(result, suite): result for result in suite.results} for suite in suites]
     jobs = list(dict.fromkeys(result.job for night in named for result in night.values() if result.job))
     columns: dict[tuple[str, str], list[Result | None]] = {}
+    rests: dict[tuple[str, str], list[Conditions | None]] = {}
     for at, night in enumerate(named):
         for name, result in night.items():
             job = result.job or _job(name, at, named)
             columns.setdefault((job, name), [None] * len(suites))[at] = result
+            rests.setdefault((job, name), [None] * len(suites))[at] = suites[at].conditions.get(key_of(result))
     order = {name: index for night in named for index, name in enumerate(night)}
     job_order = {job: index for index, job in enumerate(jobs)}
     for job, name in sorted(columns, key=lambda key: (job_order.get(key[0], len(job_order)), order[key[1]])):
-        yield Track(job, name, tuple(columns[job, name]))
+        yield Track(job, name, tuple(columns[job, name]), tuple(rests[job, name]))
 
 
 def _title(result: Result, suite: Suite) -> str:

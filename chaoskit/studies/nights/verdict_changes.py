@@ -3,9 +3,9 @@
 - *red*: it passed before and has not passed since; at least one of the nights since then failed.
 - *undecided*: the same, without a failure.
 - *green*: it did not pass before, and passes now.
-- *flaky*: its verdict changed at least twice under the same recorded conditions: the same uninterrupted run (sources,
-  versions, machine), settings and chaoskit. A flaky experiment becomes red only after `STREAK` failed nights in a row,
-  if that is its longest streak.
+- *flaky*: its verdict changed at least twice on nights that are alike: the same sources that the ranks imported, the
+  same options, versions, machine and chaoskit. Where the sources of a night are unknown, it is like no other. A flaky
+  experiment becomes red only after `STREAK` failed nights in a row, if that is its longest streak.
 
 Nights on which it was skipped or did not run do not count.
 """
@@ -18,7 +18,7 @@ from itertools import groupby, pairwise
 from typing import Literal
 
 from chaoskit.engine.result import Result
-from chaoskit.studies.nights.suite_history import Night, SettingChange, SuiteHistory, Track
+from chaoskit.studies.nights.suite_history import SettingChange, SuiteHistory, Track
 
 Kind = Literal["red", "undecided", "green", "flaky"]
 #: Number of failures in a row from which a flaky experiment counts as red.
@@ -28,8 +28,8 @@ STREAK = 3
 @dataclass(frozen=True)
 class VerdictTurn:
     """`since` is the night of the change (flaky: the last bad night); `bad` of `of` nights did not pass (flaky: of the
-    nights with the same conditions). `result` is the newest bad result; `changes` are the settings that changed since
-    the previous night; `same`: no recorded condition changed."""
+    alike nights). `result` is the newest bad result; `changes` is what changed since the previous night; `same`: the
+    two nights are alike."""
 
     kind: Kind
     track: Track
@@ -53,7 +53,7 @@ def _of(track: Track, history: SuiteHistory) -> Iterator[VerdictTurn]:
     streaks = [list(group) for _, group in groupby(decided, key=lambda pair: _good(pair[1]))]
     if len(streaks) < 2:
         return
-    flaky = _flaky(track, history.nights)
+    flaky = _flaky(track, history)
     if flaky is not None:
         yield flaky
     now, (before, _), (since, latest) = streaks[-1], streaks[-2][-1], streaks[-1][0]
@@ -63,11 +63,12 @@ def _of(track: Track, history: SuiteHistory) -> Iterator[VerdictTurn]:
     bad = [result for _, result in decided if not _good(result)]
     failed = [result for _, result in now if result.verdict == "fail"]
     kind: Kind = "green" if good else "red" if failed else "undecided"
-    yield VerdictTurn(
-        kind, track, since, len(bad), len(decided), (failed or bad)[-1],
-        history.changed(track.job, after=before, until=since),
-        same=_conditions(track, history.nights, before) == _conditions(track, history.nights, since),
-    )  # fmt: skip
+    apart = history.apart(track, before, since)
+    # A version may have changed more than once in between.
+    named = dict.fromkeys(change.name for change in apart if change.old or change.new)
+    between = [c for c in history.changed(track.job, after=before, until=since) if c.name not in named]
+    changes = (*between, *(change for change in apart if change.name in named))
+    yield VerdictTurn(kind, track, since, len(bad), len(decided), (failed or bad)[-1], changes, same=not apart)
 
 
 def _good(result: Result) -> bool:
@@ -79,11 +80,14 @@ def _lasting(streaks: Sequence[int]) -> bool:
     return now >= STREAK and now > max(earlier, default=0)
 
 
-def _flaky(track: Track, nights: Sequence[Night]) -> VerdictTurn | None:
-    alike: dict[object, list[tuple[int, Result]]] = {}
+def _flaky(track: Track, history: SuiteHistory) -> VerdictTurn | None:
+    alike: list[list[tuple[int, Result]]] = []
     for at, result in track.decided:
-        alike.setdefault(_conditions(track, nights, at), []).append((at, result))
-    turning = [group for group in alike.values() if _turned(group) >= 2]
+        group = next((group for group in alike if not history.apart(track, group[-1][0], at)), None)
+        if group is None:
+            alike.append(group := [])
+        group.append((at, result))
+    turning = [group for group in alike if _turned(group) >= 2]
     if not turning:
         return None
     known = [pair for group in turning for pair in group]
@@ -94,11 +98,3 @@ def _flaky(track: Track, nights: Sequence[Night]) -> VerdictTurn | None:
 
 def _turned(group: Sequence[tuple[int, Result]]) -> int:
     return sum(_good(a) != _good(b) for (_, a), (_, b) in pairwise(group))
-
-
-def _conditions(track: Track, nights: Sequence[Night], at: int) -> object:
-    """Return the recorded conditions that a verdict may depend on."""
-    result = track.results[at]
-    references = result.references if result is not None else ()
-    settings = nights[at].settings.get(track.job, {})
-    return references, tuple(sorted(settings.items())), nights[at].machine

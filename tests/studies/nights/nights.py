@@ -8,7 +8,8 @@ from chaoskit.engine.result import Result
 from chaoskit.engine.run_store import Store
 from chaoskit.studies.nights.archive import Archive, Writer
 from chaoskit.studies.nights.baseline import Baseline
-from chaoskit.studies.nights.suite import Suite
+from chaoskit.studies.nights.conditions import Conditions
+from chaoskit.studies.nights.suite import Suite, key_of
 
 JOB = "torchrun train.py --out {out}"
 MACHINE = {"host": "box", "processor": "x86_64", "cores": "8", "python": "3.11.7"}
@@ -23,8 +24,12 @@ def result(verdict="p", name="test_kill", **fields):
     return Result(name, LETTERS[verdict], **known)
 
 
-def night(at, *results, settings=None, **fields):
-    """The suite of a night, counted in days; `settings` are those of its uninterrupted run."""
+SOURCES = Conditions({}, {"train.py": "1"})
+
+
+def night(at, *results, settings=None, conditions=SOURCES, **fields):
+    """The suite of a night, counted in days; `settings` are those of its uninterrupted run, `conditions` those of all
+    its experiments."""
     moment = FIRST + timedelta(days=at)
     baselines = {} if settings is None else {"ref": Baseline(("train.py",), 0, True, {}, settings=settings)}
     name, created = f"{moment:%Y%m%d-%H%M%S}-{at:03d}", moment.isoformat(timespec="milliseconds")
@@ -34,6 +39,7 @@ def night(at, *results, settings=None, **fields):
         "chaoskit": "0.1.0",
         "machine": MACHINE,
         "baselines": baselines,
+        "conditions": {key_of(one): conditions for one in results if conditions is not None},
         **fields,
     }
     return Suite(command=(), results=tuple(results), **known)
@@ -53,9 +59,10 @@ def keep(root, suites):
     archive = Archive(store)
     for suite in suites:
         store.prepare()
-        writer = Writer(archive, Suite(**{**suite.__dict__, "results": (), "baselines": {}}), since=0.0)
+        bare = {**suite.__dict__, "results": (), "baselines": {}, "conditions": {}}
+        writer = Writer(archive, Suite(**bare), since=0.0)
         for one in suite.results:
-            writer.add(one)
+            writer.add(one, suite.conditions.get(key_of(one)))
         writer.end()
     return store
 

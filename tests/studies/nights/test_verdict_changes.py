@@ -1,10 +1,13 @@
 """Turns: red and green since the right night; what alternates without cause is flaky; what stays is not told."""
 
+from dataclasses import replace
+
 import pytest
 
+from chaoskit.studies.nights.conditions import Conditions
 from chaoskit.studies.nights.suite_history import SuiteHistory
 from chaoskit.studies.nights.verdict_changes import turns
-from tests.studies.nights.nights import night, result, verdicts
+from tests.studies.nights.nights import MACHINE, night, result, verdicts
 
 
 def told(letters, **fields):
@@ -53,9 +56,65 @@ def test_what_was_changed_that_night_is_told():
     assert [str(change) for change in turn.changes] == ["torch 2.13.0 -> 2.14.1"] and not turn.same
 
 
-def test_other_sources_are_not_the_same():
+def test_an_uninterrupted_run_under_another_name_is_not_the_same():
+    """It is named by all that it rests on, variables of the environment too."""
     (turn,) = turns(SuiteHistory.of([night(0, result()), night(1, result("f", references=("another",)))]))
-    assert not turn.changes and not turn.same
+    assert [str(change) for change in turn.changes] == ["reference ref -> another"] and not turn.same
+
+
+GOOD, BAD = (Conditions({}, {"train.py": digest, "data.py": "1"}) for digest in ("aa", "bb"))
+
+
+def alternating(letters, of):
+    """Nights whose experiments rest on what their letter stands for."""
+    return [night(at, result(letter), conditions=of[letter]) for at, letter in enumerate(letters)]
+
+
+@pytest.mark.parametrize(("letters", "kind"), [("pfpf", "red"), ("pfpfp", "green"), ("ppffppff", "red")])
+def test_a_good_and_a_bad_script_in_turn_are_a_regression_and_not_flaky(letters, kind):
+    """The uninterrupted run is equal: only code that resumes has changed."""
+    (turn,) = turns(SuiteHistory.of(alternating(letters, {"p": GOOD, "f": BAD})))
+    pair = ("aa", "bb") if kind == "red" else ("bb", "aa")
+    assert turn.kind == kind and [str(change) for change in turn.changes] == ["train.py {} -> {}".format(*pair)]
+    assert not turn.same
+
+
+USUAL = Conditions({}, {"train.py": "1"}, {"resume.py": "1"})
+
+
+@pytest.mark.parametrize(
+    ("bad", "named"),
+    [
+        (replace(USUAL, options={"resume_args": "--resume"}), "resume_args"),
+        (replace(USUAL, sources={"train.py": "1", "extra.py": "2"}), "extra.py"),
+        (replace(USUAL, sources={}), "train.py"),
+        (replace(USUAL, further={"resume.py": "2"}), "resume.py"),
+    ],
+)
+def test_what_was_changed_is_named(bad, named):
+    (turn,) = turns(SuiteHistory.of(alternating("pfpf", {"p": USUAL, "f": bad})))
+    assert turn.kind == "red" and [change.name for change in turn.changes] == [named]
+
+
+def test_another_machine_is_not_alike():
+    boxes = {"p": "8", "f": "2"}
+    nights = [
+        night(at, result(letter), machine={**MACHINE, "cores": boxes[letter]}) for at, letter in enumerate("pfpf")
+    ]
+    assert [(turn.kind, turn.changes[0].name) for turn in turns(SuiteHistory.of(nights))] == [("red", "machine")]
+
+
+def test_files_that_only_one_path_through_the_job_reads_make_no_difference():
+    """A run that fails imports what writes the error down; one that passes does not."""
+    usual, failing = Conditions({}, {"train.py": "1"}), Conditions({}, {"train.py": "1"}, {"errors.py": "1"})
+    assert [turn.kind for turn in turns(SuiteHistory.of(alternating("pfpf", {"p": usual, "f": failing})))] == [
+        "flaky"
+    ]
+
+
+def test_nights_of_unknown_sources_are_like_no_other():
+    (turn,) = turns(SuiteHistory.of(verdicts("pfpf", conditions=None)))
+    assert turn.kind == "red" and not turn.same and not turn.changes
 
 
 @pytest.mark.parametrize(
