@@ -26,8 +26,8 @@ class NoCheckpointLost:
             return unknown
         for resume in case.resumes:
             # A storage that refuses to open the file for writing leaves what it holds: the resume shows that.
-            start = case.timeline.starts.get(resume.incarnation)
-            if resume.destroyed and (start is None or start.base < resume.last_valid):
+            resumed_from = case.timeline.base(resume.incarnation) or 0
+            if resume.destroyed and resumed_from < resume.last_valid:
                 sentence = f"an unfinished save overwrote the last valid checkpoint (step {resume.last_valid})"
                 return failed(self.name, sentence, "checkpoint-lost", step=resume.last_valid)
         written = case.checkpoints

@@ -65,7 +65,7 @@ def _is_one(history: History, one: Checkpoint, saves: Iterable[Mapping[str, int]
 
 
 def _shares_a_file(one: Checkpoint, fault: FaultRecord) -> bool:
-    """Whether an altered file lies where this checkpoint was written to before: it had that file, and has it no more."""
+    """Whether an altered file lies where this checkpoint was written to before: it has lost that file."""
     altered = [(entry["file"], 0) for entry in fault.evidence.get("files", ())]
     earlier = fault.applied is not None and one.begun < fault.applied
     return earlier and any(lies_at(path, altered) for path in one.paths)
