@@ -34,6 +34,8 @@ def test_a_job_that_reads_one_name_alone_does_not_come_back(shared_store, publis
 @pytest.mark.parametrize("publish", ["link", pytest.param("copy", marks=pytest.mark.slow)])
 def test_a_job_that_falls_back_to_an_older_one_passes(shared_store, publish):
     run = struck(shared_store, "--publish", publish, "--fall-back")
-    right = run.judge(checks.resumed_from_last_valid(), checks.falls_back_to_last_valid(), checks.matches_reference())
+    right = run.judge(
+        checks.resumed_from_last_valid(), checks.falls_back_to_last_valid(), checks.matches_reference()
+    )
     assert all(verdict.outcome is Outcome.PASS for verdict in right), [verdict.sentence for verdict in right]
     assert (run.summary.resumed_from, run.summary.last_valid) == (3, 3)
