@@ -25,7 +25,9 @@ class NoCheckpointLost:
         if (unknown := unmeasured(self.name, case)) is not None:
             return unknown
         for resume in case.resumes:
-            if resume.destroyed:
+            # A storage that refuses to open the file for writing leaves what it holds: the resume shows that.
+            resumed_from = case.timeline.base(resume.incarnation) or 0
+            if resume.destroyed and resumed_from < resume.last_valid:
                 sentence = f"an unfinished save overwrote the last valid checkpoint (step {resume.last_valid})"
                 return failed(self.name, sentence, "checkpoint-lost", step=resume.last_valid)
         written = case.checkpoints

@@ -88,3 +88,35 @@ def test_a_job_that_ceased_to_save_lost_what_came_after():
 def test_where_no_save_was_ever_seen_the_probe_may_be_blind():
     assert resumed(stops_saving()).outcome is not Outcome.PASS
     assert "ceased" not in resumed(stops_saving()).sentence
+
+
+SAVES = [{"launch": 0, "restart": 0, "n": n} for n in (20, 40)]
+
+
+def altered_newest(base, *, spared=SAVES[:1], path="last.tmp", file="step-40.pt"):
+    """Every save is written to one path. After the kill at 45 a fault alters a file of step 40; `spared` are left."""
+    run = Writer().launch().live(until=45, path=path).fault().died()
+    run.fault("empty the newest", evidence={"files": [{"file": file}], "saves": SAVES[1:], "spared": spared})
+    return run.launch().live(base=base, ends=True).exit(0).end().case()
+
+
+def test_older_saves_under_a_common_temporary_name_are_still_valid():
+    """A job that renames what it saved keeps the older ones: only the save that the fault names is altered."""
+    verdict = resumed(altered_newest(20))
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.evidence["resumes"][0]["last_valid"] == 20
+    assert resumed(altered_newest(0)).codes == ("restarted-from-scratch",)
+
+
+def test_what_a_later_save_wrote_over_is_gone():
+    """A job with one file, which each save overwrites, has nothing else when that file is altered."""
+    verdict = resumed(altered_newest(0, spared=[], path="last.pt"))
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.evidence["resumes"][0]["last_valid"] == 0
+
+
+def test_what_every_save_writes_over_is_missing_in_the_older_ones_too():
+    """The older save is still there, but for the one file that the newer one wrote over and that is altered now."""
+    verdict = resumed(altered_newest(0, path="parts", file="parts/0"))
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.evidence["resumes"][0]["last_valid"] == 0

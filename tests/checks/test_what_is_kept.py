@@ -178,3 +178,14 @@ def test_a_date_in_the_name_of_another_does_not_tell_that_it_is_there(left, outc
             if event.kind == "save.begin" and event["path"].startswith(f"step-{step}.pt"):
                 event.data["path"] = event["path"].replace(f"step-{step}.pt", f"/run/out/at_17-40-{step + 31}")
     assert no_checkpoint_lost()(run.end().case()).outcome is outcome
+
+
+@pytest.mark.parametrize(("base", "codes"), [(20, ()), (0, ("checkpoint-lost",))])
+def test_a_save_that_could_not_begin_overwrote_nothing(base, codes):
+    """The save of step 40 to the one file fails as it opens it (read-only, stale handle): that of step 20 is still
+    there, which the resume from it shows."""
+    run = Writer().launch().live(until=39, path="last.pt").save(unfinished=True).fault("read-only").died()
+    run.say("files", launch=0, files=[["last.pt/0", 1]])
+    run.launch().live(base=base, path="last.pt", ends=True).exit(0)
+    verdict = no_checkpoint_lost()(run.say("files", launch=1, files=[["last.pt/0", 1]]).end().case())
+    assert verdict.codes == codes, verdict.sentence

@@ -22,6 +22,8 @@ def damaged_by(history: History, written: Sequence[Checkpoint], until: float) ->
         mended = fault.evidence.get("mended", ()) if healed else ()
         own = [save for save in saves_of(fault) if save not in mended]
         found.update(dict.fromkeys(one for one in written if _is_one(history, one, own)))
+        if own:
+            found.update(dict.fromkeys(one for one in written if _shares_a_file(one, fault)))
     return tuple(found)
 
 
@@ -67,9 +69,17 @@ def _is_one(history: History, one: Checkpoint, saves: Iterable[Mapping[str, int]
     # A save is known by how many steps its process had taken.
     here = [save for save in saves if (inc.launch, inc.restart) == (save["launch"], save["restart"])]
     own = [save["n"] - inc.taken for save in here]
-    return bool(own) and any(
-        each.n in own for lifetime in inc.ranks.values() for each in lifetime.saves if each.path in one.paths
-    )
+    # Every save may go to one path, a temporary name: the call must be one of those that made this checkpoint.
+    until = one.ended if one.ended is not None else float("inf")
+    calls = (each for lifetime in inc.ranks.values() for each in lifetime.saves if each.path in one.paths)
+    return any(each.n in own and one.begun <= each.begun <= until for each in calls)
+
+
+def _shares_a_file(one: Checkpoint, fault: FaultRecord) -> bool:
+    """Whether an altered file lies where this checkpoint was written to before: it has lost that file."""
+    altered = [(entry["file"], 0) for entry in fault.evidence.get("files", ())]
+    earlier = fault.applied is not None and one.begun < fault.applied
+    return earlier and any(lies_at(path, altered) for path in one.paths)
 
 
 def destroyed(history: History, valid: Checkpoint | None, seen: Sequence[Checkpoint]) -> bool:

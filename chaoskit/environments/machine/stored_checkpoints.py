@@ -19,6 +19,7 @@ from pathlib import Path
 from chaoskit.analysis.record.history import History, Incarnation, lifetimes
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save
 from chaoskit.capabilities import StoredCheckpoint
+from chaoskit.environments.machine.copied_files import copied_files
 
 #: By how many seconds the time of a file may lie outside: the clock of a file system is coarse.
 SLACK = 0.05
@@ -138,6 +139,8 @@ def checkpoints(run_dir: Path, out: Path) -> tuple[StoredCheckpoint, ...]:
         lasts = {name: to if to in own else name for name, to in lasts.items()}
         last = tuple(name for name in written if lasts[name] == name)
         copies = {name: tuple(copy for copy in written if lasts[copy] == name != copy) for name in last}
+        for name, alike in copied_files(out, own, written).items():
+            copies[name] = tuple(dict.fromkeys((*copies.get(name, ()), *alike)))
         copies = {name: others for name, others in copies.items() if others}
         found.append(StoredCheckpoint(own, one.save, last, copies))
     return tuple(found)

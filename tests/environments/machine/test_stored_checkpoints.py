@@ -198,3 +198,60 @@ def test_a_directory_that_was_saved_twice_has_copies_file_by_file(job):
     assert job.newest().written == ("last/deep/rest.pt", "last/model.pt")
     copies = {"last/model.pt": ("step-2/model.pt",), "last/deep/rest.pt": ("step-2/deep/rest.pt",)}
     assert job.newest().copies == copies
+
+
+def published(job, *names, link=True, path="tmp.pt"):
+    """Each rank's steps and one save, which the job publishes under these names: hard links, or copies."""
+    for n in (1, 2):
+        job.step(n, at=n)
+    job.save(0, 2, path, at=2.1)
+    job.file(names[0], at=2.2)
+    for other in names[1:]:
+        if link:
+            os.link(job.out / names[0], job.out / other)
+        else:
+            (job.out / other).write_bytes((job.out / names[0]).read_bytes())
+            job.stamp(job.out / other, 2.4)
+    job.step(3, at=3)
+    return job.newest()
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_a_checkpoint_under_several_names_has_copies(job, link):
+    """Whichever name a resume reads, and whichever a fault picks, it must be the same damaged bytes."""
+    newest = published(job, "last.pt", "epoch-2.pt", "best.pt", link=link)
+    assert newest.files == ("best.pt", "epoch-2.pt", "last.pt")
+    assert {name: set(others) for name, others in newest.copies.items()} == {
+        "best.pt": {"epoch-2.pt", "last.pt"},
+        "epoch-2.pt": {"best.pt", "last.pt"},
+        "last.pt": {"best.pt", "epoch-2.pt"},
+    }
+
+
+def test_what_was_copied_beside_the_file_that_the_save_wrote_is_its_copy(job):
+    newest = published(job, "last.pt", "best.pt", link=False, path="last.pt")
+    assert newest.written == ("last.pt",)
+    assert newest.copies["last.pt"] == ("best.pt",)
+
+
+def test_equal_files_that_ranks_wrote_themselves_are_no_copies(job):
+    """Two ranks may hold the same: each has its own part of the checkpoint."""
+    for n in (1, 2):
+        job.step(n, at=n)
+    for rank in (0, 1):
+        job.save(rank, 2, f"step-2/{rank}.pt", at=2.1)
+        job.file(f"step-2/{rank}.pt", at=2.2)
+        (job.out / f"step-2/{rank}.pt").write_bytes(b"alike")
+        job.stamp(job.out / f"step-2/{rank}.pt", 2.2)
+    job.step(3, at=3)
+    assert job.newest().copies == {}
+
+
+def test_another_file_of_the_same_size_and_an_empty_one_are_no_copies(job):
+    newest = published(job, "last.pt", path="last.pt")
+    for name in ("note.txt", "done", "also"):
+        (job.out / name).write_bytes(b"NOTES.x" if name == "note.txt" else b"")
+        job.stamp(job.out / name, 2.4)
+    newest = job.newest()
+    assert set(newest.files) == {"last.pt", "note.txt", "done", "also"}
+    assert newest.copies == {}
