@@ -51,10 +51,10 @@ class Ledger:
     """Counts of `unit` ('sample', 'batch', or 'row' of the data set), with the first place of each kind.
 
     `strange` are the replayed ones that the reference never consumes. `reordered` counts steps. `tail` names the kind
-    that is but a consequence of the other at the end of the training: what consumes a hundred samples again in a fixed
-    number of steps never comes to the last hundred (see `data_shift`). `epochs` are the numbers (from 1) of the epochs in which samples
-    are wrong, as far as the reference tells where epochs begin; `orders` are those of them whose wrong steps all are
-    what another epoch has at the same place, with the number of that one: a sampler was not told its epoch.
+    that is but a consequence of the other: what consumes a hundred samples again in a fixed number of steps never comes
+    to the last hundred (see `data_shift`). `epochs` are the numbers (from 1) of the epochs in which samples are wrong,
+    as far as the reference tells where epochs begin; `orders` are those of them whose wrong steps all are what another
+    epoch has at the same place, with the number of that one: a sampler was not told its epoch.
     """
 
     unit: Unit

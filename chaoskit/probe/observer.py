@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 class Observer:
     """One per rank. `steps` counts the steps recorded in this incarnation.
 
-    With `by_name`, the next step records its tensors one by one. Steps 1, 2, 4, 8 and so on record which components hold
-    NaN or infinity, and with `not_a_number`, once a loss was no number, every step. Both cost a pass over the state. `loaded`: a checkpoint was
-    loaded since the last step, after training had begun. `passes`: the number of backward passes in the last step, 0
-    before the first.
+    With `by_name`, the next step records its tensors one by one. Steps 1, 2, 4, 8 and so on record which components
+    hold NaN or infinity; with `not_a_number`, once a loss was no number, every step does. Both cost a pass over the
+    state. `loaded`: a checkpoint was loaded since the last step, after training had begun. `passes`: the number of
+    backward passes in the last step, 0 before the first.
     """
 
     def __init__(self, session: ProbeSession) -> None:

@@ -7,6 +7,7 @@ rank whose peer is lost goes on with its own gradients, saves what comes of them
 
 import argparse
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -34,6 +35,8 @@ def main():
     late = {(int(rank), place): float(seconds) for rank, place, seconds in map(str.split, names)}
     assert all(place in PLACES for _, place in late)
 
+    if args.alone:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher sends it as soon as the peer is lost
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
 
