@@ -100,6 +100,9 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "not-deterministic": "Two uninterrupted runs differ, so bitwise equality cannot be judged.",
         "probe-blind": "The probe could not see something that the check needs.",
         "reference-failed": "The uninterrupted run itself failed, so there is nothing to compare with.",
+        "reference-nonfinite": (
+            "The uninterrupted run itself trains on NaN or infinity, so there is nothing to compare with."
+        ),
     },
 }
 
@@ -154,7 +157,8 @@ class MissingCapability(ChaoskitError):
 
 
 class ReferenceFailed(ChaoskitError):
-    """The uninterrupted run gave no reference. `code` is `reference-failed` or `probe-blind`."""
+    """The uninterrupted run gave no reference. `code` is `reference-failed`, `reference-nonfinite` or
+    `probe-blind`."""
 
     exit_code = ExitCode.INCONCLUSIVE
 

@@ -23,6 +23,7 @@ from chaoskit.analysis.consumed_data import (
     differences_between_sizes,
     units_of,
 )
+from chaoskit.analysis.data_shift import consequence
 from chaoskit.analysis.record.steps import Steps
 from chaoskit.analysis.reference.reference import Reference
 
@@ -50,10 +51,10 @@ class Ledger:
     """Counts of `unit` ('sample', 'batch', or 'row' of the data set), with the first place of each kind.
 
     `strange` are the replayed ones that the reference never consumes. `reordered` counts steps. `tail` names the kind
-    that is but a consequence of the other at the end of the training: what consumes a hundred samples again in a fixed
-    number of steps never comes to the last hundred. `epochs` are the numbers (from 1) of the epochs in which samples
-    are wrong, as far as the reference tells where epochs begin; `orders` are those of them whose wrong steps all are
-    what another epoch has at the same place, with the number of that one: a sampler was not told its epoch.
+    that is but a consequence of the other: what consumes a hundred samples again in a fixed number of steps never comes
+    to the last hundred (see `data_shift`). `epochs` are the numbers (from 1) of the epochs in which samples are wrong,
+    as far as the reference tells where epochs begin; `orders` are those of them whose wrong steps all are what another
+    epoch has at the same place, with the number of that one: a sampler was not told its epoch.
     """
 
     unit: Unit
@@ -106,7 +107,7 @@ class Ledger:
         return f"{count} {self.unit if count == 1 else _MANY[self.unit]}"
 
     def _why(self, kind: str) -> str:
-        return ", only at the end of the training" if self.tail == kind else ""
+        return ", which follows from the number of steps" if self.tail == kind else ""
 
     def to_json(self) -> dict[str, object]:
         """For the evidence."""
@@ -176,6 +177,8 @@ def _counted(timeline: Timeline, reference: Reference, unit: Unit) -> Ledger:
         tail = "replayed"
     elif not lacking and min(step for step, _ in got) > reference.steps:
         tail = "replayed"  # all was right up to the end, and then the training went on
+    elif extra and lacking and not orders and not timeline.resized:
+        tail = consequence(timeline, reference, got, unit, balance=extra.total() - lacking.total())
     known = _steps_of(dict(reference.traces()), unit, set(extra))
     replayed = next(
         (

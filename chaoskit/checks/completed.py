@@ -137,6 +137,12 @@ def blind_spots(case: Case) -> list[str]:
         spots += [f"rank {lifetime.rank}: {error}" for error in lifetime.errors]
         if list(lifetime.steps.numbers) != list(range(1, len(lifetime.steps) + 1)):
             spots.append(f"the record of rank {lifetime.rank} lacks steps of incarnation {inc.index}")
+    for gap in case.timeline.unrecorded:
+        if gap.taken is None:
+            spots.append(
+                f"rank {gap.rank} was killed before it recorded step {gap.first}, which the job kept; nothing shows "
+                "whether the gradients of that rank are in it"
+            )
     return spots + [f"the state of incarnation {index} matches no known step" for index in case.timeline.unplaced]
 
 
@@ -158,9 +164,18 @@ def incomplete(name: str, case: Case, evidence: Mapping[str, Any]) -> Verdict | 
 def _last_save_open(case: Case, last: int) -> bool:
     """Whether the checkpoint of the last step was begun and no lifetime of the run has completed it."""
     written = [one for one in case.checkpoints if one.position == last]
-    # A lifetime that takes no step may make it again; its position is not known.
+    # A lifetime that takes no step may make it again, at a position that is not known, or read it, whole.
     stepless = [lifetime for _, lifetime in lifetimes(case.history) if not lifetime.steps]
     again = any(save.ok and save.ended is not None for lifetime in stepless for save in lifetime.saves)
+    contents = [
+        save.content
+        for inc, lifetime in lifetimes(case.history)
+        for save in lifetime.saves
+        if (base := case.timeline.base(inc.index)) is not None and base + save.n == last
+    ]
+    again |= any(
+        load.ok and load.content and load.content in contents for lifetime in stepless for load in lifetime.loads
+    )
     struck = any(fault.observed is not None for fault in case.history.faults)
     return struck and bool(written) and not again and not any(one.ended is not None for one in written)
 

@@ -9,7 +9,7 @@ from typing import Any
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
 from chaoskit.analysis.checkpoints.damage import Files, damaged_by, gone_by, is_left, lies_at
-from chaoskit.analysis.record.history import History
+from chaoskit.analysis.record.history import History, lifetimes
 from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
@@ -46,7 +46,7 @@ class NoCheckpointLost:
                     "was left"
                 )
                 return failed(self.name, sentence, "checkpoint-lost", ends=by_launch)
-            if left is None and not _was_resumed(case, valid, end):
+            if left is None and not _was_resumed(case, valid, end) and not _was_read(case, valid, end):
                 unknown_ends.append(end.launch)
         if unknown_ends:
             sentence = (
@@ -94,6 +94,14 @@ def _was_resumed(case: Case, one: Checkpoint, end: _End) -> bool:
         return False
     base = case.timeline.starts[later[0].incarnation].base
     return base is not None and base >= one.position
+
+
+def _was_read(case: Case, one: Checkpoint, end: _End) -> bool:
+    """Whether a later incarnation read what was saved there or after: one that has nothing left to do takes no step."""
+    every = [lifetime for _, lifetime in lifetimes(case.history)]
+    saved = [save.content for lifetime in every for save in lifetime.saves if one.begun <= save.begun <= end.t]
+    read = [load.content for lifetime in every for load in lifetime.loads if load.ok and load.begun > end.t]
+    return any(content and content in saved for content in read)
 
 
 def _cleared_away(case: Case) -> bool:

@@ -59,7 +59,8 @@ class StaysFinite:
 @check("nonfinite-accepted", "poisoned-checkpoint")
 def stays_finite() -> Check:
     """No parameter and no optimizer state became infinite or NaN, and no checkpoint holds such a value, except where
-    the uninterrupted run has it too (an attention mask, a best loss before the first evaluation).
+    the uninterrupted run has it too (an attention mask, a best loss before the first evaluation). A run whose
+    parameters or losses become so without any fault is no reference (`reference-nonfinite`).
 
     Fails with `poisoned-checkpoint`, `nonfinite-accepted`.
     """

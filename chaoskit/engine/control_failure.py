@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from chaoskit.analysis.record.history import History
+from chaoskit.analysis.reference.finite import require_finite
 from chaoskit.errors import ReferenceFailed
 from chaoskit.job import LOOPBACK
 from chaoskit.protocol.events import rank_events
@@ -12,13 +13,16 @@ from chaoskit.protocol.events import rank_events
 
 def check_control(run_dir: Path, status: str, *, nodes: int = 1) -> None:
     """Raises ReferenceFailed, with the end of the job's log, unless the control ended by itself, with the ranks of all
-    its nodes in one process group."""
+    its nodes in one process group; and, with the step, if it trained on NaN."""
     if nodes > 1 and not _met(run_dir):
         why = f"{_why_not_met(run_dir, nodes)}. The end of its log:\n{_log_end(run_dir)}"
         raise ReferenceFailed(why, run=str(run_dir))
-    if status == "finished":
-        return
     history = History.read(run_dir)
+    if status == "finished":
+        # Now, and not after the other controls: they would show the same.
+        if history.incarnations:
+            require_finite(history, "the uninterrupted run", run=str(run_dir))
+        return
     code = history.launches[-1].code if history.launches else None
     what = {
         "hang": f"hung, after {history.quiet or 0.0:.0f} s in which no rank did anything",

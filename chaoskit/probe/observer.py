@@ -19,7 +19,7 @@ from chaoskit.probe.contents import leaves
 from chaoskit.probe.deferred import DeferredEvent, exact
 from chaoskit.probe.elastic import Elastic
 from chaoskit.probe.loading import Loading
-from chaoskit.probe.nonfinite import Nonfinite
+from chaoskit.probe.nonfinite import Masks, Nonfinite, flags
 from chaoskit.probe.replicas import replicas, shards
 from chaoskit.probe.row_hooks import first_tensor
 from chaoskit.probe.samples import Samples
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 class Observer:
     """One per rank. `steps` counts the steps recorded in this incarnation.
 
-    With `by_name`, the next step records its tensors one by one. `not_a_number`: NaN or infinity was seen; from then on
-    each step records which components hold such values. Both cost a pass over the state. `loaded`: a checkpoint was
-    loaded since the last step, after training had begun. `passes`: the number of backward passes in the last step, 0
-    before the first.
+    With `by_name`, the next step records its tensors one by one. Steps 1, 2, 4, 8 and so on record which components
+    hold NaN or infinity; with `not_a_number`, once a loss was no number, every step does. Both cost a pass over the
+    state. `loaded`: a checkpoint was loaded since the last step, after training had begun. `passes`: the number of
+    backward passes in the last step, 0 before the first.
     """
 
     def __init__(self, session: ProbeSession) -> None:
@@ -64,6 +64,7 @@ class Observer:
         self._passes = 0
         self._wasteful = False
         self._unscaled: dict[int, Any] = {}
+        self._masks = Masks()
         self._new_epoch = False
         self._late: list[tuple[str, int, DeferredEvent]] = []
         self.begun: dict[str, dict[str, str]] = {}
@@ -203,7 +204,8 @@ class Observer:
             if rows := samples.rows:
                 fields["rows"] = rows
         self._look_at([loss for loss in self._losses if isinstance(loss, str)])
-        if self.not_a_number and (found := self.session.guard("nonfinite", self._nonfinite)) is not None:
+        looks = self.not_a_number or self.steps & (self.steps + 1) == 0
+        if looks and (found := self.session.guard("nonfinite", self._nonfinite)) is not None:
             fields["nonfinite"] = found
         return fields
 
@@ -211,7 +213,10 @@ class Observer:
         optimizers = self.training.living("optimizer")
         kept = (leaf for each in optimizers for state in each.state.values() for _, leaf in leaves(state))
         parameters = components.parameters(optimizers, self.training.living("root"))
-        return Nonfinite({"model": parameters, "optimizer": filter(is_tensor, kept)})
+        if self.steps == 0:
+            self._masks.learn(parameters)
+        spoilt, masks = zip(*self._masks.look(parameters), strict=True) if parameters else ((), ())
+        return Nonfinite({"model": spoilt, "masks": masks, "optimizer": flags(filter(is_tensor, kept))})
 
     def _look_at(self, losses: Iterable[str]) -> None:
         if not self.not_a_number:

@@ -118,6 +118,10 @@ REMEDIES: Mapping[str, str] = {
         "torch.distributed.checkpoint or safetensors"
     ),
     "reference-failed": "run the command by hand: it must finish with exit code 0 without any fault",
+    "reference-nonfinite": (
+        "repair the training itself: torch.autograd.set_detect_anomaly(True) names the operation that makes the first "
+        "NaN; then look at the learning rate, divisions, logarithms and empty means"
+    ),
 }
 
 

@@ -24,6 +24,7 @@ SMALLEST = {
     "handwritten.py": "-k one_rank_mid_epoch",
     "hosts.py": "--rounds 1",
     "killed.py": "--kills 1",
+    "killed_at_saves.py": "--kills 1",
     "launch.py": "--rounds 1",
     "nonfinite.py": "--quick --only 'ddp fp32: nan in loss'",
     "partitions.py": "--runs 1",

@@ -40,9 +40,16 @@ def test_an_exact_resume_from_the_save_of_that_step_passes():
     assert checks.resumed_from_last_valid()(case).outcome is Outcome.PASS
 
 
-def test_without_what_it_was_about_to_do_the_step_was_never_taken():
-    completed, same_data, *_ = verdicts(struck(halts=False))
-    assert (completed.codes, same_data.codes) == (("exited-early",), ("data-skipped",))
+def test_without_what_it_was_about_to_do_the_state_after_it_shows_that_its_gradients_are_in_it():
+    case = struck(halts=False)
+    assert [one.outcome for one in verdicts(case)] == [Outcome.PASS] * len(CHECKS)
+    assert case.timeline.missing(1, 60) == [] and [gap.taken for gap in case.timeline.unrecorded] == [True]
+
+
+def test_a_state_that_is_not_the_reference_s_shows_nothing():
+    completed, same_data, state, _ = verdicts(struck(halts=False, off={"model": 0}))
+    assert (completed.outcome, completed.codes) == (Outcome.INCONCLUSIVE, ("probe-blind",))
+    assert same_data.outcome is Outcome.INCONCLUSIVE and "model-not-restored" in state.codes
 
 
 def test_what_was_lost_beside_is_still_found():

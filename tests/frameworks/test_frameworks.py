@@ -21,7 +21,7 @@ PROGRAMS = {"transformers_trainer": ("transformers", "accelerate"), "lightning_t
 #: What `train.py --augment` loses.
 LOST = {
     "transformers_trainer": {"rng-not-restored"},
-    "lightning_trainer": {"rng-not-restored", "data-replayed", "data-skipped"},
+    "lightning_trainer": {"rng-not-restored", "data-replayed"},
 }
 
 

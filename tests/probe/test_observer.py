@@ -357,7 +357,7 @@ step(); step()
     assert save["content"] == {**second["model"], **save["content"]} and len(second["model"]) == 6
 
 
-def test_what_is_not_finite_is_looked_for_once_a_loss_was_not(probed):
+def test_what_is_not_finite_is_looked_for_at_times_and_in_each_step_once_a_loss_was_not(probed):
     run = probed(
         """
 import torch
@@ -375,7 +375,26 @@ with torch.no_grad():
 step(0.0)
 """
     )
-    assert [step.get("nonfinite") for step in run.events("step")] == [None, [], ["optimizer"], []], run.output
+    assert [step.get("nonfinite") for step in run.events("step")] == [[], [], ["optimizer"], []], run.output
+
+
+def test_a_mask_is_told_from_a_parameter_that_training_spoilt(probed):
+    run = probed(
+        """
+import torch
+net = torch.nn.Linear(2, 1); opt = torch.optim.SGD(net.parameters(), lr=0.1)
+net.mask = torch.nn.Parameter(torch.full((2,), -torch.inf))
+net.unused = torch.nn.Parameter(torch.full((2,), torch.nan), requires_grad=False)
+opt.add_param_group({"params": [net.mask]})
+for n in range(1, 9):
+    net(torch.ones(3, 2)).sum().backward(); opt.step(); opt.zero_grad()
+    if n == 3:
+        with torch.no_grad():
+            net.mask.fill_(torch.nan)
+"""
+    )
+    told = [step.get("nonfinite") for step in run.events("step")]
+    assert told == [["masks"], ["masks"], None, ["model", "masks"], None, None, None, ["model", "masks"]], run.output
 
 
 def test_loops_that_speak_for_themselves_have_samples_and_tensors(probed):
@@ -438,7 +457,7 @@ for factor in (1.0, float("nan"), 1.0, 1.0):
     (net(torch.ones(3, 2)).sum() * factor).backward(); opt.step(); opt.zero_grad()
 """
     )
-    assert [late.get("nonfinite") for late in run.events("late")] == [None, None, ["model"], ["model"]], run.output
+    assert [late.get("nonfinite") for late in run.events("late")] == [[], [], ["model"], ["model"]], run.output
 
 
 BY_GROUPS = """

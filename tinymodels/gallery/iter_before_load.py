@@ -3,7 +3,7 @@
 Wrong: the loader is built, and warmed up, with everything else. Then its position is restored, but the first epoch
     after a resume is read from what was made ready: row 0 of epoch 0, as many batches as were still to come.
 Evidence: PrimeIntellect-ai/prime-rl#3332 m
-Codes: data-replayed data-skipped
+Codes: data-replayed
 Caught by: test_one_rank_mid_epoch test_resume
 Family: position in the data
 """

@@ -16,6 +16,7 @@ from chaoskit.analysis.alignment.index import Index
 from chaoskit.analysis.alignment.reads import Saved, positions_read
 from chaoskit.analysis.alignment.resume_point import Start
 from chaoskit.analysis.alignment.segment import Execution, Segment, without
+from chaoskit.analysis.alignment.unrecorded import Evidence, Unrecorded
 from chaoskit.analysis.record.harness_record import FaultRecord
 from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.record.steps import Steps
@@ -46,12 +47,10 @@ class Timeline:
         self.starts: dict[int, Start] = {}
         self.resized: dict[int, GlobalSteps] = {}
         self._wholes: dict[int, GlobalSteps] = {}
-        self._halted: dict[tuple[int, int], Steps] = {}
         self.index = Index.of(reference, components=self.comparable) if reference is not None else Index()
         for inc in history.incarnations:
             if inc.first_step is not None:
                 start = self._start(inc)
-                self._take_halted(start)
                 self.starts[inc.index] = start
                 self._learn(inc, start)
 
@@ -211,18 +210,24 @@ class Timeline:
             for name in gone:
                 self.index.forget(rank, name, start.base + inc.ranks[rank].reached)
 
-    def _take_halted(self, following: Start) -> None:
-        """Ranks that were killed as they were about to take a step which others took and saved have taken it, as far as
-        the job goes: their gradients and their batch are in it."""
-        bases = list(self._bases())
-        if not bases or following.base is None:
-            return
-        last, base = bases[-1]
-        for rank, lifetime in last.ranks.items():
-            if lifetime.halted is not None and base + lifetime.halted.n <= following.base:
+    @cached_property
+    def unrecorded(self) -> tuple[Unrecorded, ...]:
+        """The steps that the job kept and that a rank was killed before it recorded."""
+        return tuple(Evidence(self.history, self.reference, self.starts, self.comparable).gaps())
+
+    @cached_property
+    def _halted(self) -> Mapping[tuple[int, int], Steps]:
+        """The steps of ranks that were killed as they were about to take a step which others took and saved: they have
+        taken it, as far as the job goes. Their gradients and their batch are in it."""
+        found = {}
+        for gap in self.unrecorded:
+            lifetime, base = self.history.incarnations[gap.incarnation].ranks[gap.rank], self.base(gap.incarnation)
+            halted = lifetime.halted
+            if halted is not None and gap.taken is not False and (base or 0) + halted.n <= gap.last:
                 steps = lifetime.steps.part(0, len(lifetime.steps))
-                steps.append(lifetime.halted)
-                self._halted[last.index, rank] = steps
+                steps.append(halted)
+                found[gap.incarnation, gap.rank] = steps
+        return found
 
     def base(self, incarnation: int) -> int | None:
         """The position at which the incarnation started; None if it took no step or nothing tells."""
@@ -298,9 +303,10 @@ class Timeline:
         return found
 
     def missing(self, rank: int, last: int) -> list[int]:
-        """The true steps from 1 to `last` that neither the rank was observed to take, nor all ranks of another
+        """The true steps from 1 to `last` that the rank did not take, as far as is known, nor all ranks of another
         world."""
         taken = [(one.first, one.last + 1) for _, one in self._by_rank.get(rank, [])]
+        taken += [(one.first, one.last + 1) for one in self.unrecorded if one.rank == rank and one.taken]
         return [step for a, b in without((1, last + 1), [*taken, *self._elsewhere]) for step in range(a, b)]
 
     @cached_property
@@ -332,6 +338,7 @@ class Timeline:
         if rank is None:
             return max((one.last for one in self.segments), default=0)
         own = [one.last for _, one in self._by_rank.get(rank, [])]
+        own += [one.last for one in self.unrecorded if one.rank == rank and one.taken]
         return max([*own, *(end - 1 for _, end in self._elsewhere)], default=0)
 
     @property

@@ -14,6 +14,7 @@ from chaoskit.analysis.record.replicas import why_no_replicas
 from chaoskit.analysis.record.steps import Step, Steps
 from chaoskit.analysis.reference.controls import require_complete
 from chaoskit.analysis.reference.divergence import Divergence, apart_at, part
+from chaoskit.analysis.reference.finite import require_finite
 from chaoskit.errors import UsageError
 
 #: Streams that are seeded from the system where the job does not seed them.
@@ -49,13 +50,14 @@ class Reference:
     ) -> Reference:
         """The reference that two or more uninterrupted runs give.
 
-        Raises ReferenceFailed for a control that did not finish in one piece (code `reference-failed`) or whose
-        steps were not all seen (`probe-blind`), UsageError for fewer than two.
+        Raises ReferenceFailed for a control that did not finish in one piece (code `reference-failed`), whose steps
+        were not all seen (`probe-blind`) or that trained on NaN (`reference-nonfinite`), UsageError for fewer than two.
         """
         if len(controls) < 2:
             raise UsageError(f"Reference: controls must be at least two runs, not {len(controls)}")
         for number, control in enumerate(controls, start=1):
             require_complete(control, f"control {number} of {len(controls)}")
+            require_finite(control, f"control {number} of {len(controls)}")
         return cls(tuple(controls), path, digest, seconds, mode or {}, port)
 
     @property
