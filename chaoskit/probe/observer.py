@@ -12,13 +12,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.probe import components
 from chaoskit.probe.captures import captures
 from chaoskit.probe.consumed import Consumed
 from chaoskit.probe.contents import leaves
 from chaoskit.probe.deferred import DeferredEvent, exact
 from chaoskit.probe.elastic import Elastic
 from chaoskit.probe.loading import Loading
+from chaoskit.probe.naming import parameters
 from chaoskit.probe.nonfinite import Nonfinite
 from chaoskit.probe.replicas import replicas
 from chaoskit.probe.samples import Samples
@@ -178,8 +178,8 @@ class Observer:
     def _nonfinite(self) -> Nonfinite:
         optimizers = self.training.living("optimizer")
         kept = (leaf for each in optimizers for state in each.state.values() for _, leaf in leaves(state))
-        parameters = components.parameters(optimizers, self.training.living("root"))
-        return Nonfinite({"model": parameters, "optimizer": filter(is_tensor, kept)})
+        held = parameters(optimizers, self.training.living("root"))
+        return Nonfinite({"model": held, "optimizer": filter(is_tensor, kept)})
 
     def _look_at(self, losses: Iterable[str]) -> None:
         if not self.not_a_number:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.checkpoints.damage import above, numbers_in
 from chaoskit.analysis.record.history import History, Incarnation
-from chaoskit.analysis.record.rank_lifetime import Load, RankLifetime, Save
+from chaoskit.analysis.record.rank_lifetime import Load, RankLifetime, Save, Tensors
 from chaoskit.analysis.reference.reference import Reference
 
 #: What differs from one run to the next, or after a relaunch, without anything being wrong.
@@ -22,6 +22,8 @@ CLOCKS = re.compile(
 )
 #: What counts the same however many ranks there are.
 COUNTS = re.compile(r"tokens", re.IGNORECASE)
+#: What keys of averaged copies are called.
+AVERAGES = ("ema", "average", "avg", "shadow", "swa", "target")
 #: Tensors and whole numbers must be put back. A mean loss since the last log line need not.
 TELLING = re.compile(r"[0-9a-f]{32}|=-?\d+")
 TENSOR = re.compile(r"[0-9a-f]{32}")
@@ -57,8 +59,8 @@ class Altered:
 class Unlike:
     """Keys of one save, at `position`, that differ from the reference's save there although the live state does not.
 
-    `live` says that they are copies of live state, so that the save wrote down what the run did not hold; else they
-    hold something that no component shows: an average, a counter.
+    `live` says that they are copies of live state, so that the save wrote down what the run did not hold, and a resume
+    from it `loses` these components; else they hold something that no component shows: an average, a counter.
     """
 
     incarnation: int
@@ -67,11 +69,15 @@ class Unlike:
     keys: tuple[str, ...]
     live: bool
     values: tuple[str, str] = ("", "")
+    loses: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         keys = show_keys(self.keys)
         if self.live:
-            return f"rank {self.rank}: the save of step {self.position} differs from the state of the run: {keys}"
+            return (
+                f"rank {self.rank}: the save of step {self.position} holds other values than the run held: {keys}; a "
+                f"resume from it loses the {' and the '.join(self.loses)} of step {self.position}"
+            )
         got, wanted = (value.removeprefix("=") for value in self.values)
         pair = f" ({got} instead of {wanted})" if self.values[0].startswith("=") else ""
         return (
@@ -97,7 +103,7 @@ def altered(history: History, timeline: Timeline) -> Iterator[Altered]:
         if index == 0:
             continue
         inc = history.incarnations[index]
-        saved = _saved_before(history, timeline, inc)
+        saved = saved_before(history, timeline, inc)
         for rank, lifetime in inc.ranks.items():
             own = start.ranks.get(rank)
             if own is not None:
@@ -109,7 +115,7 @@ def altered(history: History, timeline: Timeline) -> Iterator[Altered]:
 
 
 @dataclass
-class _Held:
+class Held:
     """What all the saves at one position were given: the values by key, the paths that they went to, and how many ranks
     there were."""
 
@@ -118,7 +124,7 @@ class _Held:
     worlds: set[int] = field(default_factory=set)
 
 
-def _comparable(key: str, inc: Incarnation, held: _Held) -> bool:
+def _comparable(key: str, inc: Incarnation, held: Held) -> bool:
     """Whether a key can be compared at all: it was saved by as many ranks, or it is alike on all of them."""
     if held.worlds == {inc.world_size}:
         return True
@@ -128,13 +134,14 @@ def _comparable(key: str, inc: Incarnation, held: _Held) -> bool:
     return len(loaded) == len(held.values.get(key, ())) == 1
 
 
-def _saved_before(history: History, timeline: Timeline, inc: Incarnation) -> dict[int, _Held]:
-    saved: dict[int, _Held] = {}
+def saved_before(history: History, timeline: Timeline, inc: Incarnation) -> dict[int, Held]:
+    """What the incarnations before this one gave to their saves, by position."""
+    saved: dict[int, Held] = {}
     for earlier in history.incarnations[: inc.index]:
         base = timeline.base(earlier.index)
         for lifetime in earlier.ranks.values() if base is not None else ():
             for save in lifetime.saves:
-                held = saved.setdefault((base or 0) + save.n, _Held())
+                held = saved.setdefault((base or 0) + save.n, Held())
                 held.paths.add(save.path)
                 held.worlds.add(earlier.world_size)
                 for key, value in save.content.items():
@@ -143,7 +150,7 @@ def _saved_before(history: History, timeline: Timeline, inc: Incarnation) -> dic
 
 
 def _altered(
-    lifetime: RankLifetime, index: int, rank: int, base: int | None, saved: Mapping[int, _Held], *, off: bool
+    lifetime: RankLifetime, index: int, rank: int, base: int | None, saved: Mapping[int, Held], *, off: bool
 ) -> Iterator[Altered]:
     # A file that was read, refused and read elsewhere does no harm: what came last counts.
     last: dict[frozenset[str], Load] = {}
@@ -169,7 +176,7 @@ def _altered(
             yield Altered(index, rank, base, tuple(load.content), len(load.content), position)
 
 
-def _named(load: Load, saved: Mapping[int, _Held]) -> int | None:
+def _named(load: Load, saved: Mapping[int, Held]) -> int | None:
     """The position of the checkpoint that a load read, where its path tells it: that of the saves of one position
     alone, or by the number in their paths. The numbers in the name of a copy that lies elsewhere tell nothing."""
     paths = [path for held in saved.values() for path in held.paths]
@@ -191,7 +198,7 @@ def _named(load: Load, saved: Mapping[int, _Held]) -> int | None:
     return named[0] if shared > ALIKE * len(load.content) else None
 
 
-def _share(content: Mapping[str, str], held: _Held) -> float:
+def _share(content: Mapping[str, str], held: Held) -> float:
     return sum(value in held.values.get(key, ()) for key, value in content.items()) / len(content)
 
 
@@ -212,6 +219,8 @@ def unlike(
             if len(known) < len(controls):
                 continue
             moving, live = _moving(known[0]), _live(known[0], reference)
+            tensors = known[0].tensors.values()
+            names = frozenset(name for known_then in tensors for named in known_then.values() for name in named)
             for n in sorted({save.n for save in lifetime.saves}):
                 position = (base or 0) + n
                 if diverged_before.get((inc.index, rank), position + 2) <= position + 1:
@@ -223,11 +232,45 @@ def unlike(
                     if resized and not (COUNTS.search(key[1]) and value.startswith("=")):
                         continue
                     agreed = all(other.get(key) == value for other in others)
-                    if agreed and key[1] in moving and _differ(key[1], own.get(key, value), value):
-                        found.setdefault(key[1] in live, []).append(key)
+                    if not (agreed and key[1] in moving and _differ(key[1], own.get(key, value), value)):
+                        continue
+                    is_live = key[1] in live
+                    if is_live and (held := lifetime.tensors.get(n + 1)):
+                        if _holds(held, key[1], own[key]):
+                            continue
+                    elif is_live and not live[key[1]] <= timeline.comparable:
+                        continue
+                    if not is_live or not _stands_elsewhere(key[1], own[key], wanted, names):
+                        found.setdefault(is_live, []).append(key)
                 for is_live, keys in found.items():
                     values = own[keys[0]], wanted[keys[0]]
-                    yield Unlike(inc.index, rank, position, tuple(name for _, name in keys), is_live, values)
+                    loses = sorted({component for _, name in keys for component in live.get(name, ())})
+                    only = tuple(name for _, name in keys)
+                    yield Unlike(inc.index, rank, position, only, is_live, values, tuple(loses))
+
+
+def _holds(held: Tensors, key: str, value: str) -> bool:
+    """Whether a rank held a value when it saved it: under the name in the key, or, where the key has no name of a
+    tensor, under any."""
+    named = [(name, one) for tensors in held.values() for name, one in tensors.items()]
+    own = [one for name, one in named if key == name or key.endswith(f".{name}")]
+    return value in (own or [one for _, one in named])
+
+
+#: A place in a sequence, or the number that an optimizer gives to a parameter.
+NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+def _stands_elsewhere(key: str, own: str, wanted: Mapping[tuple[int, str], str], names: frozenset[str]) -> bool:
+    """Whether a key that has a number in the place of a parameter's name holds what another such key should hold: the
+    groups of an optimizer may be built in another order, and their tensors change places in the file."""
+    parts = key.split(".")
+    if any(".".join(parts[at:]) in names for at in range(len(parts))):
+        return False
+    like = NUMBER.sub("#", key)
+    return like != key and any(
+        value == own and NUMBER.sub("#", name) == like for (_, name), value in wanted.items()
+    )
 
 
 def wrong(lifetime: RankLifetime, reference: Reference, n: int, position: int) -> tuple[str, ...] | None:
@@ -267,14 +310,19 @@ def _moving(lifetime: RankLifetime) -> frozenset[str]:
     return frozenset(key for key, values in seen.items() if len(values) > 1)
 
 
-def _live(lifetime: RankLifetime, reference: Reference) -> frozenset[str]:
-    """The keys under which saves hold tensors of the live state, as far as single tensors are known there."""
-    found: set[str] = set()
+def _live(lifetime: RankLifetime, reference: Reference) -> dict[str, set[str]]:
+    """The keys under which saves hold tensors of the live state, as far as single tensors are known there, and the
+    components that these belong to."""
+    found: dict[str, set[str]] = {}
     for save in lifetime.saves:
-        known = reference.tensors(lifetime.rank, save.n + 1)
-        live = {value for named in known.values() for value in named.values()}
-        found.update(key for key, value in save.content.items() if value in live)
-    return frozenset(found)
+        live: dict[str, set[str]] = {}
+        for component, named in reference.tensors(lifetime.rank, save.n + 1).items():
+            for value in named.values():
+                live.setdefault(value, set()).add(component)
+        for key, value in save.content.items():
+            if value in live:
+                found.setdefault(key, set()).update(live[value])
+    return found
 
 
 def poisoned(
