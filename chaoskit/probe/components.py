@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from chaoskit.probe.naming import Naming, naming
+from chaoskit.probe.naming import ParameterNames, naming
 from chaoskit.protocol.fingerprint import Fingerprint, is_tensor, of_bytes
 
 #: Per root module: where its buffers are held (a buffer may be replaced at any time).
@@ -104,7 +105,7 @@ def options(optimizers: Sequence[Any], roots: Sequence[Any]) -> Fingerprint | No
     fingerprint.text("\n".join(distinct))
     if len(distinct) > 1:
         fingerprint.text(pattern)
-    for number in dict.fromkeys(number for own, _ in names.runs for number in own):
+    for number in names.groups:
         for key in sorted(groups[number]):
             if key not in _NO_OPTIONS and is_tensor(groups[number][key]):
                 fingerprint.text(f"{key}:")
@@ -129,17 +130,27 @@ def _exact(value: Any) -> str:
     return ""
 
 
-def _assigned(texts: Sequence[str], names: Naming) -> tuple[list[str], str]:
+def _assigned(texts: Sequence[str], names: ParameterNames) -> tuple[list[str], str]:
     """What the groups have, each text once and in the order of the names of the parameters, and which parameters have
-    which of them: the numbers of parameters in a row and the place of their text."""
-    places: dict[str, int] = {}
-    pattern: list[tuple[str, int]] = []
+    which of them."""
+    first: dict[str, int] = {}
+    alike = tuple(first.setdefault(text, number) for number, text in enumerate(texts))
+    order, pattern = _pattern(names, alike)
+    return [texts[number] for number in order], pattern
+
+
+@lru_cache(maxsize=8)
+def _pattern(names: ParameterNames, alike: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    """For groups of which each is like the one with the number given for it: these numbers in the order of the names of
+    the parameters, and the numbers of parameters in a row with the places of their groups in that order."""
+    places: dict[int, int] = {}
+    found: list[tuple[str, int]] = []
     for held, count in names.runs:
-        own = "+".join(str(places.setdefault(texts[number], len(places))) for number in held)
-        if pattern and pattern[-1][0] == own:
-            count += pattern.pop()[1]
-        pattern.append((own, count))
-    return list(places), " ".join(f"{count}*{own}" for own, count in pattern)
+        own = "+".join(str(places.setdefault(alike[number], len(places))) for number in held)
+        if found and found[-1][0] == own:
+            count += found.pop()[1]
+        found.append((own, count))
+    return tuple(places), " ".join(f"{count}*{own}" for own, count in found)
 
 
 def scaler(scalers: Sequence[Any]) -> Fingerprint | None:

@@ -1,4 +1,4 @@
-"""`Naming`: the parameters of a rank by the names that their modules give them.
+"""`ParameterNames`: the parameters of a rank by the names that their modules give them.
 
 State belongs to a name. A job may build the groups of its optimizers in another order after a resume, or move a
 parameter to another group, so the place in a group says nothing. Names are made once, and again only when a parameter
@@ -21,19 +21,21 @@ _walked: weakref.WeakKeyDictionary[Any, tuple[int, list[tuple[str, Any]]]] = wea
 _walks = count()
 
 
-@dataclass(frozen=True)
-class Naming:
+@dataclass(frozen=True, eq=False)
+class ParameterNames:
     """`names` maps the identity of every parameter to its name, in the order of the names; those that only an optimizer
     knows come last, in the order of the groups.
 
-    `runs` tells, in the same order, which groups (counted over all optimizers) hold how many parameters in a row.
+    `runs` tells, in the same order, which groups (counted over all optimizers) hold how many parameters in a row;
+    `groups` are those with a parameter, by the first name in each.
     """
 
     names: Mapping[int, str]
     runs: Sequence[tuple[tuple[int, ...], int]]
+    groups: Sequence[int]
 
 
-def naming(optimizers: Sequence[Any], roots: Sequence[Any]) -> Naming:
+def naming(optimizers: Sequence[Any], roots: Sequence[Any]) -> ParameterNames:
     """The names of all parameters of these optimizers and modules."""
     global _last
     groups = [group["params"] for optimizer in optimizers for group in optimizer.param_groups]
@@ -46,7 +48,7 @@ def naming(optimizers: Sequence[Any], roots: Sequence[Any]) -> Naming:
 
 
 #: What was named last, by identities alone: it keeps nothing alive.
-_last: tuple[Any, Naming] = None, Naming({}, ())
+_last: tuple[Any, ParameterNames] = None, ParameterNames({}, (), ())
 
 
 def parameters(optimizers: Sequence[Any], roots: Sequence[Any]) -> list[Any]:
@@ -80,7 +82,7 @@ def free(name: str, taken: Container[str]) -> str:
     return found
 
 
-def _name(groups: Sequence[Sequence[Any]], roots: Sequence[Any]) -> Naming:
+def _name(groups: Sequence[Sequence[Any]], roots: Sequence[Any]) -> ParameterNames:
     names: dict[int, str] = {}
     taken: set[str] = set()
 
@@ -106,7 +108,8 @@ def _name(groups: Sequence[Sequence[Any]], roots: Sequence[Any]) -> Naming:
             holders.setdefault(id(parameter), []).append(number)
     held = (tuple(holders[identity]) for identity in order if identity in holders)
     runs = [(own, sum(1 for _ in same)) for own, same in groupby(held)]
-    return Naming({identity: names[identity] for identity in order}, runs)
+    groups_in_order = list(dict.fromkeys(number for own, _ in runs for number in own))
+    return ParameterNames({identity: names[identity] for identity in order}, runs, groups_in_order)
 
 
 def _walk(root: Any) -> tuple[int, list[tuple[str, Any]]]:
