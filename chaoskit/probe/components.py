@@ -107,9 +107,11 @@ def options(optimizers: Sequence[Any], roots: Sequence[Any]) -> Fingerprint | No
         fingerprint.text(pattern)
     for number in names.groups:
         for key in sorted(groups[number]):
-            if key not in _NO_OPTIONS and is_tensor(groups[number][key]):
+            value = groups[number][key]
+            parts = value if isinstance(value, (tuple, list)) else (value,)
+            if key not in _NO_OPTIONS and any(map(is_tensor, parts)):
                 fingerprint.text(f"{key}:")
-                fingerprint.value(groups[number][key])
+                fingerprint.value(value)
     return fingerprint
 
 
