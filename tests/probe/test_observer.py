@@ -350,7 +350,7 @@ step(); step()
     events = run.events("tensors")
     assert [event["n"] for event in events] == [1, 3, 5], run.output
     first, second = (event["tensors"] for event in events[:2])
-    assert set(first) == {"model", "buffers", "ema"} and set(second) == {*first, "optimizer"}
+    assert set(first) == {"model", "buffers", "options", "ema"} and set(second) == {*first, "optimizer"}
     assert {"0.weight", "2.bias"} < set(first["model"]) and "0.weight.exp_avg" in second["optimizer"]
     # What was saved is what the next step began with.
     (save,) = run.events("save.begin")
