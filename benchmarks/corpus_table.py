@@ -120,7 +120,7 @@ CHECKPOINTS = (
     gallery("ranks-disagree", faults.kill(rank=-1).after_save(5), own=True, args="--timeout 5",
             expect="ranks-diverged"),
     gallery("boundary-skips-epoch", stop(42), expect="data-skipped"),
-    gallery("async-live-tensors", stop(32), args="--save-async --write-delay 0.2", expect="corrupt-accepted"),
+    gallery("async-live-tensors", stop(32), args="--save-async --write-delay 0.2", expect="checkpoint-unfaithful"),
     gallery("timestamp-lexical", stop(53), own=True, args="--save-every 3 --keep 99", expect="stale-checkpoint"),
     gallery("retention-newest", stop(53), args="--save-every 3 --keep 2", shared=("--save-every", "3", "--keep", "99"),
             expect="checkpoint-lost"),
@@ -151,6 +151,12 @@ AT_REST = (
             args="--save-async --write-delay 0.3 --step-delay 0.06 --keep 1", job={"relaunches": 1}),
     gallery("inf-passes", faults.inf(rank=-1, into=targets.gradient()).at_step(42),
             args="--on-nonfinite skip --allow-nonfinite-saves", expect="nonfinite-accepted"),
+)  # fmt: skip
+
+STATE = (
+    gallery("optim-by-position", stop(52), expect="optimizer-not-restored", archive="state"),
+    gallery("ema-saved-as-model", stop(52), expect="checkpoint-unfaithful", archive="state"),
+    gallery("rng-unused-dropped", stop(52), own=True, expect="rng-unused-not-restored", archive="state"),
 )  # fmt: skip
 
 NUMBERS = (
@@ -253,4 +259,4 @@ OTHERS = (
     ),
 )  # fmt: skip
 
-ENTRIES = (*FIRST, *CHECKPOINTS, *AT_REST, *NUMBERS, *LIVENESS, *NODES, *OTHERS)
+ENTRIES = (*FIRST, *CHECKPOINTS, *STATE, *AT_REST, *NUMBERS, *LIVENESS, *NODES, *OTHERS)

@@ -49,6 +49,9 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "scaler-not-restored": "The gradient scaler after the resume differs from that in the checkpoint.",
         "ema-not-restored": "The averaged copy of the model differs from that in the checkpoint.",
         "rng-not-restored": "A random stream differs from that of an uninterrupted run at the same step.",
+        "rng-unused-not-restored": (
+            "A random stream was not restored, and no loss and no batch of the run depended on it: a weakness."
+        ),
         "extra-state-not-restored": "Something else in the checkpoint (a counter, a table) has the wrong value.",
     },
     "data": {
@@ -68,6 +71,9 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         ),
         "stale-checkpoint": "The job resumed from a checkpoint older than the last valid one.",
         "corrupt-accepted": "The job resumed from a checkpoint whose contents are not those that it saved.",
+        "checkpoint-unfaithful": (
+            "A save holds other values than the run held at that step, so a resume from it continues with those."
+        ),
         "torn-checkpoint": (
             "The resume crashes or hangs on a save that the fault left unfinished, or on damaged files."
         ),
@@ -108,6 +114,9 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
 
 #: Every code of diagnosis, and its sentence.
 CODES: dict[str, str] = {code: text for family in _BY_FAMILY.values() for code, text in family.items()}
+#: The codes of a weakness: a guard is missing, and nothing was lost or changed in the run that shows it. All others are
+#: problems.
+WEAKNESSES = frozenset({"rng-unused-not-restored"})
 #: The family of each code.
 FAMILIES: dict[str, str] = {code: family for family, codes in _BY_FAMILY.items() for code in codes}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from chaoskit.errors import CODES
+from chaoskit.errors import CODES, WEAKNESSES
 
 
 class Outcome(StrEnum):
@@ -39,9 +39,15 @@ class Verdict:
         if (self.outcome is Outcome.PASS) == bool(self.codes):
             raise ValueError(f"{self.check}: a pass carries no code, anything else carries at least one")
 
+    @property
+    def weakness(self) -> bool:
+        """Whether all that is wrong is a weakness: a guard is missing, and nothing was lost or changed."""
+        return self.outcome is Outcome.FAIL and WEAKNESSES.issuperset(self.codes)
+
     def to_json(self) -> dict[str, Any]:
-        """Return the form stored in `verdicts.json`."""
+        """Return the form stored in `verdicts.json`; `weakness` is there where it is true."""
         return {
+            **({"weakness": True} if self.weakness else {}),
             "check": self.check,
             "outcome": self.outcome.value,
             "codes": list(self.codes),

@@ -14,10 +14,12 @@ from chaoskit.analysis.alignment.alignment import PROOF, Alignment
 from chaoskit.analysis.alignment.resume_point import Start
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints.resumes import Resume
+from chaoskit.analysis.closer_look import look_closer, without_followers
 from chaoskit.analysis.comparison import Comparison
 from chaoskit.analysis.finding import WORDS, Finding, show_ranks
 from chaoskit.analysis.record.rank_lifetime import COMPONENTS, RankLifetime
 from chaoskit.analysis.record.steps import Step
+from chaoskit.analysis.unused_streams import ranked
 
 CODES = {
     "model": "model-not-restored",
@@ -66,9 +68,18 @@ class Diagnosis:
     def codes(self) -> tuple[str, ...]:
         """Each code once, a restart from scratch first, then in the order of the table's columns."""
         order = {name: place for place, name in enumerate(COMPONENTS)}
-        ranked = sorted(self.findings, key=lambda one: order[one.family])
+        ordered = sorted(self.findings, key=lambda one: order[one.family])
         scratch = ["restarted-from-scratch"] if self.scratch else []
-        return tuple(dict.fromkeys([*scratch, *(code for one in ranked for code in (one.code, *one.more))]))
+        return tuple(dict.fromkeys([*scratch, *(code for one in ordered for code in (one.code, *one.more))]))
+
+    @property
+    def advice(self) -> dict[str, str]:
+        """By code what to change, where the findings tell it better than their code does: all of those with that code
+        say the same."""
+        said: dict[str, set[str]] = {}
+        for one in self.findings:
+            said.setdefault(one.code, set()).add(one.advice)
+        return {code: texts.copy().pop() for code, texts in said.items() if len(texts) == 1 and "" not in texts}
 
 
 def diagnose(case: Case) -> Diagnosis:
@@ -90,6 +101,7 @@ def diagnose(case: Case) -> Diagnosis:
             findings += own
         findings += _later(case, index, comparison, findings)
     findings = [_by_ledger(case, one) if one.component == "batch" else one for one in findings]
+    findings = ranked(case, findings)
     return Diagnosis(
         tuple(findings), tuple(scratch), tuple(unseen), tuple(undecided), tuple(dict.fromkeys(loose)), comparison
     )
@@ -120,6 +132,7 @@ def _at_resume(
             if position not in own.known[name] and not case.timeline.bitwise and name not in own.loose:
                 undecided.append(f"{name} of rank {rank} at step {position}")
         off = own.off(position)
+        own_findings: list[Finding] = []
         for name in off:
             family = name.partition(".")[0]
             if (resume.incarnation, rank, name) in case.comparison.unused:
@@ -138,8 +151,9 @@ def _at_resume(
             )
             code = CODES.get(family) or data_code(places, position, redrawn)
             finding = replace(finding, code=code, redrawn=redrawn)
-            look = not places and not redrawn and not (resized and (name == "batch" or name in sharded))
-            found.append(_look_closer(case, finding, lifetimes[rank]) if look else finding)
+            look = not redrawn and not (resized and (name == "batch" or name in sharded))
+            own_findings.append(look_closer(case, finding, lifetimes[rank]) if look else finding)
+        found += without_followers(own_findings, lifetimes[rank], case)
     return found
 
 
@@ -170,19 +184,6 @@ def _unknown(own: Alignment, lifetime: RankLifetime, position: int) -> Iterator[
             )
         elif name in lifetime.steps.columns and position not in own.known.get(name, ()):
             yield f"rank {lifetime.rank}: the {name} at step {position} was not recorded at the other world size"
-
-
-def _look_closer(case: Case, finding: Finding, lifetime: RankLifetime) -> Finding:
-    """What is nowhere in the reference of its own rank: another rank's, or the same but for some tensors?"""
-    assert case.reference is not None
-    value = lifetime.steps.columns[finding.component][0]
-    for rank, steps in case.reference.traces():
-        if rank != finding.rank and value is not None and (places := steps.places(finding.component, value)):
-            return replace(finding, found=places, whose=rank)
-    own = lifetime.tensors.get(lifetime.steps.numbers[0], {}).get(finding.component, {})
-    wanted = case.reference.tensors(finding.rank, finding.step).get(finding.component, {})
-    both = [name for name in wanted if name in own]
-    return replace(finding, tensors=tuple(name for name in both if own[name] != wanted[name]), of=len(both))
 
 
 def _by_ledger(case: Case, finding: Finding) -> Finding:

@@ -30,6 +30,10 @@ class Finding:
     `more` are further codes. `tensors` names the tensors that differ, of `of` that were compared. `whose` is the rank
     that has this value in the reference. `redrawn`: a batch consists of the right rows of the data set in the right
     order, but of samples that the reference never has: they depend on random numbers.
+
+    `missing` are tensors that the reference has and the run lacks. `given` are names of parameters whose state is
+    that of another one, with the name of that one. `harmless`: no loss and no batch differed from the reference up to
+    that step, the last one, although the stream was drawn from; None where something did, or nothing can be said.
     """
 
     code: str
@@ -44,6 +48,35 @@ class Finding:
     of: int = 0
     whose: int | None = None
     redrawn: bool = False
+    missing: tuple[str, ...] = ()
+    given: tuple[tuple[str, str], ...] = ()
+    harmless: int | None = None
+
+    @property
+    def advice(self) -> str:
+        """What to change, where more is known than the code; else empty. A clause without its full stop."""
+        word = WORDS.get(self.family, self.family)
+        if self.whose is not None and self.family == "rng":
+            return (
+                f"the streams were loaded, but those of rank {self.whose}: save the streams of each rank, and let each "
+                "rank load its own"
+            )
+        if self.whose is not None and self.family == "batch":
+            return (
+                f"the position in the data, or the share of it, is that of rank {self.whose}: let each rank save and "
+                "load its own, and pass its own rank to the sampler"
+            )
+        if self.whose is not None and self.code != "checkpoint-unfaithful":
+            return (
+                f"the {word} was loaded, but that of rank {self.whose}: let each rank save and load its own, or make "
+                "it equal on all ranks before it is saved (broadcast it, or average it over the ranks)"
+            )
+        if self.given and self.component == "optimizer":
+            return (
+                "load_state_dict assigns the state by position: build the groups in the same order at each start, or "
+                "load by the names of the parameters (torch.distributed.checkpoint.state_dict does)"
+            )
+        return ""
 
     @property
     def family(self) -> str:
@@ -62,6 +95,10 @@ class Finding:
             verdict = " and ".join(code.replace("-", " ") for code in (self.code, *self.more))
         else:
             verdict = f"{word} not restored"
+        if self.code == "checkpoint-unfaithful":
+            return f"{verdict} (the save of step {self.expected} held another {what} than the run did{self._tensors()})"
+        if self.harmless is not None:
+            return f"{verdict} ({what} {self._place()}), but no loss and no batch differed through step {self.harmless}"
         return f"{verdict} ({what} {self._place()})"
 
     def _place(self) -> str:
@@ -69,18 +106,36 @@ class Finding:
             return f"diverges at step {self.step}"
         if self.found:
             whose = f" of rank {self.whose}" if self.whose is not None else ""
-            return f"is that{whose} of step {show_positions(self.found)}"
+            return f"is that{whose} of step {show_positions(self.found)}{self._tensors()}"
         return f"matches no step of the reference{self._tensors()}"
 
     def _tensors(self) -> str:
-        """Which tensors differ, where not all of them do."""
+        """Which tensors differ, where not all of them do, and whose they are."""
         count = len(self.tensors)
-        if not count or count == self.of:
-            return ""
-        names = ", ".join(self.tensors) if count <= 3 else f"the first {self.tensors[0]}"
-        return f": {count} of {self.of} tensors differ{'s' if count == 1 else ''}, {names}"
+        parts = []
+        if count and count != self.of:
+            names = ", ".join(self.tensors) if count <= 3 else f"the first {self.tensors[0]}"
+            parts.append(f"{count} of {self.of} tensors differ{'s' if count == 1 else ''}, {names}")
+        if self.missing:
+            number = len(self.missing)
+            are = "tensor is" if number == 1 else "tensors are"
+            parts.append(f"{number} {are} missing, {'' if number == 1 else 'the first '}{self.missing[0]}")
+        if self.given:
+            name, other = self.given[0]
+            more = f", and so on for {len(self.given)} parameters" if len(self.given) > 1 else ""
+            parts.append(
+                f"{'the state of ' if self.component == 'optimizer' else ''}{name} is that of {other}{more}"
+            )
+        return f": {'; '.join(parts)}" if parts else ""
 
     def to_json(self) -> dict[str, object]:
-        """For the evidence."""
+        """For the evidence. What few findings have is left out where there is nothing to tell."""
         found = list(self.found) if self.found is not None else None
-        return {**vars(self), "found": found, "more": list(self.more), "tensors": list(self.tensors)}
+        rare = {
+            "missing": list(self.missing),
+            "given": [list(pair) for pair in self.given],
+            "harmless": self.harmless,
+        }
+        kept = {name: value for name, value in rare.items() if value not in ([], None)}
+        usual = {name: value for name, value in vars(self).items() if name not in rare}
+        return {**usual, "found": found, "more": list(self.more), "tensors": list(self.tensors), **kept}

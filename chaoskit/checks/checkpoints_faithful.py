@@ -8,14 +8,12 @@ from typing import Any
 
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints import contents
-from chaoskit.analysis.checkpoints.contents import Unlike
+from chaoskit.analysis.checkpoints.contents import AVERAGES, Altered, Unlike
+from chaoskit.analysis.diagnosis import diagnose, tell
 from chaoskit.analysis.record.history import lifetimes
 from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
-
-#: What keys of averaged copies are called.
-AVERAGES = ("ema", "average", "avg", "shadow", "swa", "target")
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,17 @@ class CheckpointsFaithful:
             return inconclusive(self.name, "the contents of the saves were not recorded", "probe-blind")
         altered = list(contents.altered(case.history, case.timeline))
         unlike = list(contents.unlike(case.timeline, case.reference, case.comparison.first))
-        if altered or unlike:
-            codes = ["corrupt-accepted"] if altered or any(one.live for one in unlike) else []
+        unfaithful = [one for one in diagnose(case).findings if one.code == "checkpoint-unfaithful"]
+        if altered or unlike or unfaithful:
+            changed = [one for one in altered if _was_changed(case, one)]
+            codes = ["corrupt-accepted"] if changed else []
+            if unfaithful or changed != altered or any(one.live for one in unlike):
+                codes.append("checkpoint-unfaithful")
             codes += [_code(one) for one in unlike if not one.live]
             sentences = dict.fromkeys(str(one) for one in [*altered, *_first_of_each(unlike)])
-            evidence = {"altered": [asdict(one) for one in altered], "unlike": [asdict(one) for one in unlike]}
+            if unfaithful:
+                sentences[tell(case, unfaithful)] = None
+            evidence = {"altered": [asdict(one) for one in altered], "unlike": [_as_json(one) for one in unlike]}
             return failed(self.name, "; ".join(sentences), *dict.fromkeys(codes), **evidence)
         sentence = f"the contents of {len(saves)} saves equal the state of the run at that time"
         if loads:
@@ -55,6 +59,17 @@ class CheckpointsFaithful:
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
+
+
+def _was_changed(case: Case, one: Altered) -> bool:
+    """Whether the load returned other values than the save wrote: a fault changed the files, or another checkpoint was
+    read. Else the save itself wrote other values than it was given."""
+    harmed = {at for resume in case.resumes for at in (*resume.damaged, *resume.torn)}
+    return one.position_read is not None or one.position in harmed
+
+
+def _as_json(one: Unlike) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if name != "loses" or value}
 
 
 def _code(one: Unlike) -> str:
@@ -71,12 +86,13 @@ def _first_of_each(unlike: list[Unlike]) -> list[Unlike]:
     return list(first.values())
 
 
-@check("corrupt-accepted", "ema-not-restored", "extra-state-not-restored")
+@check("corrupt-accepted", "checkpoint-unfaithful", "ema-not-restored", "extra-state-not-restored")
 def checkpoints_faithful() -> Check:
     """Each save wrote the state that the run had at that step, and each resume loaded what was saved.
 
     It finds what no component of the live state shows: averages kept by hand, counters (tokens, patience) that
-    restarted from 0, values that changed while an asynchronous save was still writing. Fails with `corrupt-accepted`,
-    `ema-not-restored`, `extra-state-not-restored`.
+    restarted from 0, values that changed while an asynchronous save was still writing. Fails with `corrupt-accepted`
+    if a load returned other values than were saved, with `checkpoint-unfaithful` if a save wrote other values than
+    the run held, with `ema-not-restored` and `extra-state-not-restored`.
     """
     return CheckpointsFaithful()

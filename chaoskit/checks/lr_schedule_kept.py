@@ -69,7 +69,8 @@ def _sentence(case: Case, wrong: Difference) -> str:
 
 
 def _show(rates: str) -> str:
-    numbers = values(rates)
+    # What follows tells which parameter has which rate.
+    numbers = values(rates.partition("@")[0])
     return ", ".join(f"{rate:g}" for rate in numbers) if numbers is not None else rates
 
 

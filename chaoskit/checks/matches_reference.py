@@ -100,6 +100,8 @@ class MatchesReference:
             parts.append(_first(differences[0]))
         if codes == ["loss-diverged"] and loss is not None:
             parts.insert(0, f"{_first(differences[0])}, while every component was right until then")
+        if diagnosis.advice:
+            evidence["advice"] = diagnosis.advice
         evidence["differences"] = [_as_json(one) for one in differences[:20]]
         evidence["table"] = case.table()
         return failed(self.name, "; ".join(parts), *codes, **evidence)
@@ -221,7 +223,10 @@ def _ranks_apart(case: Case, comparison: Comparison) -> Execution | None:
     return None
 
 
-@check("state", "data", "loss-diverged", "ranks-diverged", "nonfinite-accepted", "not-deterministic")
+@check(
+    *("state", "data", "checkpoint-unfaithful"),
+    *("loss-diverged", "ranks-diverged", "nonfinite-accepted", "not-deterministic"),
+)
 def matches_reference(
     *, rtol: float | None = None, alpha: float = 0.01, shift: float = 0.25, band: float | None = None
 ) -> Check:

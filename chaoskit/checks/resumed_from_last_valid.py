@@ -11,6 +11,7 @@ from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
 from chaoskit.analysis.checkpoints.contents import read_intact
 from chaoskit.analysis.checkpoints.resumes import Resume, position_at
 from chaoskit.analysis.checkpoints.storage_outages import hindrances
+from chaoskit.analysis.diagnosis import diagnose
 from chaoskit.analysis.finding import show_ranks
 from chaoskit.analysis.record.history import lifetimes
 from chaoskit.checks.check import Check, unmeasured
@@ -188,6 +189,13 @@ class ResumedFromLastValid:
             )
             return inconclusive(self.name, sentence, "probe-blind", **facts)
         off = [rank for rank, own in start.ranks.items() if expected not in (own.positions["model"] or ())]
+        findings = [one for one in diagnose(case).findings if one.incarnation == resume.incarnation]
+        if any((one.component, one.code) == ("model", "checkpoint-unfaithful") for one in findings):
+            sentence = (
+                f"the save of step {expected} held another model than the run did, and the job resumed from it "
+                f"({show_ranks(off)})"
+            )
+            return failed(self.name, sentence, "checkpoint-unfaithful", **facts)
         sentence = (
             f"after the resume the model of {show_ranks(off)} is not that of step {expected}, as it should be"
         )
@@ -300,6 +308,7 @@ def _other_kind(resume: Resume, base: int) -> Checkpoint | None:
     "checkpoint-lost",
     "torn-checkpoint",
     "corrupt-accepted",
+    "checkpoint-unfaithful",
     "model-not-restored",
     "ranks-diverged",
     "completed",
@@ -310,8 +319,8 @@ def resumed_from_last_valid() -> Check:
 
     If a save was running, that one is right too. If a fault altered an older checkpoint, the one before the altered
     one is right too, because the newest may be a delta. Fails with `stale-checkpoint`, `restarted-from-scratch`,
-    `checkpoint-lost`, `corrupt-accepted`, `model-not-restored`, `ranks-diverged`, and, if the job never recovered,
-    with the codes of `completed`. A job that rode the fault out passes. Inconclusive (`nothing-to-resume`) if the run
-    never resumed from a checkpoint because it had no valid one.
+    `checkpoint-lost`, `corrupt-accepted`, `checkpoint-unfaithful`, `model-not-restored`, `ranks-diverged`, and, if the
+    job never recovered, with the codes of `completed`. A job that rode the fault out passes. Inconclusive
+    (`nothing-to-resume`) if the run never resumed from a checkpoint because it had no valid one.
     """
     return ResumedFromLastValid()

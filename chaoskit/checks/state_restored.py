@@ -43,6 +43,8 @@ class StateRestored:
                 {"restarted-from-scratch"} if diagnosis.scratch else set()
             )
             codes = [code for code in diagnosis.codes if code in kept]
+            if advice := {code: text for code, text in diagnosis.advice.items() if code in kept}:
+                evidence["advice"] = advice
             return failed(self.name, tell(case, findings, diagnosis.scratch), *codes, **evidence)
         if diagnosis.unseen:
             return inconclusive(self.name, "; ".join(dict.fromkeys(diagnosis.unseen)), "probe-blind", **evidence)
@@ -95,7 +97,7 @@ def _at_other_size(case: Case, resized: Collection[int]) -> str:
     return f"with {many_ranks(*sizes)} (the reference has {case.reference.world_size}) each of {words} is"
 
 
-@check("state", "data", "restarted-from-scratch")
+@check("state", "data", "restarted-from-scratch", "checkpoint-unfaithful")
 def state_restored() -> Check:
     """After each resume the model, buffers, optimizer, learning rate, scaler, EMA, random streams and batches of
     every rank are those of the step from which the job resumed; batches, LR and streams also in all later steps of
@@ -104,6 +106,7 @@ def state_restored() -> Check:
     With another number of ranks the components are compared over all ranks, the batches as the samples of all ranks,
     and a stream, from which more or less is then drawn, only for not starting too early.
 
-    Fails with the codes of state and data, or `restarted-from-scratch` if nothing was restored at all.
+    Fails with the codes of state and data, with `restarted-from-scratch` if nothing was restored at all, or with
+    `checkpoint-unfaithful` if the state is that of a checkpoint which did not hold what the run held.
     """
     return StateRestored()

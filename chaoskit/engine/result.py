@@ -37,9 +37,11 @@ class Result:
     job trained again. `table` is the alignment, one row for each incarnation and rank; `stacks` are those of ranks that
     hung. `waited_seconds` is the part of `seconds` that was spent waiting for a timer. `launched` lists how the job was
     launched: `warm`, `cold`, or `cold: ` and the reason; `launch_seconds` is the duration of a launch, `step_seconds`
-    that of a step. `job` is the command, `runs` every stored run that was judged, `references` the digests of their
-    references. `probe_errors` are those of the probe itself that may have spoilt a part of the record. `trouble` is set where there is no verdict on the job: `usage` for a mistake in the experiment or its
-    options, `internal` for an error of chaoskit's own.
+    that of a step. `advice` maps codes to what to change, where the findings tell it better than the code does.
+    `weakness`: all that is wrong is that a guard is missing, and nothing was lost or changed. `job` is the command,
+    `runs` every stored run that was judged, `references` the digests of their references. `probe_errors` are those of
+    the probe itself that may have spoilt a part of the record. `trouble` is set where there is no verdict on the job:
+    `usage` for a mistake in the experiment or its options, `internal` for an error of chaoskit's own.
     """
 
     name: str
@@ -60,6 +62,8 @@ class Result:
     launched: tuple[str, ...] = ()
     launch_seconds: float | None = None
     step_seconds: float | None = None
+    advice: Mapping[str, str] = field(default_factory=dict)
+    weakness: bool = False
     job: str = ""
     runs: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
@@ -78,6 +82,7 @@ class Result:
         content = dict(self.__dict__)
         content.update(codes=list(self.codes), sentences=list(self.sentences), stacks=dict(self.stacks))
         content.update({name: list(content[name]) for name in ("launched", "runs", "references", "probe_errors")})
+        content["advice"] = dict(self.advice)
         content["table"] = [dict(row) for row in self.table]
         return content
 
@@ -137,7 +142,18 @@ def of_verdicts(name: str, verdicts: Iterable[Verdict]) -> Result:
         sentences=without_repeats([v.sentence for v in deciding]),
         table=tuple(tables[0]) if tables else (),
         stacks={str(rank): str(text) for rank, text in stacks[0].items()} if stacks else {},
+        advice=advice_of(deciding),
+        weakness=bool(deciding) and all(v.weakness for v in deciding),
     )
+
+
+def advice_of(verdicts: Iterable[Verdict]) -> dict[str, str]:
+    """What the findings of these verdicts advise, by code; the first advice for a code counts."""
+    found: dict[str, str] = {}
+    for verdict in verdicts:
+        for code, text in verdict.evidence.get("advice", {}).items():
+            found.setdefault(code, text)
+    return found
 
 
 def without_repeats(sentences: Sequence[str]) -> tuple[str, ...]:

@@ -6,28 +6,19 @@ Components that may be sharded can be fed to another kind of fingerprint (`into`
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
+from chaoskit.probe.naming import ParameterNames, naming
+from chaoskit.protocol.fingerprint import Fingerprint, is_tensor, of_bytes
 
-#: Per root module: its parameters, and where its buffers are held (a buffer may be replaced at any time).
-_parameters: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+#: Per root module: where its buffers are held (a buffer may be replaced at any time).
 _holders: weakref.WeakKeyDictionary[Any, list[tuple[Any, str, str]]] = weakref.WeakKeyDictionary()
 
 
-def parameters(optimizers: Sequence[Any], roots: Sequence[Any]) -> list[Any]:
-    """The parameters of the optimizers, in their order, then the other (frozen) parameters of the modules."""
-    tensors = [p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
-    for root in roots:
-        if root not in _parameters:
-            _parameters[root] = list(root.parameters())
-        tensors += _parameters[root]
-    return list({id(tensor): tensor for tensor in tensors}.values())
-
-
 def model(tensors: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:
-    """The parameters."""
+    """The parameters, in the order of their names."""
     fingerprint = into or Fingerprint()
     for tensor in tensors:
         fingerprint.tensor(tensor)
@@ -67,56 +58,101 @@ def buffers(roots: Sequence[Any], into: Fingerprint | None = None) -> Fingerprin
     return fingerprint if found else None
 
 
-def optimizer(optimizers: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:
-    """The optimizer state of each parameter (moments, step counts), in the order of the parameters."""
+def optimizer(
+    optimizers: Sequence[Any], roots: Sequence[Any], into: Fingerprint | None = None
+) -> Fingerprint | None:
+    """The optimizer state of each parameter (moments, step counts), in the order of the names of the parameters."""
     if not optimizers:
         return None
-    fingerprint = into or Fingerprint()
+    fingerprint, idle = into or Fingerprint(), 0
+    states: dict[int, list[Any]] = {}
     for each in optimizers:
-        state = each.state
-        for group in each.param_groups:
-            for parameter in group["params"]:
-                # A key's place may change by saving and loading, so keys are sorted.
-                if kept := state.get(parameter):
-                    fingerprint.value(kept)
-                else:
-                    fingerprint.text("-")
+        for parameter, kept in each.state.items():
+            if kept:
+                states.setdefault(id(parameter), []).append(kept)
+    for identity in naming(optimizers, roots).names:
+        if (own := states.get(identity)) is None:
+            idle += 1
+            continue
+        fingerprint.text(f"-{idle};")
+        idle = 0
+        for kept in own:
+            # A key's place may change by saving and loading, so keys are sorted.
+            fingerprint.value(kept)
+    fingerprint.text(f"-{idle};")
     return fingerprint
 
 
-def learning_rates(optimizers: Iterable[Any]) -> str | None:
-    """The exact learning rate of every parameter group; equal neighbours are written once."""
-    rates: list[str] = []
-    for each in optimizers:
-        for group in each.param_groups:
-            rate = float(group["lr"]).hex()
-            if not rates or rates[-1] != rate:
-                rates.append(rate)
-    return " ".join(rates) or None
+def learning_rates(optimizers: Sequence[Any], roots: Sequence[Any]) -> str | None:
+    """The exact learning rates, each once, in the order of the names of the parameters that first have them. If there
+    are several, `@` and a digest tell which parameter has which."""
+    groups = [group for each in optimizers for group in each.param_groups]
+    rates = [float(group["lr"]).hex() for group in groups]
+    distinct, pattern = _assigned(rates, naming(optimizers, roots))
+    if len(distinct) > 1:
+        distinct.append(f"@{of_bytes(pattern.encode())[:8]}")
+    return " ".join(distinct or dict.fromkeys(rates)) or None
 
 
-def options(optimizers: Sequence[Any]) -> Fingerprint | None:
-    """The options of the parameter groups besides the learning rate: decay, betas and those that a schedule adds."""
+def options(optimizers: Sequence[Any], roots: Sequence[Any]) -> Fingerprint | None:
+    """The options of each parameter besides the learning rate: decay, betas and those that a schedule adds."""
     if not optimizers:
         return None
     fingerprint = Fingerprint()
-    for each in optimizers:
-        for group in each.param_groups:
-            plain = []
-            for key in sorted(group):
-                value = group[key]
-                if key in _NO_OPTIONS:
-                    continue
-                if isinstance(value, (int, float)):
-                    plain.append(f"{key}:{float(value).hex()}")
-                elif isinstance(value, (tuple, list)) or is_tensor(value):
-                    fingerprint.text(f"{key}:")
-                    fingerprint.value(value)
-            fingerprint.text(";".join(plain))
+    groups = [group for each in optimizers for group in each.param_groups]
+    names = naming(optimizers, roots)
+    distinct, pattern = _assigned([option_text(group) for group in groups], names)
+    fingerprint.text("\n".join(distinct))
+    if len(distinct) > 1:
+        fingerprint.text(pattern)
+    for number in names.groups:
+        for key in sorted(groups[number]):
+            value = groups[number][key]
+            parts = value if isinstance(value, (tuple, list)) else (value,)
+            if key not in _NO_OPTIONS and any(map(is_tensor, parts)):
+                fingerprint.text(f"{key}:")
+                fingerprint.value(value)
     return fingerprint
 
 
+def option_text(group: Mapping[str, Any]) -> str:
+    """The options of a group that are numbers, or sequences of them, as an exact text."""
+    shown = ((key, _exact(group[key])) for key in sorted(group) if key not in _NO_OPTIONS)
+    return ";".join(f"{key}:{text}" for key, text in shown if text)
+
+
 _NO_OPTIONS = ("params", "param_names", "lr")
+
+
+def _exact(value: Any) -> str:
+    if isinstance(value, (int, float)):
+        return float(value).hex()
+    if isinstance(value, (tuple, list)):
+        return f"({','.join(map(_exact, value))})"
+    return ""
+
+
+def _assigned(texts: Sequence[str], names: ParameterNames) -> tuple[list[str], str]:
+    """What the groups have, each text once and in the order of the names of the parameters, and which parameters have
+    which of them."""
+    first: dict[str, int] = {}
+    alike = tuple(first.setdefault(text, number) for number, text in enumerate(texts))
+    order, pattern = _pattern(names, alike)
+    return [texts[number] for number in order], pattern
+
+
+@lru_cache(maxsize=8)
+def _pattern(names: ParameterNames, alike: tuple[int, ...]) -> tuple[tuple[int, ...], str]:
+    """For groups of which each is like the one with the number given for it: these numbers in the order of the names of
+    the parameters, and the numbers of parameters in a row with the places of their groups in that order."""
+    places: dict[int, int] = {}
+    found: list[tuple[str, int]] = []
+    for held, count in names.runs:
+        own = "+".join(str(places.setdefault(alike[number], len(places))) for number in held)
+        if found and found[-1][0] == own:
+            count += found.pop()[1]
+        found.append((own, count))
+    return tuple(places), " ".join(f"{count}*{own}" for own, count in found)
 
 
 def scaler(scalers: Sequence[Any]) -> Fingerprint | None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from chaoskit.probe import components
 from chaoskit.probe.deferred import DeferredEvent
+from chaoskit.probe.naming import parameters
 from chaoskit.protocol.sharded_hash import Shards, is_sharded
 
-T = TypeVar("T")
 #: `ProbeSession.guard`: an error in one component must not cost the others.
 Guard = Callable[..., Any]
 
@@ -33,13 +33,13 @@ class Elastic:
     def _parts(
         self, optimizers: Sequence[Any], roots: Sequence[Any], averages: Sequence[Any]
     ) -> dict[str, Shards]:
-        parameters = components.parameters(optimizers, roots)
-        if not any(map(is_sharded, (*parameters, *(p for each in averages for p in each.parameters())))):
+        held = parameters(optimizers, roots)
+        if not any(map(is_sharded, (*held, *(p for each in averages for p in each.parameters())))):
             return {}
         found = {
-            "model": self._fed("model", components.model, parameters),
+            "model": self._fed("model", components.model, held),
             "buffers": self._fed("buffers", components.buffers, roots),
-            "optimizer": self._fed("optimizer", components.optimizer, optimizers),
+            "optimizer": self._fed("optimizer", components.optimizer, optimizers, roots),
             "ema": self._fed("ema", components.averages, averages),
         }
         # Before its first step an optimizer holds no state that could be sharded; later it does.
@@ -61,17 +61,17 @@ class Elastic:
             return None
         self._held = n
         state = {
-            "model": self._guard("model", components.model, components.parameters(optimizers, roots)),
-            "optimizer": self._guard("optimizer", components.optimizer, optimizers),
+            "model": self._guard("model", components.model, parameters(optimizers, roots)),
+            "optimizer": self._guard("optimizer", components.optimizer, optimizers, roots),
             "ema": self._guard("ema", components.averages, averages),
         }
         parts = {name: part for name, part in self.parts(optimizers, roots, averages).items() if name in state}
         known = {name: value for name, value in state.items() if value is not None}
         return DeferredEvent({"state": known, "parts": parts}).settled()
 
-    def _fed(self, name: str, feed: Callable[[T, Shards], Any], value: T) -> Shards | None:
+    def _fed(self, name: str, feed: Callable[..., Any], *values: Any) -> Shards | None:
         part = Shards()
-        return part if self._guard(name, feed, value, part) is not None else None
+        return part if self._guard(name, feed, *values, part) is not None else None
 
 
 def _feed(value: Any, part: Shards) -> Shards:

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.probe import components
 from chaoskit.probe.captures import captures
 from chaoskit.probe.consumed import Consumed
 from chaoskit.probe.contents import leaves
 from chaoskit.probe.deferred import DeferredEvent, exact
 from chaoskit.probe.elastic import Elastic
 from chaoskit.probe.loading import Loading
+from chaoskit.probe.naming import parameters
 from chaoskit.probe.nonfinite import Masks, Nonfinite, flags
 from chaoskit.probe.replicas import replicas, shards
 from chaoskit.probe.row_hooks import first_tensor
@@ -212,10 +212,10 @@ class Observer:
     def _nonfinite(self) -> Nonfinite:
         optimizers = self.training.living("optimizer")
         kept = (leaf for each in optimizers for state in each.state.values() for _, leaf in leaves(state))
-        parameters = components.parameters(optimizers, self.training.living("root"))
+        held = parameters(optimizers, self.training.living("root"))
         if self.steps == 0:
-            self._masks.learn(parameters)
-        spoilt, masks = zip(*self._masks.look(parameters), strict=True) if parameters else ((), ())
+            self._masks.learn(held)
+        spoilt, masks = zip(*self._masks.look(held), strict=True) if held else ((), ())
         return Nonfinite({"model": spoilt, "masks": masks, "optimizer": flags(filter(is_tensor, kept))})
 
     def _look_at(self, losses: Iterable[str]) -> None:
@@ -296,7 +296,7 @@ class Observer:
         if ranks := replicas(self.training.living("root")):
             self.session.write("replicas", ranks=ranks)
         optimizers, roots, _ = self.training.owners()
-        if count := shards(components.parameters(optimizers, roots)):
+        if count := shards(parameters(optimizers, roots)):
             self.session.write("shards", parameters=count)
 
     def _say_settings(self) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe import components
+from chaoskit.probe.naming import parameters
 from chaoskit.protocol.fingerprint import is_tensor, local_part
 
 if TYPE_CHECKING:
@@ -94,10 +95,10 @@ def take(
     optimizers: Sequence[Any], roots: Sequence[Any], averages: Sequence[Any], scalers: Sequence[Any], torch: Any
 ) -> dict[str, Any]:
     """A copy of the state of a rank: tensors on the CPU, and plain values."""
-    parameters = components.parameters(optimizers, roots)
+    held = parameters(optimizers, roots)
     return {
-        "parameters": [_copied(each) for each in parameters],
-        "gradients": [None if each.grad is None else _copied(each.grad) for each in parameters],
+        "parameters": [_copied(each) for each in held],
+        "gradients": [None if each.grad is None else _copied(each.grad) for each in held],
         "buffers": [_copied(buffer) for _, buffer in components.held_buffers(roots)],
         "averages": [_copied(each) for each in _of_averages(averages)],
         "optimizers": [
@@ -124,11 +125,11 @@ def put_back(
 ) -> None:
     """Restore the state, every tensor in place. Raises where the state now has another structure."""
     with torch.no_grad():
-        parameters = components.parameters(optimizers, roots)
-        _copy_all(parameters, kept["parameters"])
+        held = parameters(optimizers, roots)
+        _copy_all(held, kept["parameters"])
         _copy_all([buffer for _, buffer in components.held_buffers(roots)], kept["buffers"])
         _copy_all(list(_of_averages(averages)), kept["averages"])
-        for parameter, gradient in zip(parameters, kept["gradients"], strict=True):
+        for parameter, gradient in zip(held, kept["gradients"], strict=True):
             if gradient is None:
                 parameter.grad = None
             else:

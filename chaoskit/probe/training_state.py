@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from chaoskit.probe import components
+from chaoskit.probe.naming import in_order, parameters
 from chaoskit.probe.streams import streams
 from chaoskit.protocol.fingerprint import Fingerprint
 
@@ -59,7 +60,7 @@ class TrainingState:
 
     def owners(self) -> tuple[list[Any], list[Any], list[Any]]:
         """The optimizers with all of their groups, the outermost modules, the averaged models."""
-        return self._complete_optimizers(), self.living("root"), self.living("average")
+        return self._complete_optimizers(), in_order(self.living("root")), self.living("average")
 
     def holders(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
         """The owners, and the gradient scalers: every object that holds a part of the training state."""
@@ -70,11 +71,11 @@ class TrainingState:
         optimizers, roots, averages = self.owners()
         guard = self._guard
         state: dict[str, Any] = {
-            "model": guard("model", lambda: components.model(components.parameters(optimizers, roots))),
+            "model": guard("model", lambda: components.model(parameters(optimizers, roots))),
             "buffers": guard("buffers", self._read_buffers, roots),
-            "optimizer": guard("optimizer", components.optimizer, optimizers),
-            "lr": guard("lr", components.learning_rates, optimizers),
-            "options": guard("options", components.options, optimizers),
+            "optimizer": guard("optimizer", components.optimizer, optimizers, roots),
+            "lr": guard("lr", components.learning_rates, optimizers, roots),
+            "options": guard("options", components.options, optimizers, roots),
             "scaler": guard("scaler", components.scaler, self.living("scaler")),
             "ema": guard("ema", components.averages, averages),
             "batch": guard("batch", batch),

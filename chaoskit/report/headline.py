@@ -14,7 +14,8 @@ from chaoskit.verdict import Outcome, Verdict, merge
 
 #: Causes come before consequences: the verdict with the first of these codes gives the headline.
 _CAUSES = (
-    "corrupt-accepted", "torn-checkpoint", "checkpoint-lost", "restarted-from-scratch", "stale-checkpoint",
+    "corrupt-accepted", "checkpoint-unfaithful", "torn-checkpoint", "checkpoint-lost", "restarted-from-scratch",
+    "stale-checkpoint",
     "nonfinite-accepted", "poisoned-checkpoint", "corruption-accepted", "corruption-saved", "corruption-spread",
 )  # fmt: skip
 #: Checks that compare the training with the reference, the strictest first.

@@ -38,6 +38,10 @@ REMEDIES: Mapping[str, str] = {
         "has reached its position; in the data set and in loader workers, draw from a generator seeded by epoch "
         "and index"
     ),
+    "rng-unused-not-restored": (
+        "save and restore this stream as the others, before code that draws from it decides about the training; or "
+        "accept the finding as long as only side effects (names of files, log lines) draw from it"
+    ),
     "extra-state-not-restored": "restore the named counter or table from the checkpoint, too",
     "data-replayed": _LOADER,
     "data-skipped": _LOADER,
@@ -62,6 +66,10 @@ REMEDIES: Mapping[str, str] = {
     "corrupt-accepted": (
         "store a checksum of every file of a checkpoint, compare before loading, and fall back to the newest "
         "checkpoint that matches"
+    ),
+    "checkpoint-unfaithful": (
+        "copy the state at the step at which it is saved: no live tensor that a later step changes (clone it before an "
+        "asynchronous save), no weights of an average that are swapped in, no state from before the update"
     ),
     "torn-checkpoint": (
         "write under another name, fsync, then rename, with a marker last; resume from the newest checkpoint "
@@ -125,11 +133,12 @@ REMEDIES: Mapping[str, str] = {
 }
 
 
-def remedies(codes: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """What to change for these codes, each remedy once, with the first code that asks for it."""
+def remedies(codes: Iterable[str], advice: Mapping[str, str] | None = None) -> Iterator[tuple[str, str]]:
+    """What to change for these codes, each remedy once, with the first code that asks for it; `advice`, which findings
+    give, comes before the remedy of a code."""
     seen: set[str] = set()
     for code in codes:
-        remedy = REMEDIES.get(code)  # a stored run may have codes of a later chaoskit
+        remedy = (advice or {}).get(code) or REMEDIES.get(code)  # a stored run may have codes of a later chaoskit
         if remedy is not None and remedy not in seen:
             seen.add(remedy)
             yield code, remedy

@@ -18,6 +18,11 @@ def code(name):
     return "data-replayed" if name == "batch" else CODES[name.partition(".")[0]]
 
 
+def plain(codes):
+    """The codes, whether or not anything depends on a stream."""
+    return {code.replace("rng-unused-", "rng-") for code in codes}
+
+
 def test_an_exact_resume_passes():
     verdict = check(killed().case())
     assert verdict.outcome is Outcome.PASS
@@ -187,9 +192,9 @@ def test_what_was_not_restored_is_named_exactly(lost, one_rank, drift):
     run = Writer().launch().live(until=25).fault().died()
     case = run.launch().live(base=20, off=off, drift=drift, ends=True).exit(0).end().case()
     verdict = check(case)
-    assert set(verdict.codes) == {code(name) for name in lost}
+    assert plain(verdict.codes) == {code(name) for name in lost}
     assert case.timeline.base(1) == 20
-    codes = set(matches_reference()(case).codes)
+    codes = plain(matches_reference()(case).codes)
     assert codes - {"ranks-diverged"} == {code(name) for name in lost}
 
 
@@ -206,7 +211,7 @@ def test_whatever_collides_nothing_is_accused_that_is_where_it_should_be(periods
         return
     verdict = check(case)
     data = {c for c in verdict.codes if c.startswith("data-")}
-    assert set(verdict.codes) - data == {code(name) for name in gone if name != "batch"}
+    assert plain(verdict.codes) - data == {code(name) for name in gone if name != "batch"}
     assert bool(data) == ("batch" in gone)
 
 

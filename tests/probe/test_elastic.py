@@ -8,6 +8,7 @@ import pytest
 from chaoskit.probe import components
 from chaoskit.probe.deferred import DeferredEvent
 from chaoskit.probe.elastic import Elastic
+from chaoskit.probe.naming import parameters
 from chaoskit.protocol.sharded_hash import Shards, whole_of
 from tests.sharding import Mesh, shard
 
@@ -100,8 +101,8 @@ def test_what_was_held_is_told_once_after_each_step(monkeypatch):
     elastic = Elastic(guard)
     assert elastic.held(0, [optimizer], [model], []) is None
     held = elastic.held(1, [optimizer], [model], [])
-    assert held["state"]["model"] == components.model(list(model.parameters())).hexdigest()
-    assert held["state"]["optimizer"] == components.optimizer([optimizer]).hexdigest()
+    assert held["state"]["model"] == components.model(parameters([optimizer], [model])).hexdigest()
+    assert held["state"]["optimizer"] == components.optimizer([optimizer], [model]).hexdigest()
     assert set(held) == {"state", "parts"} and "ema" not in held["state"]
     assert elastic.held(1, [optimizer], [model], []) is None
     assert elastic.held(2, [optimizer], [model], []) is not None

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from chaoskit.probe import components
+from chaoskit.probe.naming import parameters
 from chaoskit.probe.snapshot import is_raised_by_job, put_back, take
 from chaoskit.probe.streams import streams
 
@@ -43,11 +44,11 @@ class Job:
     def fingerprints(self):
         optimizers, roots, averages, scalers = self.held
         return [
-            components.model(components.parameters(optimizers, roots)).hexdigest(),
+            components.model(parameters(optimizers, roots)).hexdigest(),
             components.buffers(roots).hexdigest(),
-            components.optimizer(optimizers).hexdigest(),
-            components.learning_rates(optimizers),
-            components.options(optimizers).hexdigest(),
+            components.optimizer(optimizers, roots).hexdigest(),
+            components.learning_rates(optimizers, roots),
+            components.options(optimizers, roots).hexdigest(),
             components.averages(averages).hexdigest(),
             (found := components.scaler(scalers)) and found.hexdigest(),
             streams(torch),

@@ -3,7 +3,7 @@
 Wrong: a tensor on a GPU is copied by moving it to the CPU; one that is there already is passed on as it is. The writer
     comes to it some steps later: the checkpoint holds weights and moments of later steps, or of the middle of one.
 Evidence: PT#144657 c
-Codes: corrupt-accepted
+Codes: checkpoint-unfaithful
 Also: model-not-restored optimizer-not-restored ema-not-restored buffers-not-restored lr-schedule-off
 Caught by: test_one_rank_mid_epoch test_late
 Args: --save-async --write-delay 0.2

@@ -13,7 +13,7 @@ from chaoskit.analysis.alignment.reads import Held, Saved, last_loads
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.checkpoints.damage import altered_files, holds
 from chaoskit.analysis.record.history import History, Incarnation
-from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save
+from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save, Tensors
 from chaoskit.analysis.reference.reference import Reference
 
 #: What differs from one run to the next, or after a relaunch, without anything being wrong.
@@ -23,6 +23,8 @@ CLOCKS = re.compile(
 )
 #: What counts the same however many ranks there are.
 COUNTS = re.compile(r"tokens", re.IGNORECASE)
+#: What keys of averaged copies are called.
+AVERAGES = ("ema", "average", "avg", "shadow", "swa", "target")
 #: Tensors and whole numbers must be put back. A mean loss since the last log line need not.
 TELLING = re.compile(r"[0-9a-f]{32}|=-?\d+")
 TENSOR = re.compile(r"[0-9a-f]{32}")
@@ -56,8 +58,8 @@ class Altered:
 class Unlike:
     """Keys of one save, at `position`, that differ from the reference's save there although the live state does not.
 
-    `live` says that they are copies of live state, so that the save wrote down what the run did not hold; else they
-    hold something that no component shows: an average, a counter.
+    `live` says that they are copies of live state, so that the save wrote down what the run did not hold, and a resume
+    from it `loses` these components; else they hold something that no component shows: an average, a counter.
     """
 
     incarnation: int
@@ -66,11 +68,15 @@ class Unlike:
     keys: tuple[str, ...]
     live: bool
     values: tuple[str, str] = ("", "")
+    loses: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         keys = show_keys(self.keys)
         if self.live:
-            return f"rank {self.rank}: the save of step {self.position} differs from the state of the run: {keys}"
+            return (
+                f"rank {self.rank}: the save of step {self.position} holds other values than the run held: {keys}; a "
+                f"resume from it loses the {' and the '.join(self.loses)} of step {self.position}"
+            )
         got, wanted = (value.removeprefix("=") for value in self.values)
         pair = f" ({got} instead of {wanted})" if self.values[0].startswith("=") else ""
         return (
@@ -171,6 +177,8 @@ def unlike(
             if len(known) < len(controls):
                 continue
             moving, live = _moving(known[0]), _live(known[0], reference)
+            tensors = known[0].tensors.values()
+            names = frozenset(name for known_then in tensors for named in known_then.values() for name in named)
             for n in sorted({save.n for save in lifetime.saves}):
                 position = (base or 0) + n
                 if diverged_before.get((inc.index, rank), position + 2) <= position + 1:
@@ -182,11 +190,45 @@ def unlike(
                     if resized and not (COUNTS.search(key[1]) and value.startswith("=")):
                         continue
                     agreed = all(other.get(key) == value for other in others)
-                    if agreed and key[1] in moving and _differ(key[1], own.get(key, value), value):
-                        found.setdefault(key[1] in live, []).append(key)
+                    if not (agreed and key[1] in moving and _differ(key[1], own.get(key, value), value)):
+                        continue
+                    is_live = key[1] in live
+                    if is_live and (held := lifetime.tensors.get(n + 1)):
+                        if _holds(held, key[1], own[key]):
+                            continue
+                    elif is_live and not live[key[1]] <= timeline.comparable:
+                        continue
+                    if not is_live or not _stands_elsewhere(key[1], own[key], wanted, names):
+                        found.setdefault(is_live, []).append(key)
                 for is_live, keys in found.items():
                     values = own[keys[0]], wanted[keys[0]]
-                    yield Unlike(inc.index, rank, position, tuple(name for _, name in keys), is_live, values)
+                    loses = sorted({component for _, name in keys for component in live.get(name, ())})
+                    only = tuple(name for _, name in keys)
+                    yield Unlike(inc.index, rank, position, only, is_live, values, tuple(loses))
+
+
+def _holds(held: Tensors, key: str, value: str) -> bool:
+    """Whether a rank held a value when it saved it: under the name in the key, or, where the key has no name of a
+    tensor, under any."""
+    named = [(name, one) for tensors in held.values() for name, one in tensors.items()]
+    own = [one for name, one in named if key == name or key.endswith(f".{name}")]
+    return value in (own or [one for _, one in named])
+
+
+#: A place in a sequence, or the number that an optimizer gives to a parameter.
+NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+def _stands_elsewhere(key: str, own: str, wanted: Mapping[tuple[int, str], str], names: frozenset[str]) -> bool:
+    """Whether a key that has a number in the place of a parameter's name holds what another such key should hold: the
+    groups of an optimizer may be built in another order, and their tensors change places in the file."""
+    parts = key.split(".")
+    if any(".".join(parts[at:]) in names for at in range(len(parts))):
+        return False
+    like = NUMBER.sub("#", key)
+    return like != key and any(
+        value == own and NUMBER.sub("#", name) == like for (_, name), value in wanted.items()
+    )
 
 
 def wrong(lifetime: RankLifetime, reference: Reference, n: int, position: int) -> tuple[str, ...] | None:
@@ -226,14 +268,19 @@ def _moving(lifetime: RankLifetime) -> frozenset[str]:
     return frozenset(key for key, values in seen.items() if len(values) > 1)
 
 
-def _live(lifetime: RankLifetime, reference: Reference) -> frozenset[str]:
-    """The keys under which saves hold tensors of the live state, as far as single tensors are known there."""
-    found: set[str] = set()
+def _live(lifetime: RankLifetime, reference: Reference) -> dict[str, set[str]]:
+    """The keys under which saves hold tensors of the live state, as far as single tensors are known there, and the
+    components that these belong to."""
+    found: dict[str, set[str]] = {}
     for save in lifetime.saves:
-        known = reference.tensors(lifetime.rank, save.n + 1)
-        live = {value for named in known.values() for value in named.values()}
-        found.update(key for key, value in save.content.items() if value in live)
-    return frozenset(found)
+        live: dict[str, set[str]] = {}
+        for component, named in reference.tensors(lifetime.rank, save.n + 1).items():
+            for value in named.values():
+                live.setdefault(value, set()).add(component)
+        for key, value in save.content.items():
+            if value in live:
+                found.setdefault(key, set()).update(live[value])
+    return found
 
 
 def poisoned(

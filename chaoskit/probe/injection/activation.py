@@ -7,7 +7,7 @@ from typing import Any
 from chaoskit.probe.injection.numeric_injection import NumericInjection
 from chaoskit.probe.injection.replacement import replacement
 from chaoskit.probe.injection.structure import replaced, tensors
-from chaoskit.probe.tensors import own_name
+from chaoskit.probe.naming import own_name
 from chaoskit.protocol.fingerprint import local_part
 from chaoskit.protocol.targets import matching
 

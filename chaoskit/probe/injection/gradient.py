@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from chaoskit.probe.injection.numeric_injection import NumericInjection
-from chaoskit.probe.tensors import own_name
+from chaoskit.probe.naming import own_name
 from chaoskit.protocol.fingerprint import local_part
 from chaoskit.protocol.targets import matching
 

@@ -26,6 +26,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import lifetimes
 from chaoskit.analysis.record.rank_lifetime import common_settings
 from chaoskit.analysis.recovery.phases import PHASES, phases
+from chaoskit.engine.result import advice_of
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Run
 from chaoskit.errors import CODES, StoreError
@@ -72,7 +73,7 @@ def render(
         case=case,
         headline=headline(case, found),
         meanings=CODES,
-        remedies=REMEDIES,
+        remedies={**REMEDIES, **advice_of(found or ())},
         width=WIDTH,
         losses=loss_picture(case),
         lanes=lane_picture(case),

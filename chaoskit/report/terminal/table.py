@@ -122,7 +122,8 @@ def experiments_table(results: Iterable[Result], *, wide: bool = False) -> Table
 def explain(group: Sequence[Result], console: Console) -> None:
     """Explain why these experiments, which have the same findings, did not pass."""
     first = group[0]
-    head = Text(first.verdict.upper(), style=STYLES[first.verdict])
+    rank = " (weakness)" if first.weakness else ""
+    head = Text(f"{first.verdict.upper()}{rank}", style=STYLES[first.verdict])
     head.append(f" {', '.join(map(_name, group))}", style="bold")
     if first.codes:
         head.append(f": {printable(', '.join(first.codes))}")
@@ -141,7 +142,7 @@ def _details(group: Sequence[Result], console: Console) -> None:
         console.print(Text(f"  stack of rank {rank}:"), soft_wrap=True)
         for line in printable(stack).splitlines():
             console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
-    for _, remedy in remedies(first.codes):
+    for _, remedy in remedies(first.codes, first.advice):
         console.print(Text(f"  remedy  {remedy}"), soft_wrap=True)
     for line in dict.fromkeys(line for result in group for line in commands(result)):
         console.print(Text(line), soft_wrap=True)
