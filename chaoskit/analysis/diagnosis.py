@@ -15,6 +15,7 @@ from chaoskit.analysis.alignment.resume_point import Start
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints.resumes import Resume
 from chaoskit.analysis.comparison import Comparison
+from chaoskit.analysis.consequences import began_right, passes_differ
 from chaoskit.analysis.finding import WORDS, Finding, show_ranks
 from chaoskit.analysis.record.rank_lifetime import COMPONENTS, RankLifetime
 from chaoskit.analysis.record.steps import Step
@@ -124,9 +125,9 @@ def _at_resume(
             family = name.partition(".")[0]
             if (resume.incarnation, rank, name) in case.comparison.unused:
                 continue
-            if family == "rng" and _passes_differ(case, rank, lifetimes[rank], position):
+            if family == "rng" and passes_differ(case, rank, lifetimes[rank], position):
                 continue  # streams are looked at after the forward passes, of which there were more or fewer
-            if family == "rng" and "batch" in off and _began_right(case, name, lifetimes[rank], position):
+            if family == "rng" and "batch" in off and began_right(case, name, lifetimes[rank], position):
                 continue  # another batch, perhaps of another shape, draws other random numbers
             if family in COMPUTED and name not in case.timeline.comparable:
                 loose.append(name)
@@ -136,28 +137,12 @@ def _at_resume(
             redrawn = (
                 family == "batch" and not places and _redrawn(case, rank, lifetimes[rank].steps[0], position + 1)
             )
-            code = CODES.get(family) or _data_code(places, position, redrawn)
+            own_step = lifetimes[rank].steps[0]
+            code = CODES.get(family) or _data_code(case, own_step, places, position, redrawn)
             finding = replace(finding, code=code, redrawn=redrawn)
             look = not places and not redrawn and not (resized and (name == "batch" or name in sharded))
             found.append(_look_closer(case, finding, lifetimes[rank]) if look else finding)
     return found
-
-
-def _passes_differ(case: Case, rank: int, lifetime: RankLifetime, position: int) -> bool:
-    """Whether the first step of a lifetime had another number of backward passes than the reference's has there."""
-    assert case.reference is not None
-    wanted = case.reference.step(rank, position + 1)
-    return wanted is not None and len(lifetime.steps[0].losses) != len(wanted.losses)
-
-
-def _began_right(case: Case, stream: str, lifetime: RankLifetime, position: int) -> bool:
-    """Whether a stream, as the first step of a lifetime began, was where the reference's was there: what differs after
-    the forward pass is then a consequence of it. Where nothing drew since, it is as the step before left it."""
-    assert case.reference is not None
-    wanted = case.reference.begins(lifetime.rank, position + 1, stream)
-    begun = lifetime.begins.get(lifetime.steps.numbers[0], {})
-    own = {at: named[stream] for at, named in begun.items() if stream in named}
-    return any(wanted.get(at) == value or wanted.get("step") == value for at, value in own.items())
 
 
 def _unknown(own: Alignment, lifetime: RankLifetime, position: int) -> Iterator[str]:
@@ -192,9 +177,14 @@ def _by_ledger(case: Case, finding: Finding) -> Finding:
     return replace(finding, code=codes[0], more=codes[1:]) if codes else finding
 
 
-def _data_code(places: Sequence[int], position: int, redrawn: bool) -> str:
+def _data_code(case: Case, own: Step, places: Sequence[int], position: int, redrawn: bool) -> str:
+    assert case.reference is not None
+    if not places and not redrawn:
+        # Only of samples that the reference has, too, is it known what became of them.
+        known = own.samples and case.reference.samples.issuperset(own.samples)
+        return "data-reordered" if known else "data-differs"
     if not places:
-        return "rng-not-restored" if redrawn else "data-reordered"
+        return "rng-not-restored"
     return "data-replayed" if min(places) < position else "data-skipped"
 
 
@@ -239,7 +229,7 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
                 taken = _executed(case, rank, incarnation, step)
                 places = case.timeline.expected(incarnation)[rank].places("batch", taken.components["batch"])
                 redrawn = not places and _redrawn(case, rank, taken, step)
-                code = _data_code(places, step - 1, redrawn)
+                code = _data_code(case, taken, places, step - 1, redrawn)
                 yield Finding(code, name, rank, incarnation, step, step - 1, places, redrawn=redrawn)
             else:
                 yield Finding(CODES[family], name, rank, incarnation, step, step - 1)

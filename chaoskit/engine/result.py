@@ -38,8 +38,9 @@ class Result:
     hung. `waited_seconds` is the part of `seconds` that was spent waiting for a timer. `launched` lists how the job was
     launched: `warm`, `cold`, or `cold: ` and the reason; `launch_seconds` is the duration of a launch, `step_seconds`
     that of a step. `job` is the command, `runs` every stored run that was judged, `references` the digests of their
-    references. `probe_errors` are those of the probe itself that may have spoilt a part of the record. `trouble` is set where there is no verdict on the job: `usage` for a mistake in the experiment or its
-    options, `internal` for an error of chaoskit's own.
+    references. `probe_errors` are the errors of the probe itself that may have spoilt a part of the record. `trouble`
+    is set where there is no verdict on the job: `usage` for a mistake in the experiment or its options, `internal` for
+    an error of chaoskit's own.
     """
 
     name: str
