@@ -37,7 +37,8 @@ def model(tensors: Sequence[Any], into: Fingerprint | None = None) -> Fingerprin
 def unwrapped(module: Any) -> Any:
     """The model inside a wrapper, such as DistributedDataParallel or a library's engine; None where it is compiled, so
     that calls inside it are not visible."""
-    while (inner := module._modules.get("module")) is not None:
+    # A module of TorchScript holds its parts in something that is no dict.
+    while "module" in module._modules and (inner := module._modules["module"]) is not None:
         module = inner
     return None if "_orig_mod" in module._modules else module
 

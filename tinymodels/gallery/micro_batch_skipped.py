@@ -4,8 +4,9 @@ Wrong: the position is that of the last micro-batch that was begun, not of the n
     samples are new each time, and only the rows show what is missing.
 Evidence: kohya-ss/sd-scripts#2425 o
 Codes: data-skipped
-Caught by: test_one_rank_mid_epoch test_resume
-Equivalent: test_epoch_boundary (the first micro-batch of an epoch is not skipped)
+Caught by: test_resume
+Equivalent: test_one_rank_mid_epoch (a sampler of one's own shows no epochs, and the kill follows a save at the end of one),
+    test_epoch_boundary (the first micro-batch of an epoch is not skipped)
 Args: --noise 0.2
 Family: position in the data
 """
