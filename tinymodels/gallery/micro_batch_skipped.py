@@ -5,7 +5,7 @@ Wrong: the position is that of the last micro-batch that was begun, not of the n
 Evidence: kohya-ss/sd-scripts#2425 o
 Codes: data-skipped
 Caught by: test_resume
-Equivalent: test_one_rank_mid_epoch (a sampler of one's own shows no epochs, and the kill follows a save at the end of one),
+Equivalent: test_one_rank_mid_epoch (no epoch of an own sampler is seen: the kill follows a save at the end of one),
     test_epoch_boundary (the first micro-batch of an epoch is not skipped)
 Args: --noise 0.2
 Family: position in the data

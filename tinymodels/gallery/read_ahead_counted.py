@@ -6,7 +6,7 @@ Evidence: lhotse-speech/lhotse#785 c
 Codes: data-skipped
 Also: exited-early
 Caught by: test_resume
-Equivalent: test_one_rank_mid_epoch (a sampler of one's own shows no epochs, and the kill follows a save at the end of one),
+Equivalent: test_one_rank_mid_epoch (no epoch of an own sampler is seen: the kill follows a save at the end of one),
     test_epoch_boundary (the queue is empty at the end of an epoch)
 Args: --noise 0.2
 Family: position in the data
