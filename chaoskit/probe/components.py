@@ -6,7 +6,7 @@ Components that may be sharded can be fed to another kind of fingerprint (`into`
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
@@ -50,13 +50,19 @@ def held_buffers(roots: Sequence[Any]) -> Iterator[tuple[str, Any]]:
             _holders[root] = [
                 (weakref.ref(module), name, f"{prefix}.{name}" if prefix else name)
                 for prefix, module in root.named_modules()
-                for name in module._buffers
+                for name in _own_buffers(module)
             ]
         for holder, name, full in _holders[root]:
             module = holder()
-            buffer = module._buffers.get(name) if module is not None else None
+            buffer = _own_buffers(module).get(name) if module is not None else None
             if buffer is not None:
                 yield full, buffer
+
+
+def _own_buffers(module: Any) -> Mapping[str, Any]:
+    """The buffers that a module itself holds. (One of TorchScript holds them in something that is no dict.)"""
+    held: Any = module._buffers
+    return held if isinstance(held, dict) else dict(module.named_buffers(recurse=False))
 
 
 def buffers(roots: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:
