@@ -63,6 +63,10 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
             "After the resume the job consumed different batches from the reference, or the same ones in a different "
             "order."
         ),
+        "data-differs": (
+            "After the resume the job consumed batches that the uninterrupted run never has, and which rows of the "
+            "data they are of cannot be determined."
+        ),
         "global-batch-changed": "A step consumed the wrong number of samples, counted over all ranks.",
     },
     "checkpoint": {

@@ -49,13 +49,17 @@ def test_every_check_passes_somewhere_and_fails_or_cannot_decide_elsewhere(expec
         assert {"pass"} < seen, f"{name} only says {seen}"
 
 
+#: Codes that are younger than the corpus; tests/analysis/test_undetermined.py gives them.
+YOUNGER = {"data-differs"}
+
+
 def test_every_code_is_given_by_a_run(expected):
     listed = re.findall(r"^\| `([a-z-]+)` \| [a-z]+ \| ", (DOCS / "reference" / "codes.md").read_text(), re.MULTILINE)
     given = {
         code for one in expected.values() for verdict in one["verdicts"].values() for code in verdict["codes"]
     }
     assert len(listed) > 30
-    assert not set(listed) - given
+    assert not set(listed) - given - YOUNGER
 
 
 def test_where_a_run_lies_changes_nothing(runs, expected, tmp_path):

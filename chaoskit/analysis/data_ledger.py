@@ -24,6 +24,7 @@ from chaoskit.analysis.consumed_data import (
     units_of,
 )
 from chaoskit.analysis.data_shift import consequence
+from chaoskit.analysis.known_rows import rows_tell
 from chaoskit.analysis.record.steps import Steps
 from chaoskit.analysis.reference.reference import Reference
 
@@ -54,7 +55,9 @@ class Ledger:
     that is but a consequence of the other: what consumes a hundred samples again in a fixed number of steps never comes
     to the last hundred (see `data_shift`). `epochs` are the numbers (from 1) of the epochs in which samples are wrong,
     as far as the reference tells where epochs begin; `orders` are those of them whose wrong steps all are what another
-    epoch has at the same place, with the number of that one: a sampler was not told its epoch.
+    epoch has at the same place, with the number of that one: a sampler was not told its epoch. `undetermined`: the job
+    consumed what the reference never does, and of which rows of the data that is made is not known: counts then prove
+    neither that rows came again nor that any were left out.
     """
 
     unit: Unit
@@ -70,10 +73,13 @@ class Ledger:
     repeated: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     orders: tuple[tuple[int, int], ...] = ()
+    undetermined: bool = False
 
     @property
     def codes(self) -> tuple[str, ...]:
         """The codes of what is wrong; none if nothing is."""
+        if self.undetermined:
+            return ("data-differs",)
         replayed = self.replayed and self.tail != "replayed"
         if replayed and self.strange == self.replayed:
             return ("data-reordered",)
@@ -88,6 +94,12 @@ class Ledger:
         if self.replayed and (place := self.first_replayed) is not None:
             where = f"first at step {place.step}, rank {place.rank}"
             many = self._many(self.replayed)
+            if self.undetermined:
+                strange = self._many(self.strange)
+                return (
+                    f"the batches differ, and which rows of the data they are of cannot be determined: {strange} that "
+                    f"the reference never consumes ({where})"
+                )
             if self.strange == self.replayed:
                 parts.append(f"{many} that the reference never consumes ({where})")
             else:
@@ -116,7 +128,8 @@ class Ledger:
         counts = {name: getattr(self, name) for name in ("unit", "replayed", "skipped", "strange", "reordered")}
         units = {"repeated": list(self.repeated), "lost": list(self.lost)}
         epochs = {"epochs": list(self.epochs), "orders": [list(pair) for pair in self.orders]}
-        return {**counts, "tail": self.tail, **epochs, **units, **shown}
+        unknown = {"undetermined": True} if self.undetermined else {}
+        return {**counts, "tail": self.tail, **epochs, **units, **shown, **unknown}
 
 
 def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
@@ -126,36 +139,9 @@ def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
     unit: Unit = "sample" if all(all(steps.samples) for steps in seen) else "batch"
     known = all("batch" in steps.columns for _, steps in reference.traces())
     found = _counted(timeline, reference, unit) if unit == "sample" or (known and not timeline.resized) else None
-    wrong = found is not None and found.codes and _rows_are_known(seen, reference)
-    if wrong and all(_drawn_anew(one.steps, reference) for one in timeline.segments):
+    if found is not None and found.codes and rows_tell(timeline, reference):
         return _counted(timeline, reference, "row")
     return found
-
-
-def _rows_are_known(seen: Sequence[Steps], reference: Reference) -> bool:
-    """Of all that was consumed. A step that has no samples, and the batch of others that have none, consumed no data,
-    as that of a generator, which is given noise."""
-    ran = [steps for _, steps in reference.traces()]
-    none = {
-        batch
-        for steps in ran
-        for samples, batch in zip(steps.samples, column_of(steps, "batch"), strict=True)
-        if not samples
-    }
-    return any(any(steps.rows) for steps in ran) and all(
-        row or (not samples and batch in none)
-        for steps in seen
-        for row, samples, batch in zip(steps.rows, steps.samples, column_of(steps, "batch"), strict=True)
-    )
-
-
-def _drawn_anew(steps: Steps, reference: Reference) -> bool:
-    """Whether each sample may have been made of the row that was asked for, by whatever random numbers."""
-    return all(
-        reference.may_be(sample, row)
-        for samples, rows in zip(steps.samples, steps.rows, strict=True)
-        for sample, row in zip(samples.split(), rows.split(), strict=False)
-    )
 
 
 def _counted(timeline: Timeline, reference: Reference, unit: Unit) -> Ledger:
@@ -180,6 +166,7 @@ def _counted(timeline: Timeline, reference: Reference, unit: Unit) -> Ledger:
     elif extra and lacking and not orders and not timeline.resized:
         tail = consequence(timeline, reference, got, unit, balance=extra.total() - lacking.total())
     known = _steps_of(dict(reference.traces()), unit, set(extra))
+    strange = set(extra) - set(known)
     replayed = next(
         (
             DataPosition(*at, _again(known.get(one, ()), at[0]))
@@ -194,7 +181,8 @@ def _counted(timeline: Timeline, reference: Reference, unit: Unit) -> Ledger:
         unit,
         replayed=extra.total(),
         skipped=lacking.total(),
-        strange=sum(count for one, count in extra.items() if one not in known),
+        strange=sum(extra[one] for one in strange),
+        undetermined=unit != "row" and bool(strange) and not _only_at_the_end(got, strange),
         tail=tail,
         first_replayed=replayed,
         first_skipped=skipped,
@@ -244,6 +232,17 @@ def _ends_with(consumed: Consumed, units: Counter[str], last_step: int) -> bool:
     while steps and last.total() < units.total():
         last.update(by_step[steps.pop()])
     return bool(steps) and not units - last
+
+
+def _only_at_the_end(got: Consumed, strange: set[str]) -> bool:
+    """Whether what the reference never consumes comes after all else that differs: as where data is left out, and a
+    training that ends at a number of steps reads on past the reference's last sample."""
+    by_step: dict[int, list[str]] = {}
+    for (step, _), units in got.items():
+        by_step.setdefault(step, []).extend(units)
+    steps = sorted(by_step)
+    first = next(place for place, step in enumerate(steps) if not strange.isdisjoint(by_step[step]))
+    return first > 0 and all(strange.issuperset(by_step[step]) for step in steps[first + 1 :])
 
 
 def _epochs(reference: Reference, places: Sequence[tuple[int, int]]) -> tuple[int, ...]:

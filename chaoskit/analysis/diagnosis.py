@@ -16,6 +16,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints.resumes import Resume
 from chaoskit.analysis.closer_look import look_closer, without_followers
 from chaoskit.analysis.comparison import Comparison
+from chaoskit.analysis.consequences import began_right, passes_differ
 from chaoskit.analysis.finding import WORDS, Finding, show_ranks
 from chaoskit.analysis.record.rank_lifetime import COMPONENTS, RankLifetime
 from chaoskit.analysis.record.steps import Step
@@ -137,9 +138,9 @@ def _at_resume(
             family = name.partition(".")[0]
             if (resume.incarnation, rank, name) in case.comparison.unused:
                 continue
-            if family == "rng" and _passes_differ(case, rank, lifetimes[rank], position):
+            if family == "rng" and passes_differ(case, rank, lifetimes[rank], position):
                 continue  # streams are looked at after the forward passes, of which there were more or fewer
-            if family == "rng" and "batch" in off and _began_right(case, name, lifetimes[rank], position):
+            if family == "rng" and "batch" in off and began_right(case, name, lifetimes[rank], position):
                 continue  # another batch, perhaps of another shape, draws other random numbers
             if family in COMPUTED and name not in case.timeline.comparable:
                 loose.append(name)
@@ -149,29 +150,13 @@ def _at_resume(
             redrawn = (
                 family == "batch" and not places and _redrawn(case, rank, lifetimes[rank].steps[0], position + 1)
             )
-            code = CODES.get(family) or data_code(places, position, redrawn)
+            known = family != "batch" or _samples_are_known(case, lifetimes[rank].steps[0])
+            code = CODES.get(family) or data_code(places, position, redrawn=redrawn, known=known)
             finding = replace(finding, code=code, redrawn=redrawn)
             look = not redrawn and not (resized and (name == "batch" or name in sharded))
             own_findings.append(look_closer(case, finding, lifetimes[rank]) if look else finding)
         found += without_followers(own_findings, lifetimes[rank], case)
     return found
-
-
-def _passes_differ(case: Case, rank: int, lifetime: RankLifetime, position: int) -> bool:
-    """Whether the first step of a lifetime had another number of backward passes than the reference's has there."""
-    assert case.reference is not None
-    wanted = case.reference.step(rank, position + 1)
-    return wanted is not None and len(lifetime.steps[0].losses) != len(wanted.losses)
-
-
-def _began_right(case: Case, stream: str, lifetime: RankLifetime, position: int) -> bool:
-    """Whether a stream, as the first step of a lifetime began, was where the reference's was there: what differs after
-    the forward pass is then a consequence of it. Where nothing drew since, it is as the step before left it."""
-    assert case.reference is not None
-    wanted = case.reference.begins(lifetime.rank, position + 1, stream)
-    begun = lifetime.begins.get(lifetime.steps.numbers[0], {})
-    own = {at: named[stream] for at, named in begun.items() if stream in named}
-    return any(wanted.get(at) == value or wanted.get("step") == value for at, value in own.items())
 
 
 def _unknown(own: Alignment, lifetime: RankLifetime, position: int) -> Iterator[str]:
@@ -193,10 +178,19 @@ def _by_ledger(case: Case, finding: Finding) -> Finding:
     return replace(finding, code=codes[0], more=codes[1:]) if codes else finding
 
 
-def data_code(places: Sequence[int], position: int, redrawn: bool = False) -> str:
-    """Return the code of a batch that is that of `places` where that of `position` was due."""
+def _samples_are_known(case: Case, own: Step) -> bool:
+    """Whether the reference has all samples of this step, too: only then is it known what became of them."""
+    assert case.reference is not None
+    return bool(own.samples) and case.reference.samples.issuperset(own.samples)
+
+
+def data_code(places: Sequence[int], position: int, *, redrawn: bool = False, known: bool = True) -> str:
+    """Return the code of a batch that is that of `places` where that of `position` was due. `known`: the reference has
+    all its samples."""
+    if not places and not redrawn:
+        return "data-reordered" if known else "data-differs"
     if not places:
-        return "rng-not-restored" if redrawn else "data-reordered"
+        return "rng-not-restored"
     return "data-replayed" if min(places) < position else "data-skipped"
 
 
@@ -241,7 +235,8 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
                 taken = _executed(case, rank, incarnation, step)
                 places = case.timeline.expected(incarnation)[rank].places("batch", taken.components["batch"])
                 redrawn = not places and _redrawn(case, rank, taken, step)
-                code = data_code(places, step - 1, redrawn)
+                seen = _samples_are_known(case, taken)
+                code = data_code(places, step - 1, redrawn=redrawn, known=seen)
                 yield Finding(code, name, rank, incarnation, step, step - 1, places, redrawn=redrawn)
             else:
                 yield Finding(CODES[family], name, rank, incarnation, step, step - 1)

@@ -80,6 +80,6 @@ def same_data() -> Check:
 
     If samples could not be told apart, batches are compared. With another number of ranks it does not matter which
     rank consumes a sample, nor the order within a step. Fails with `data-replayed`, `data-skipped`, `data-reordered`,
-    with counts and the first step of each.
+    `data-differs`, with counts and the first step of each.
     """
     return SameData()

@@ -43,6 +43,8 @@ class SamplesExactlyOnce:
 
 def _codes(found: Ledger) -> tuple[str, ...]:
     """Return the codes, without those of a mere consequence at the end of the training."""
+    if found.undetermined:
+        return ("data-differs",)
     again = found.replayed - found.strange
     counts = {"data-replayed": again, "data-skipped": found.skipped}
     codes = [code for code, count in counts.items() if count and code != f"data-{found.tail}"]
@@ -50,12 +52,14 @@ def _codes(found: Ledger) -> tuple[str, ...]:
     return tuple(codes or (["data-reordered"] if found.strange else []))
 
 
-@check("data-replayed", "data-skipped", "data-reordered")
+@check("data-replayed", "data-skipped", "data-reordered", "data-differs")
 def samples_exactly_once() -> Check:
     """On the effective timeline, over all ranks, every sample was consumed exactly as often as in the reference: none
     lost, none repeated. The order and the number of ranks do not matter.
 
     If samples could not be told apart, batches are counted, as long as the number of ranks stays the same. Fails with
-    `data-replayed`, `data-skipped`, and `data-reordered` if the job consumed samples that the reference never has.
+    `data-replayed` and `data-skipped`; with `data-differs` if the job consumed samples that the reference never has,
+    and of which rows they are made is not known; with `data-reordered` if it consumed rows that the reference never
+    does.
     """
     return SamplesExactlyOnce()

@@ -28,7 +28,8 @@ def model(tensors: Sequence[Any], into: Fingerprint | None = None) -> Fingerprin
 def unwrapped(module: Any) -> Any:
     """The model inside a wrapper, such as DistributedDataParallel or a library's engine; None where it is compiled, so
     that calls inside it are not visible."""
-    while (inner := module._modules.get("module")) is not None:
+    # A module of TorchScript holds its parts in something that is no dict.
+    while "module" in module._modules and (inner := module._modules["module"]) is not None:
         module = inner
     return None if "_orig_mod" in module._modules else module
 
@@ -40,13 +41,19 @@ def held_buffers(roots: Sequence[Any]) -> Iterator[tuple[str, Any]]:
             _holders[root] = [
                 (weakref.ref(module), name, f"{prefix}.{name}" if prefix else name)
                 for prefix, module in root.named_modules()
-                for name in module._buffers
+                for name in _own_buffers(module)
             ]
         for holder, name, full in _holders[root]:
             module = holder()
-            buffer = module._buffers.get(name) if module is not None else None
+            buffer = _own_buffers(module).get(name) if module is not None else None
             if buffer is not None:
                 yield full, buffer
+
+
+def _own_buffers(module: Any) -> Mapping[str, Any]:
+    """The buffers that a module itself holds. (One of TorchScript holds them in something that is no dict.)"""
+    held: Any = module._buffers
+    return held if isinstance(held, dict) else dict(module.named_buffers(recurse=False))
 
 
 def buffers(roots: Sequence[Any], into: Fingerprint | None = None) -> Fingerprint | None:

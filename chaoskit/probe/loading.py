@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from chaoskit.probe.taking import Taking
 from chaoskit.protocol.fingerprint import is_record, is_tensor, memory, of_bytes
 
 #: The number of batches that are remembered; loaders run ahead of the training by less.
@@ -61,9 +62,10 @@ class RowOrigin:
 
 
 class Loading:
-    """The loaders of one rank; the hooks report what their iterators do."""
+    """The loaders of one rank; the hooks report what their iterators do. `taking` is told the rows of their batches."""
 
-    def __init__(self) -> None:
+    def __init__(self, taking: Taking | None = None) -> None:
+        self._taking = taking or Taking()
         self._drawings: weakref.WeakKeyDictionary[Any, _Drawing] = weakref.WeakKeyDictionary()
         self._last: _Drawing | None = None
         self._batches: OrderedDict[int, _Batch] = OrderedDict()
@@ -104,6 +106,8 @@ class Loading:
                 given = _Given(alive, leaf.storage_offset(), leaf.stride(0), self._count)
                 self._given[storage.data_ptr()] = given
                 own.addresses.append(storage.data_ptr())
+                if rows:
+                    self._taking.handed_out(rows, leaf.detach())
                 if (key := _contents(leaf)) is not None:
                     self._alike.setdefault(key, set()).add(self._count)
                     own.contents.append(key)

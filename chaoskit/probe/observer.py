@@ -21,7 +21,6 @@ from chaoskit.probe.loading import Loading
 from chaoskit.probe.naming import parameters
 from chaoskit.probe.nonfinite import Masks, Nonfinite, flags
 from chaoskit.probe.replicas import replicas, shards
-from chaoskit.probe.row_hooks import first_tensor
 from chaoskit.probe.samples import Samples
 from chaoskit.probe.settings import settings
 from chaoskit.probe.sources import installed, sources
@@ -56,8 +55,8 @@ class Observer:
         self.training = TrainingState(session.guard)
         self.elastic = Elastic(session.guard)
         self._losses: list[Any] = []
-        self.loading = Loading()
         self.taking = Taking()
+        self.loading = Loading(self.taking)
         self._consumed = Consumed(self.loading, self.taking)
         self._told_samples: Samples | None = None
         self._moved = False
@@ -92,13 +91,6 @@ class Observer:
         if "draw" not in self.begun:
             self._note_streams("draw")
         self.taking.took(source, index, result)
-
-    def fetched(self, data_set: Any, index: int, item: Any) -> None:
-        """An item of a data set was fetched, and not by a loader."""
-        tensor = first_tensor(item)
-        if tensor is not None and tensor.is_cpu:
-            size = len(data_set) if hasattr(type(data_set), "__len__") else 0
-            self.taking.item((type(data_set).__qualname__, size), size, index, tensor.detach())
 
     def _note_streams(self, at: str) -> None:
         """Remember the random streams as a step that is recorded by name begins: as its last batch is drawn, and as its
@@ -147,10 +139,10 @@ class Observer:
 
     def forget(self) -> None:
         """Discard what was seen since the last step: it belongs to no step."""
-        self._losses, self._consumed, self._told_samples, self._moved = [], Consumed(self.loading, self.taking), None, False
+        self._losses, self._told_samples, self._moved = [], None, False
+        self._consumed = Consumed(self.loading, self.taking)
         self.training.step_ends()
-        self._passes = 0
-        self.begun = {}
+        self._passes, self.begun = 0, {}
 
     def told(self, *, loss: Any, batch: Any, model: Any, optimizer: Any) -> BaseException | None:
         """Record a step that the training loop reports itself (`chaoskit.probe.step`)."""

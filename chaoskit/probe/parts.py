@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from chaoskit.probe.taking import Taking
 from chaoskit.probe.training_state import TrainingState
 
 
@@ -19,10 +20,10 @@ class StepObserver(Protocol):
     not_a_number: bool
     training: TrainingState
     begun: dict[str, dict[str, str]]
+    taking: Taking
 
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], /) -> None: ...
     def took(self, source: Any, index: Any, result: Any, /) -> None: ...
-    def fetched(self, data_set: Any, index: int, item: Any, /) -> None: ...
     def unscaled(self, loss: Any, /) -> Any: ...
     def told(self, *, loss: Any, batch: Any, model: Any, optimizer: Any) -> BaseException | None: ...
     def leave_out(self) -> BaseException | None: ...

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.protocol.fingerprint import is_tensor
-
 if TYPE_CHECKING:
     from chaoskit.probe.session import ProbeSession
 
@@ -73,17 +71,9 @@ def _hook_data_sets(session: ProbeSession, torch: Any, outside: Outside) -> None
         def item(self: Any, index: Any, *more: Any) -> Any:
             result = getitem(self, index, *more)
             if type(index) is int and outside() and session.observer is not None:
-                session.guard("rows", session.observer.fetched, self, index, result)
+                session.guard("rows", session.observer.taking.fetched, self, index, result)
             return result
 
         cls.__getitem__ = item
 
     data_set.__init_subclass__ = classmethod(subclassed)
-
-
-def first_tensor(item: Any) -> Any:
-    """The data of an item of a data set: itself, or the first tensor in it; None if it has none."""
-    if is_tensor(item):
-        return item
-    values = item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ()
-    return next((found for value in values if (found := first_tensor(value)) is not None), None)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from math import isfinite, sqrt
 from typing import Any
@@ -21,6 +21,8 @@ from chaoskit.protocol.fingerprint import is_tensor
 
 #: The numbers that are kept of each row; the rows of one taking; its takings, and sources, that are remembered.
 NUMBERS, ROWS, GROUPS, SOURCES = 16, 2048, 64, 16
+#: The size of a data set that is larger than any other.
+LARGEST = 1 << 60
 #: Smaller tensors hold no data set.
 LEAST = 64
 #: A row is compared with the rows of so many takings, if noise was added; it must be so much nearer to one than to all
@@ -28,8 +30,11 @@ LEAST = 64
 BLOCKS, NEARER = 8, 0.5
 #: The least correlation, times the root of how many numbers are compared, that is no chance.
 SURE = 4.0
+#: So many equal numbers are no chance, if others have less than a third of them.
+FEWEST = 8
 
 Row = tuple[int, tuple[float, ...]]
+Places = tuple[int, ...]
 
 
 @dataclass
@@ -81,6 +86,17 @@ class Taking:
                 self.item(_name(source), len(source), rows[0], result)
             self.batch(_name(source), len(source), rows, result)
 
+    def fetched(self, data_set: Any, index: int, item: Any) -> None:
+        """An item of a data set was fetched, and not by a loader."""
+        tensor = _first_tensor(item)
+        if tensor is not None and tensor.is_cpu:
+            size = len(data_set) if hasattr(type(data_set), "__len__") else 0
+            self.item((type(data_set).__qualname__, size), size, index, tensor.detach())
+
+    def handed_out(self, rows: Sequence[int], batch: Any) -> None:
+        """A data loader has handed out a batch of these rows, to which noise may be added."""
+        self.batch("loader", LARGEST, rows, batch)
+
     def item(self, name: Hashable, size: int, row: int, result: Any) -> None:
         """One row was taken."""
         shape = tuple(result.shape)
@@ -124,6 +140,14 @@ class Taking:
             if (rows := _equal(groups, numbers) or _similar(groups, numbers)) is not None:
                 return rows
         return None
+
+
+def _first_tensor(item: Any) -> Any:
+    """The data of an item of a data set: itself, or the first tensor in it; None if it has none."""
+    if is_tensor(item):
+        return item
+    values = item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ()
+    return next((found for value in values if (found := _first_tensor(value)) is not None), None)
 
 
 def _holds_data(source: Any) -> bool:
@@ -182,22 +206,42 @@ def _equal(groups: Sequence[_Group], numbers: Sequence[tuple[float, ...]]) -> tu
 
 
 def _similar(groups: Sequence[_Group], numbers: Sequence[tuple[float, ...]]) -> tuple[int, ...] | None:
-    """The rows of the taking, or of the part of one, with which these correlate far better than with any other."""
+    """The rows of the taking, or of the part of one, to which these are far nearer than to any other: they have more
+    numbers in common, or correlate better."""
     torch, count = sys.modules["torch"], len(numbers)
     given = torch.tensor(numbers, dtype=torch.float64, device="cpu")
-    found: list[tuple[float, tuple[int, ...]]] = []
-    contrast = [-1.0]
+    found: list[tuple[tuple[int, ...], float, float]] = []
     for group, start in _blocks(groups, count):
         block = group.matrix[start : start + count]
-        found.append((_correlation(given, block), tuple(row for row, _ in group.rows[start : start + count])))
+        rows = tuple(row for row, _ in group.rows[start : start + count])
+        found.append((rows, *_nearness(given, block)))
         if count > 1:
             # The same rows, each in another's place.
-            contrast.append(_correlation(given, block.roll(1, 0)))
-    best, rows = max(found, default=(0.0, ()))
-    contrast += [score for score, own in found if own != rows]
-    if len(contrast) < 2 or best * sqrt(given.numel()) < SURE:
-        return None
-    return rows if 1.0 - best < NEARER * (1.0 - max(contrast)) else None
+            found.append(((), *_nearness(given, block.roll(1, 0))))
+    better = partial(_correlates_better, count=given.numel())
+    return _nearest([(rows, own) for rows, own, _ in found], _shares_more) or _nearest(
+        [(rows, own) for rows, _, own in found], better
+    )
+
+
+def _nearest(found: Sequence[tuple[Places, float]], is_far: Callable[[float, float], bool]) -> Places | None:
+    """The rows that are far nearer than all others; None where there are none, or nothing to compare with."""
+    rows, best = max(found, key=lambda one: one[1], default=((), 0.0))
+    others = [own for other, own in found if other != rows]
+    return rows if rows and others and is_far(best, max(others)) else None
+
+
+def _nearness(one: Any, other: Any) -> tuple[float, float]:
+    return float((one == other).sum()), _correlation(one, other)
+
+
+def _shares_more(best: float, other: float) -> bool:
+    """Whether so many numbers are equal by no chance."""
+    return best >= FEWEST and best > 3 * other
+
+
+def _correlates_better(best: float, other: float, *, count: int) -> bool:
+    return best * sqrt(count) > SURE and 1.0 - best < NEARER * (1.0 - other)
 
 
 def _blocks(groups: Sequence[_Group], count: int) -> Iterator[tuple[_Group, int]]:

@@ -50,6 +50,11 @@ REMEDIES: Mapping[str, str] = {
         "resume, or a separate generator that is saved), not from a stream that other code draws from; if the "
         "samples themselves differ, draw the augmentation from a generator seeded by epoch and index"
     ),
+    "data-differs": (
+        "print the numbers of the rows that the job takes in its first step after the resume, and in that step of an "
+        "uninterrupted run: if they are equal, restore the random streams that change the rows, else the position in "
+        "the data; chaoskit knows rows of torch's data loader, and rows taken of a tensor or a memory map in CPU memory"
+    ),
     "global-batch-changed": (
         "when the number of ranks changes, change the micro-batch or the accumulation accordingly"
     ),

@@ -389,7 +389,7 @@ def test_an_update_that_moved_the_optimizer_all_the_same():
 
 
 @pytest.mark.parametrize(
-    ("name", "code"), [("lr", "lr-schedule-off"), ("rng.torch", "rng-not-restored"), ("batch", "data-reordered")]
+    ("name", "code"), [("lr", "lr-schedule-off"), ("rng.torch", "rng-not-restored"), ("batch", "data-differs")]
 )
 def test_what_has_to_go_on_as_in_the_reference(name, code):
     run = left_out(patch={(rank, step, name): f"other.{rank}.{step}" for rank in (0, 1) for step in range(26, 61)})

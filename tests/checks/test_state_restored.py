@@ -37,7 +37,7 @@ def test_an_exact_resume_from_a_stale_checkpoint_is_still_exact():
 @pytest.mark.parametrize("where", [0, "nowhere"])
 def test_each_component_has_its_code(name, where):
     verdict = check(killed(off={name: where}).case())
-    expected = "data-reordered" if name == "batch" and where else code(name)
+    expected = "data-differs" if name == "batch" and where else code(name)
     assert verdict.codes == (expected,)
     assert verdict.evidence["expected"] == {"1": 20}
     assert "restored from step 20" in verdict.sentence
@@ -83,7 +83,7 @@ def test_data_that_departs_later_is_found():
     patch = {(rank, step, "batch"): f"other.{rank}.{step}" for rank in (0, 1) for step in range(41, 61)}
     run = Writer().launch().live(until=25).fault().died().launch().live(base=20, ends=True, patch=patch)
     verdict = check(run.exit(0).end().case())
-    assert verdict.codes == ("data-reordered",)
+    assert verdict.codes == ("data-differs",)
     assert "data matches no step of the reference" in verdict.sentence
 
 

@@ -117,6 +117,18 @@ for part in x.split(4):
     assert [len(step.samples) for step in made] == [4, 4]
 
 
+def test_a_module_of_torchscript_in_training_mode_is_called_as_any_other(probed):
+    made = steps(
+        probed,
+        """
+whole = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(6, 1)))
+own = torch.optim.SGD(whole.parameters(), lr=0.1)
+whole(torch.ones(4, 6)).sum().backward(); own.step()
+""",
+    )
+    assert [len(step.samples) for step in made] == [4]
+
+
 @dataclasses.dataclass
 class Record:
     a: Any

@@ -59,9 +59,10 @@ class RankLifetime:
     """What one rank did in one incarnation. `end` is None for a rank that was killed or crashed hard.
 
     `tensors` holds, for some steps by number (the first of the process, and those that follow a save or a load), the
-    fingerprints of single tensors as they were in that step. `begins` holds, for the same steps, the random streams as the
-    step began: as its batch was drawn (`draw`), and as its first forward pass began (`forward`). `held` holds what an elastic job had after some steps, by
-    their number, as it wrote a checkpoint: the step after, as far as no forward pass moves it. `group_timeout` is after
+    fingerprints of single tensors as they were in that step. `begins` holds, for the same steps, the random streams as
+    the step began: as its batch was drawn (`draw`), and as its first forward pass began (`forward`). `held` holds what
+    an elastic job had after some steps, by their number, as it wrote a checkpoint: the step after, as far as no forward
+    pass moves it. `group_timeout` is after
     how many seconds its collectives give up, `node` the name of its host where there are several. `left` is when its
     process said that it ends, by an exception too. `halted` is the step that it was about to take when it was killed at
     the gate: it has not taken it, but ranks that it had given its gradients to may have. `loaded` are the steps before

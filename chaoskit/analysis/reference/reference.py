@@ -225,6 +225,11 @@ class Reference:
         return min(free or [min(max(middle, 2), self.steps)], key=lambda step: (abs(step - middle), step))
 
     @cached_property
+    def samples(self) -> frozenset[str]:
+        """Every sample that any rank consumes."""
+        return frozenset(one for _, steps in self.traces() for text in set(steps.samples) for one in text.split())
+
+    @cached_property
     def rows(self) -> Mapping[str, frozenset[str]]:
         """Of which rows of the data set each sample was made, as far as that is known."""
         found: dict[str, set[str]] = {}
