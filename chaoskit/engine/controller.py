@@ -21,6 +21,7 @@ from chaoskit.engine.launches import Launches
 from chaoskit.engine.observation import Observation
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.rank_positions import RankPositions
+from chaoskit.engine.ranks_ahead import RanksAhead, patience
 from chaoskit.engine.repeated_faults import RepeatedFaults
 from chaoskit.environments.environment import Arrived, Ended, Environment, EnvironmentEvent, ExtraEvent
 from chaoskit.faults import Fault
@@ -55,6 +56,7 @@ class Controller:
         self._observation = Observation(env, writer, release=self._release)
         self._healing = Healing(env, writer, progress=progress, observation=self._observation)
         self._repeated = RepeatedFaults(env, writer, reference)
+        self._ahead = RanksAhead(self._observation, patience=patience(reference))
         #: By rank: its last arrival at its gate.
         self._last: dict[int, tuple[Arrived, Moment]] = {}
 
@@ -91,6 +93,8 @@ class Controller:
         self._observation.look(now)
         self._repeated.look()
         self._healing.heal_by_time(now)
+        for arrived, moment in self._ahead.free(now):
+            self._meet(arrived, moment)
         due = self._schedule.due_time() if self._observation.pending is None else None
         if due is not None and now >= due:
             self._apply_next_fault(None)
@@ -103,6 +107,7 @@ class Controller:
         if isinstance(event, ExtraEvent):
             self._writer.write(event.kind, **event.data)
         elif isinstance(event, Ended):
+            self._ahead.clear()
             self._launches.ended(event)
             if event.code == 0:
                 return "finished"
@@ -118,7 +123,7 @@ class Controller:
     def _seconds_to_next_timer(self) -> float:
         """Seconds until the next timer is due."""
         now = time.monotonic()
-        times = [self._deadline, *self._healing.timers()]
+        times = [self._deadline, *self._healing.timers(), *self._ahead.timers()]
         if self._repeated.unseen:
             times.append(now + observation.LOOK_AT_LEAST_EVERY)
         if self._observation.pending is not None:
@@ -147,6 +152,12 @@ class Controller:
         """A rank is at its gate: apply a fault, if this is its moment, or release the rank."""
         moment = Moment(arrived.at, arrived.rank, self._positions.of(arrived), arrived.call)
         self._last[arrived.rank] = arrived, moment
+        if self._ahead.holds(arrived, moment, self._schedule):
+            return
+        self._meet(arrived, moment)
+
+    def _meet(self, arrived: Arrived, moment: Moment) -> None:
+        """Do what is due at this moment of a rank at its gate."""
         if moment.kind == "step" and moment.position is not None:
             self._healing.heal_by_step(moment.position + 1)
         self._repeated.arrived(arrived, moment)
