@@ -14,7 +14,7 @@ from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
-#: What keys of averaged copies are called.
+#: What averaged copies are called, by their keys or by the file that holds nothing else.
 AVERAGES = ("ema", "average", "avg", "shadow", "swa", "target")
 
 
@@ -46,7 +46,7 @@ class CheckpointsFaithful:
             codes = ["corrupt-accepted"] if altered or any(one.live for one in unlike) else []
             codes += [_code(one) for one in unlike if not one.live]
             sentences = dict.fromkeys(str(one) for one in [*altered, *_first_of_each(unlike)])
-            evidence = {"altered": [asdict(one) for one in altered], "unlike": [asdict(one) for one in unlike]}
+            evidence = {"altered": [asdict(one) for one in altered], "unlike": [one.to_json() for one in unlike]}
             return failed(self.name, "; ".join(sentences), *dict.fromkeys(codes), **evidence)
         sentence = f"the contents of {len(saves)} saves equal the state of the run at that time"
         if loads:
@@ -58,7 +58,8 @@ class CheckpointsFaithful:
 
 
 def _code(one: Unlike) -> str:
-    averages = any(word in key.lower() for key in one.keys for word in AVERAGES)
+    names = [*one.keys, one.once]
+    averages = one.like_parameters or any(word in name.lower() for name in names for word in AVERAGES)
     number = one.values[0].startswith("=")
     return "ema-not-restored" if averages and not number else "extra-state-not-restored"
 
@@ -76,7 +77,8 @@ def checkpoints_faithful() -> Check:
     """Each save wrote the state that the run had at that step, and each resume loaded what was saved.
 
     It finds what no component of the live state shows: averages kept by hand, counters (tokens, patience) that
-    restarted from 0, values that changed while an asynchronous save was still writing. Fails with `corrupt-accepted`,
-    `ema-not-restored`, `extra-state-not-restored`.
+    restarted from 0, values that changed while an asynchronous save was still writing. A file that the job saves once,
+    such as an export at the end, must equal that of the reference. Fails with `corrupt-accepted`, `ema-not-restored`,
+    `extra-state-not-restored`.
     """
     return CheckpointsFaithful()

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any
 
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.checkpoints.damage import above, numbers_in
+from chaoskit.analysis.checkpoints.exports import parameters_of, saved_once
 from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.record.rank_lifetime import Load, RankLifetime, Save
 from chaoskit.analysis.reference.reference import Reference
@@ -58,7 +61,8 @@ class Unlike:
     """Keys of one save, at `position`, that differ from the reference's save there although the live state does not.
 
     `live` says that they are copies of live state, so that the save wrote down what the run did not hold; else they
-    hold something that no component shows: an average, a counter.
+    hold something that no component shows: an average, a counter. `once` is the name of the file, if the job saves them
+    once in the whole training, as an export at its end; `like_parameters`: they have the names of parameters.
     """
 
     incarnation: int
@@ -67,6 +71,8 @@ class Unlike:
     keys: tuple[str, ...]
     live: bool
     values: tuple[str, str] = ("", "")
+    once: str = ""
+    like_parameters: bool = False
 
     def __str__(self) -> str:
         keys = show_keys(self.keys)
@@ -74,9 +80,13 @@ class Unlike:
             return f"rank {self.rank}: the save of step {self.position} differs from the state of the run: {keys}"
         got, wanted = (value.removeprefix("=") for value in self.values)
         pair = f" ({got} instead of {wanted})" if self.values[0].startswith("=") else ""
-        return (
-            f"rank {self.rank}: {keys} in the checkpoint of step {self.position} differs from the reference{pair}"
-        )
+        where = f"{self.once}, saved once, at" if self.once else "the checkpoint of"
+        return f"rank {self.rank}: {keys} in {where} step {self.position} differs from the reference{pair}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For the evidence."""
+        told = {name: value for name, value in asdict(self).items() if name != "like_parameters"}
+        return told if self.once else {name: value for name, value in told.items() if name != "once"}
 
 
 def show_keys(keys: tuple[str, ...], of: int | None = None) -> str:
@@ -212,22 +222,29 @@ def unlike(
             if len(known) < len(controls):
                 continue
             moving, live = _moving(known[0]), _live(known[0], reference)
+            # What is made of all steps can only be compared where all steps can.
+            once = saved_once(known[0]) if timeline.bitwise else frozenset[str]()
+            parameters = parameters_of(known[0])
             for n in sorted({save.n for save in lifetime.saves}):
                 position = (base or 0) + n
                 if diverged_before.get((inc.index, rank), position + 2) <= position + 1:
                     continue
                 own, (wanted, *others) = _written(lifetime, n), [_written(control, position) for control in known]
-                found: dict[bool, list[tuple[int, str]]] = {}
+                found: dict[tuple[bool, str], list[tuple[int, str]]] = {}
                 resized = inc.index in timeline.resized
                 for key, value in wanted.items():
                     if resized and not (COUNTS.search(key[1]) and value.startswith("=")):
                         continue
                     agreed = all(other.get(key) == value for other in others)
-                    if agreed and key[1] in moving and _differ(key[1], own.get(key, value), value):
-                        found.setdefault(key[1] in live, []).append(key)
-                for is_live, keys in found.items():
+                    telling = key[1] in moving or key[1] in once
+                    if agreed and telling and _differ(key[1], own.get(key, value), value):
+                        file = _file(known[0], position, key[0]) if key[1] in once else ""
+                        found.setdefault((key[1] in live, file), []).append(key)
+                for (is_live, file), keys in found.items():
                     values = own[keys[0]], wanted[keys[0]]
-                    yield Unlike(inc.index, rank, position, tuple(name for _, name in keys), is_live, values)
+                    names = tuple(key for _, key in keys)
+                    alike = bool(parameters) and all(key.endswith(parameters) for key in names)
+                    yield Unlike(inc.index, rank, position, names, is_live, values, file, alike)
 
 
 def wrong(lifetime: RankLifetime, reference: Reference, n: int, position: int) -> tuple[str, ...] | None:
@@ -254,8 +271,17 @@ def _differ(name: str, own: str, wanted: str) -> bool:
 
 def _written(lifetime: RankLifetime, n: int) -> dict[tuple[int, str], str]:
     """What was given to the saves after step `n` that succeeded, by their order and key."""
-    made = [save for save in lifetime.saves if save.n == n and save.ok and save.content]
+    made = _made(lifetime, n)
     return {(number, key): value for number, save in enumerate(made) for key, value in save.content.items()}
+
+
+def _made(lifetime: RankLifetime, n: int) -> list[Save]:
+    return [save for save in lifetime.saves if save.n == n and save.ok and save.content]
+
+
+def _file(lifetime: RankLifetime, n: int, number: int) -> str:
+    """The name of the file that save `number` of those after step `n` wrote."""
+    return PurePosixPath(_made(lifetime, n)[number].path).name
 
 
 def _moving(lifetime: RankLifetime) -> frozenset[str]:
