@@ -18,7 +18,7 @@ EXAM = Path(__file__).resolve().parents[1] / "benchmarks" / "gallery.py"
 CHOSEN = (
     "rng-missing", "sampler-epoch-zero", "optim-not-saved", "ema-hand-rolled-reset", "torn-overwrite",
     "no-checksum", "silent-scratch", "nan-through-clip", "sched-times-world", "fails-open", "debris-grows",
-    "nan-to-num", "replica-unreduced",
+    "nan-to-num", "replica-unreduced", "average-exported",
 )  # fmt: skip
 
 #: Those that `make test` has sit, too: state, and a torn checkpoint.

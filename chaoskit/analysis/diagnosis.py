@@ -16,6 +16,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints.resumes import Resume
 from chaoskit.analysis.comparison import Comparison
 from chaoskit.analysis.finding import WORDS, Finding, show_ranks
+from chaoskit.analysis.kept_averages import lost_averages
 from chaoskit.analysis.record.rank_lifetime import COMPONENTS, RankLifetime
 from chaoskit.analysis.record.steps import Step
 
@@ -87,7 +88,7 @@ def diagnose(case: Case) -> Diagnosis:
             scratch.append(resume)
         if resume is not None:
             own = _at_resume(case, resume, start, unseen, undecided, loose)
-            findings += own
+            findings += [*own, *lost_averages(case, index)]
         findings += _later(case, index, comparison, findings)
     findings = [_by_ledger(case, one) if one.component == "batch" else one for one in findings]
     return Diagnosis(

@@ -298,7 +298,7 @@ def _live(lifetime: RankLifetime, reference: Reference) -> frozenset[str]:
     found: set[str] = set()
     for save in lifetime.saves:
         known = reference.tensors(lifetime.rank, save.n + 1)
-        live = {value for named in known.values() for value in named.values()}
+        live = {value for part, named in known.items() if part != "average" for value in named.values()}
         found.update(key for key, value in save.content.items() if value in live)
     return frozenset(found)
 
