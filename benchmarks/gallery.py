@@ -226,7 +226,7 @@ def again(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
         [rows[slug] for slug in sorted(rows) if slug in known],
         [*before["alarms"], *found["alarms"]],
         clean=before["clean_runs"] + found["clean_runs"],
-        loaded=before["loaded_runs"] + found["loaded_runs"],
+        loaded=before.get("loaded_runs", 0) + found["loaded_runs"],
         seconds=before["seconds"] + found["seconds"],
     )
 
