@@ -57,10 +57,11 @@ BREAKS ?=
 breaks: $(READY)
 	$(BIN)/python benchmarks/breaks.py --markdown build/breaks.md $(BREAKS)
 
-# chaoskit's own exam: every broken trainer against the experiments that must catch it. Writes docs/reference/gallery.md and
-# build/gallery.json.
+# chaoskit's own exam: every broken trainer against the experiments that must catch it, and good ones with and without load.
+# Writes docs/reference/gallery.md and build/gallery.json. GALLERY=--continue goes on with one that was interrupted.
+GALLERY ?=
 gallery: $(READY)
-	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS)
+	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS) $(GALLERY)
 
 # Programs that we did not write: what each of examples/ resumes exactly. Makes their environments in build/ where they are
 # missing, and writes docs/reference/frameworks.md and docs/reference/frameworks.json. First what the probe costs in each. Some hours; again

@@ -10,7 +10,9 @@ from tinymodels.gallery.catalogue import REPOSITORIES
 def page(found: dict[str, Any]) -> str:
     """`docs/reference/gallery.md`."""
     total, caught, named = found["total"], found["caught"], found["named"]
-    clean, alarms = found["clean_runs"], found["false_alarms"]
+    clean, loaded = found["clean_runs"], found["loaded_runs"]
+    alone = [alarm for alarm in found["alarms"] if not alarm.get("load")]
+    under = [alarm for alarm in found["alarms"] if alarm.get("load")]
     lines = [
         "# The gallery",
         "",
@@ -19,13 +21,17 @@ def page(found: dict[str, Any]) -> str:
         "modelled on a reported bug.",
         "",
         f"**{caught} of {total} caught ({caught / total:.0%}), {named} named ({named / total:.0%}),",
-        f"{alarms} false alarms in {clean} runs of the good trainer** with the same arguments.",
+        f"{len(found['alarms'])} false alarms in {clean + loaded} runs of good trainers**: {len(alone)} in {clean}",
+        f"runs without load, {len(under)} in {loaded} beside processes that keep every core busy. These are runs of",
+        "the good trainer with the same arguments, and of trainers that look broken and are right",
+        "([tinymodels/gallery/sound/](../../tinymodels/gallery/sound/)).",
         "",
         "*Caught*: each experiment in the row failed. *Named*: each failed with the expected codes, and with no others",
         "except those that the trainer's docstring allows. ★ marks the most common and most damaging bugs.",
     ]
     for alarm in found["alarms"]:
         args, codes = " ".join(alarm["args"]) or "no arguments", " ".join(alarm["codes"])
+        args += "` under load `" if alarm.get("load") else ""
         said = " ".join(alarm["sentences"][:1])
         lines += [
             "",

@@ -3,20 +3,22 @@
 `make gallery` is the whole of it.
 """
 
+import contextlib
 import importlib.util
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tinymodels.gallery.catalogue import CRASH_STATES, mutants
+from tinymodels.gallery.catalogue import CRASH_STATES, mutants, sound
 
 EXAM = Path(__file__).resolve().parents[1] / "benchmarks" / "gallery.py"
 #: One of each kind of diagnosis, and quick.
 CHOSEN = (
     "rng-missing", "sampler-epoch-zero", "optim-not-saved", "ema-hand-rolled-reset", "torn-overwrite",
     "no-checksum", "silent-scratch", "nan-through-clip", "sched-times-world", "fails-open", "debris-grows",
-    "nan-to-num", "replica-unreduced",
+    "nan-to-num", "replica-unreduced", "average-exported",
 )  # fmt: skip
 
 #: Those that `make test` has sit, too: state, and a torn checkpoint.
@@ -69,3 +71,81 @@ def test_what_is_safe_from_kills_must_be(exam, kills, named):
     }
     row = exam.Row(mutant, {CRASH_STATES: exam.of_crashes(found)})
     assert row.caught and row.named is named
+
+
+@pytest.fixture
+def scripted(exam, monkeypatch):
+    """The exam, in which nothing is run: good trainers fail the experiment `alarm`, and skip `skip`. Each sitting, and
+    whether the machine was busy then."""
+    sat, state = [], {"busy": False}
+
+    @contextlib.contextmanager
+    def busy():
+        state["busy"] = True
+        yield
+        state["busy"] = False
+
+    def sit(one, work, **told):
+        sat.append((one, state["busy"]))
+        words = {"alarm": "fail", "skip": "skipped"}
+        answer = {"codes": [], "sentences": [], "seconds": 1.0}
+        return {name: {**answer, "verdict": words.get(name, "pass")} for name in one.experiments}
+
+    monkeypatch.setattr(exam, "busy", busy)
+    monkeypatch.setattr(exam, "sit", sit)
+    return sat
+
+
+CHOSEN_TWO = [one for one in mutants() if one.slug in ("rng-missing", "ema-reset")]
+
+
+def test_half_of_the_good_runs_are_under_load(exam, scripted):
+    found = exam.examine(CHOSEN_TWO, workers=1, right=sound()[:1], each=20)
+    assert found["clean_runs"] >= 20 and found["loaded_runs"] >= 20
+    assert all(one.load == busy for one, busy in scripted)
+    assert not any(one.load for one, _ in scripted if one.slug)
+    assert {one.module for one, _ in scripted if one.load} == {"tinymodels.train", sound()[0].module}
+    assert len({one for one, _ in scripted}) == len(scripted), "further runs are further turns"
+
+
+def test_alarms_say_whether_there_was_load_and_what_is_skipped_is_no_run(exam, scripted):
+    found = exam.examine(CHOSEN_TWO, workers=1, every=("alarm", "skip"), each=1)
+    assert (found["clean_runs"], found["loaded_runs"], found["false_alarms"]) == (1, 1, 2)
+    assert [alarm["load"] for alarm in found["alarms"]] == [False, True]
+    text = exam.page(found)
+    assert "2 false alarms in 2 runs of good trainers**: 1 in 1" in text and "under load" in text
+
+
+def test_it_goes_on_where_it_was_interrupted(exam, scripted, tmp_path, monkeypatch):
+    def examine():
+        kept = exam.KeptAnswers(tmp_path / "answers.jsonl")
+        return exam.examine(CHOSEN_TWO, workers=1, each=9, kept=kept)
+
+    first = examine()
+    sat = len(scripted)
+    with (tmp_path / "answers.jsonl").open("a") as file:
+        file.write('{"key": "cut sh')
+    again = examine()
+    assert len(scripted) == sat
+    assert {**again, "seconds": 0} == {**first, "seconds": 0}
+    monkeypatch.setattr(sys.modules["gallery_kept"], "_digest_of_all", lambda: "other sources")
+    examine()
+    assert len(scripted) == 2 * sat
+
+
+def test_busy_processes_end(exam):
+    busy = sys.modules["busy"]
+    with busy.busy(processes=2):
+        while len(spinning := [one for one in children() if "-I -S -c" in one[1]]) < 2:
+            time.sleep(0.01)  # they are about to become what they run
+    assert not [one for one in children() if one[0] in {pid for pid, _ in spinning}]
+
+
+def children():
+    """The pids and commands of this process's children."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        for pid in (task / "children").read_text().split():
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            found.append((int(pid), command))
+    return found

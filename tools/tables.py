@@ -76,7 +76,7 @@ def modules_of(folder: Path) -> list[Path]:
     """
     paths = sorted(folder.rglob("*.py"), key=lambda path: (path.parent, path.name != "__init__.py", path.name))
     return [
-        path for path in paths if path.parent.name != "gallery" or path.name in ("__init__.py", "catalogue.py")
+        path for path in paths if "gallery" not in path.parts or path.name in ("__init__.py", "catalogue.py")
     ]
 
 

@@ -18,6 +18,7 @@ from chaoskit.analysis.closer_look import look_closer, without_followers
 from chaoskit.analysis.comparison import Comparison
 from chaoskit.analysis.consequences import began_right, passes_differ
 from chaoskit.analysis.finding import WORDS, Finding, show_ranks
+from chaoskit.analysis.kept_averages import lost_averages
 from chaoskit.analysis.record.rank_lifetime import COMPONENTS, RankLifetime
 from chaoskit.analysis.record.steps import Step
 from chaoskit.analysis.unused_streams import ranked
@@ -99,7 +100,7 @@ def diagnose(case: Case) -> Diagnosis:
             scratch.append(resume)
         if resume is not None:
             own = _at_resume(case, resume, start, unseen, undecided, loose)
-            findings += own
+            findings += [*own, *lost_averages(case, index)]
         findings += _later(case, index, comparison, findings)
     findings = [_by_ledger(case, one) if one.component == "batch" else one for one in findings]
     findings = ranked(case, findings)

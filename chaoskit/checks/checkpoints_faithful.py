@@ -50,7 +50,7 @@ class CheckpointsFaithful:
             sentences = dict.fromkeys(str(one) for one in [*altered, *_first_of_each(unlike)])
             if unfaithful:
                 sentences[tell(case, unfaithful)] = None
-            evidence = {"altered": [asdict(one) for one in altered], "unlike": [_as_json(one) for one in unlike]}
+            evidence = {"altered": [asdict(one) for one in altered], "unlike": [one.to_json() for one in unlike]}
             return failed(self.name, "; ".join(sentences), *dict.fromkeys(codes), **evidence)
         sentence = f"the contents of {len(saves)} saves equal the state of the run at that time"
         if loads:
@@ -68,12 +68,9 @@ def _was_changed(case: Case, one: Altered) -> bool:
     return one.position_read is not None or one.position in harmed
 
 
-def _as_json(one: Unlike) -> dict[str, Any]:
-    return {name: value for name, value in asdict(one).items() if name != "loses" or value}
-
-
 def _code(one: Unlike) -> str:
-    averages = any(word in key.lower() for key in one.keys for word in AVERAGES)
+    names = [*one.keys, one.once]
+    averages = one.like_parameters or any(word in name.lower() for name in names for word in AVERAGES)
     number = one.values[0].startswith("=")
     return "ema-not-restored" if averages and not number else "extra-state-not-restored"
 
@@ -91,8 +88,9 @@ def checkpoints_faithful() -> Check:
     """Each save wrote the state that the run had at that step, and each resume loaded what was saved.
 
     It finds what no component of the live state shows: averages kept by hand, counters (tokens, patience) that
-    restarted from 0, values that changed while an asynchronous save was still writing. Fails with `corrupt-accepted`
-    if a load returned other values than were saved, with `checkpoint-unfaithful` if a save wrote other values than
-    the run held, with `ema-not-restored` and `extra-state-not-restored`.
+    restarted from 0, values that changed while an asynchronous save was still writing. A file that the job saves once,
+    such as an export at the end, must equal that of the reference. Fails with `corrupt-accepted` if a load returned
+    other values than were saved, with `checkpoint-unfaithful` if a save wrote other values than the run held, with
+    `ema-not-restored` and `extra-state-not-restored`.
     """
     return CheckpointsFaithful()

@@ -263,12 +263,14 @@ def _skipped(case: Case, resume: Resume, base: int) -> int | None:
     """Return the newest position after `base` where a save was due and every rank continued without one."""
     if case.reference is None or not case.reference.saves_by_step:
         return None
-    complete = {one.position for one in resume.seen if one.complete}
-    # An asynchronous save may have been on its way, and failed for want of its peers; but only the last one, since each
-    # has to end before the next.
+    # An asynchronous save may have been on its way, and failed for want of its peers. One that never ends can only be
+    # the last one, since each has to end before the next.
     newest = resume.seen[-1] if resume.seen else None
-    if newest is not None and (newest.ended is None or newest.ended > resume.struck):
-        complete.add(newest.position)
+    complete = {
+        one.position
+        for one in resume.seen
+        if one.complete or one.hindered or (one is newest if one.ended is None else one.ended > resume.requested)
+    }
     due = [save for save in case.reference.saves if base < save < resume.position and save not in complete]
     return max((save for save in due if not _hindered(case, resume, save)), default=None)
 

@@ -25,6 +25,7 @@ from chaoskit.engine.launches import Launches
 from chaoskit.engine.observation import Observation
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.rank_positions import RankPositions
+from chaoskit.engine.ranks_ahead import RanksAhead, patience
 from chaoskit.engine.repeated_faults import RepeatedFaults
 from chaoskit.engine.resume_arguments import ResumeArguments
 from chaoskit.environments.environment import Arrived, Ended, Environment, EnvironmentEvent, ExtraEvent
@@ -67,6 +68,7 @@ class Controller:
         self._hang_watch = HangWatch(
             env, reference=reference, deadline=self._deadline, progress=progress, least=job.hang_after
         )
+        self._ahead = RanksAhead(self._observation, patience=patience(reference))
         #: By rank: its last arrival at its gate.
         self._last: dict[int, tuple[Arrived, Moment]] = {}
 
@@ -106,6 +108,8 @@ class Controller:
         self._healing.heal_by_time(now)
         if self._observation.pending is None and self._restarts.are_gone():
             self._restarted()
+        for arrived, moment in self._ahead.free(now):
+            self._meet(arrived, moment)
         due = self._schedule.due_time() if self._observation.pending is None else None
         if due is not None and now >= due:
             self._apply_next_fault(None)
@@ -118,6 +122,7 @@ class Controller:
         if isinstance(event, ExtraEvent):
             self._writer.write(event.kind, **event.data)
         elif isinstance(event, Ended):
+            self._ahead.clear()
             self._launches.ended(event)
             self._restarts.launch_ended()
             if event.code == 0:
@@ -134,7 +139,7 @@ class Controller:
     def _seconds_to_next_timer(self) -> float:
         """Seconds until the next timer is due."""
         now = time.monotonic()
-        times = [self._deadline, self._hang_watch.next_look, *self._healing.timers()]
+        times = [self._deadline, self._hang_watch.next_look, *self._healing.timers(), *self._ahead.timers()]
         if self._repeated.unseen:
             times.append(now + observation.LOOK_AT_LEAST_EVERY)
         if self._observation.pending is not None:
@@ -197,6 +202,12 @@ class Controller:
             self._restarted(strike=arrived.at == "start")
         moment = Moment(arrived.at, arrived.rank, self._positions.of(arrived), arrived.call)
         self._last[arrived.rank] = arrived, moment
+        if self._ahead.holds(arrived, moment, self._schedule):
+            return
+        self._meet(arrived, moment)
+
+    def _meet(self, arrived: Arrived, moment: Moment) -> None:
+        """Do what is due at this moment of a rank at its gate."""
         if moment.kind == "step" and moment.position is not None:
             self._healing.heal_by_step(moment.position + 1)
         self._repeated.arrived(arrived, moment)

@@ -49,9 +49,14 @@ class FaultSchedule:
 
     def is_due_at(self, moment: Moment) -> bool:
         """Whether the next fault is to be applied at this moment. Arms it."""
+        if self.waiting and self._reference is not None:
+            self._armed_at()
+        return self.strikes_at(moment)
+
+    def strikes_at(self, moment: Moment) -> bool:
+        """Whether this is the moment of the next fault, armed or not."""
         if not self.waiting or self._reference is None:
             return False
-        self._armed_at()
         return self.waiting[0].is_due(moment, world_size=self._reference.world_size, plan=self._reference)
 
     def due_time(self) -> float | None:

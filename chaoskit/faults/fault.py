@@ -54,6 +54,9 @@ class ActionTraits:
       for less than the fault lasts.
     - `tick_every`: see `Action`.
     - `heal_step`: the fault is healed, at the latest, when a rank is about to take that step.
+    - `unhurried`: its effect may come from a thread of the job, such as the writer of an asynchronous save, while the
+      training is ahead: a rank that reaches `heal_step`, or the step of the next fault, before the effect was seen
+      waits at its gate.
     - `nodes_meant`: the numbers of the nodes that it names.
     - `some_nodes`: the environment must keep the effect to the nodes that it names.
     - `ahead`: how many steps before its own it is applied, or at the beginning of the job if there are fewer.
@@ -67,6 +70,7 @@ class ActionTraits:
     observe_within: float | None = None
     tick_every: float | None = None
     heal_step: int | None = None
+    unhurried: bool = False
     nodes_meant: tuple[int, ...] = ()
     some_nodes: bool = False
     ahead: int = 0

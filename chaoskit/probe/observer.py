@@ -17,6 +17,7 @@ from chaoskit.probe.consumed import Consumed
 from chaoskit.probe.contents import leaves
 from chaoskit.probe.deferred import DeferredEvent, exact
 from chaoskit.probe.elastic import Elastic
+from chaoskit.probe.followers import Followers
 from chaoskit.probe.loading import Loading
 from chaoskit.probe.naming import parameters
 from chaoskit.probe.nonfinite import Masks, Nonfinite, flags
@@ -26,7 +27,7 @@ from chaoskit.probe.settings import settings
 from chaoskit.probe.sources import installed, sources
 from chaoskit.probe.streams import streams
 from chaoskit.probe.taking import Taking
-from chaoskit.probe.tensors import Named, tensors, told_tensors
+from chaoskit.probe.tensors import Named, named_parameters, tensors, told_tensors
 from chaoskit.probe.training_state import TrainingState
 from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
 from chaoskit.protocol.sharded_hash import Shards
@@ -54,6 +55,7 @@ class Observer:
         self.passes = 0
         self.training = TrainingState(session.guard)
         self.elastic = Elastic(session.guard)
+        self._followers = Followers()
         self._losses: list[Any] = []
         self.taking = Taking()
         self.loading = Loading(self.taking)
@@ -217,7 +219,21 @@ class Observer:
             self.not_a_number = not all(map(math.isfinite, numbers))
 
     def _by_name(self, told: Mapping[str, Named]) -> DeferredEvent:
-        return DeferredEvent({"tensors": {**tensors(*self.training.owners()), **told}})
+        found: dict[str, Any] = {**tensors(*self.training.owners()), **told}
+        # Of several copies of one parameter it is not known which is which.
+        copies = self._followers.fingerprints()
+        if average := {name: own[0] for name, own in copies.items() if len(own) == 1}:
+            found["average"] = average
+        return DeferredEvent({"tensors": found})
+
+    def _look_at_followers(self, n: int) -> None:
+        optimizers, roots, averages = self.training.owners()
+
+        def known() -> Iterable[Any]:
+            kept = (leaf for each in optimizers for state in each.state.values() for _, leaf in leaves(state))
+            return (*filter(is_tensor, kept), *(p for each in averages for p in (*each.parameters(), *each.buffers())))
+
+        self._followers.step(n, lambda: named_parameters(optimizers, roots), known)
 
     def _record(
         self, state: dict[str, Any], told: Mapping[str, Named], parts: dict[str, Shards], *, left_out: bool = False
@@ -236,6 +252,7 @@ class Observer:
             self._new_epoch = False
             self.session.write("epoch", n=self.steps)
         n = self.steps + 1
+        self.session.guard("average", self._look_at_followers, n)
         late = DeferredEvent(self._fields(state, parts, left_out))
         by_name = self.session.guard("tensors", self._by_name, told) if self.by_name else None
         gate = self.session.gate

@@ -187,3 +187,44 @@ def test_saves_that_were_not_seen_into_are_no_pass():
 def test_without_saves_there_is_nothing_wrong():
     run = Writer().launch().live(saves=False, ends=True).exit(0).end()
     assert check(run.case()).outcome is Outcome.PASS
+
+
+# What is saved once.
+
+
+def exported(run, base=0, **values):
+    """A file that rank 0 saves at the end, and nobody resumes from."""
+    told = {"a": digest("a@60"), "count": "=60", "start_step": "=0", "rng_state": digest("rng")}
+    call = {"id": 99, "n": 60 - base}
+    source = f"rank-0-{run.lives}"
+    run.say("save.begin", source, **call, path="out/final.pt", api="torch.save", full=False, content=told | values)
+    return run.say("save.end", source, **call, ok=True)
+
+
+def exporting(relaunched=None, *, reference=None, content=content):
+    """A kill, a resume, and the end that saves what `relaunched` says instead of what the controls do."""
+
+    def until_the_end():
+        run = Writer(content=content).launch().live()
+        for position in (0, 20, 40):
+            run.tensors(position + 1, "model", lambda rank, at=position: live(rank, at))
+        return exported(run, **reference or {}).ended().exit(0).end().history()
+
+    run = Writer(content=content).launch().live(until=25).fault().died().launch().live(base=20)
+    exported(run, base=20, **{**(reference or {}), **(relaunched or {})}).ended().exit(0).end()
+    return check(run.case(Reference.of([until_the_end(), until_the_end()])))
+
+
+def test_an_average_that_is_exported_once_and_is_in_no_checkpoint():
+    verdict = exporting({"a": digest("a averaged")})
+    assert verdict.codes == ("ema-not-restored",)  # it is named like a parameter, and is none
+    (one,) = verdict.evidence["unlike"]
+    assert (one["keys"], one["once"], one["position"]) == (("a",), "final.pt", 60)
+    assert exporting({"ema.x": digest("1")}, reference={"ema.x": digest("2")}).codes == ("ema-not-restored",)
+    assert exporting({"x": digest("1")}, reference={"x": digest("2")}).codes == ("extra-state-not-restored",)
+    assert exporting({"count": "=40"}).codes == ("extra-state-not-restored",)
+
+
+def test_an_export_that_is_right_or_tells_of_its_process():
+    assert exporting().outcome is Outcome.PASS
+    assert exporting({"start_step": "=20", "rng_state": digest("more")}).outcome is Outcome.PASS

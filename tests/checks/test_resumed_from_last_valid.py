@@ -1,6 +1,7 @@
 """`resumed_from_last_valid`: which checkpoint was due, and which was taken."""
 
 from chaoskit.checks import resumed_from_last_valid
+from chaoskit.protocol.events import Event
 from chaoskit.verdict import Outcome
 from tests.history_writer import NAMES, Writer, killed, loss, truth
 
@@ -219,3 +220,53 @@ def test_an_asynchronous_save_is_published_a_step_after_it_has_ended():
         assert check(asynchronous(steps_after_end=1, base=base)).outcome is Outcome.PASS
     assert check(asynchronous(steps_after_end=2, base=30)).outcome is Outcome.PASS
     assert check(asynchronous(steps_after_end=2, base=20)).codes == ("stale-checkpoint",)
+
+
+def fails_between(requested, applied):
+    """A save after step 30 has ended on rank 1, and fails on rank 0: with `requested`, after the kill was requested;
+    with `applied`, after it was put down that the kill had been applied."""
+    run = Writer(every=10).launch().live(until=30, saves=False, extra={10: "step-10.pt", 20: "step-20.pt"})
+    for rank in run.alive:
+        call = {"id": 90 + rank, "n": 30, "path": f"step-30.pt/{rank}", "api": "dcp.async_save"}
+        run.say("save.begin", f"rank-{rank}-1", **call)
+    for step in (31, 32):
+        for rank in run.alive:
+            state = {name: truth(name, rank, step - 1) for name in run.names}
+            run.say("step", f"rank-{rank}-1", n=step, losses=[loss(rank, step)], state=state)
+    run.say("save.end", "rank-1-1", id=91, n=30, ok=True)
+    before = len(run.events)
+    run.fault()
+    at = before + (1 + requested + applied)
+    t = (run.events[at - 1].t + run.events[at].t) / 2 if at > before else run.events[before].t
+    run.events.append(Event("save.end", t, "rank-0-1", {"id": 90, "n": 30, "ok": False, "error": "RuntimeError"}))
+    return run.died().launch().live(base=20, ends=True).exit(0).end().case()
+
+
+def test_the_kill_shows_before_it_is_put_down_on_a_busy_machine():
+    assert check(fails_between(True, False)).outcome is Outcome.PASS
+    assert check(fails_between(True, True)).outcome is Outcome.PASS
+    # Before anything was asked for: the job's saves fail by themselves.
+    assert check(fails_between(False, False)).codes == ("probe-blind",)
+
+
+def test_a_full_disk_that_two_asynchronous_saves_met():
+    """The disk is full from step 20 on, when the save of step 10 is still being written; so will that of step 20 be."""
+
+    def full(seen):
+        run = Writer(every=10).launch().live(until=10, saves=False)
+        for n, steps in ((10, 10), (20, 6)):
+            for rank in run.alive:
+                call = {"id": n + rank, "n": n, "path": f"step-{n}.pt/{rank}", "api": "dcp.async_save"}
+                run.say("save.begin", f"rank-{rank}-1", **call)
+            for step in range(n + 1, n + steps + 1):
+                for rank in run.alive:
+                    state = {name: truth(name, rank, step - 1) for name in run.names}
+                    run.say("step", f"rank-{rank}-1", n=step, losses=[loss(rank, step)], state=state)
+            if n == 10:
+                run.fault("fill the disk", seen=seen, evidence={"error": "ENOSPC"})
+            for rank in run.alive:
+                run.say("save.end", f"rank-{rank}-1", id=n + rank, n=n, ok=False, error="OSError: ENOSPC")
+        return check(run.fault("kill all ranks").died().launch().live(base=0, ends=True).exit(0).end().case())
+
+    assert full(True).outcome is Outcome.PASS
+    assert full(False).codes == ("probe-blind",)

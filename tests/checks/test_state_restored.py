@@ -227,3 +227,32 @@ def test_streams_say_nothing_where_a_step_began_with_another_number_of_passes():
 
     assert codes() == ("rng-not-restored", "data-replayed")
     assert codes("0x1.8p-3") == ("data-replayed",)
+
+
+# Averages that the job keeps by hand: the probe sees copies that follow parameters.
+
+
+def averaged(run, *, base=0, off=False, step=41):
+    """At true `step` the ranks record the copies of two parameters."""
+    own = "lost" if off else "kept"
+    return run.tensors(step - base, "average", lambda rank: {"a": f"{own} a", "b": "b", "only here": own})
+
+
+def resumed_with(**options):
+    controls = [averaged(Writer().launch().live()).ended().exit(0).end().history() for _ in range(2)]
+    run = Writer().launch().live(until=25).fault().died().launch().live(base=20, **options.pop("live", {}))
+    return averaged(run, base=20, **options).ended().exit(0).end().case(Reference.of(controls))
+
+
+def test_an_average_that_is_kept_by_hand_and_lost():
+    verdict = check(resumed_with(off=True))
+    assert verdict.codes == ("ema-not-restored",)
+    assert verdict.evidence["findings"][0]["tensors"] == ["a", "only here"]
+    assert matches_reference()(resumed_with(off=True)).codes == ("ema-not-restored",)
+
+
+def test_an_average_that_is_kept_by_hand_and_restored():
+    assert check(resumed_with()).outcome is Outcome.PASS
+    # Where the model had diverged before, the average says nothing more.
+    verdict = check(resumed_with(off=True, live={"off": {"model": 0}}))
+    assert "ema-not-restored" not in verdict.codes and verdict.codes

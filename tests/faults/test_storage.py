@@ -11,6 +11,7 @@ import pytest
 from chaoskit import Job, checks, faults
 from chaoskit.capabilities import CanFailStorage, InjectedIOError
 from chaoskit.checks import ridden_out
+from chaoskit.engine import ranks_ahead
 from chaoskit.engine.controller import Controller
 from chaoskit.engine.progress import quiet
 from chaoskit.environments.environment import Arrived, Ended
@@ -268,7 +269,8 @@ def test_or_when_the_run_ends_at_the_latest(tmp_path):
     assert env.refused == [5, 6, 7] and kinds[-1] == "fault.healed" and env.mended == {1}
 
 
-def test_what_nobody_has_met_was_not_observed(tmp_path):
+def test_what_nobody_has_met_was_not_observed(tmp_path, monkeypatch):
+    monkeypatch.setattr(ranks_ahead, "OBSERVE_WITHIN", 0)
     env = Played()
     status, kinds = play(env, tmp_path, faults.read_only(files="checkpoints/*", until_step=8).at_step(5))
     assert status == "finished" and env.refused == []

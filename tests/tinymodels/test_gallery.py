@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit.errors import CODES
-from tinymodels.gallery.catalogue import CRASH_STATES, FOLDER, Mutant, mutants, read
+from tinymodels.gallery.catalogue import CRASH_STATES, FOLDER, Mutant, mutants, read, sound
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXPERIMENTS = {
@@ -165,3 +165,18 @@ def test_every_family_is_there():
 
 def test_the_stars_are_there():
     assert {mutant.slug for mutant in GALLERY if mutant.star} == STARS
+
+
+SOUND = sound()
+
+
+@pytest.mark.parametrize("one", SOUND, ids=lambda one: one.slug)
+def test_what_is_right_says_why_and_can_be_run(one):
+    assert {name.partition("[")[0] for name in one.silent_in} <= EXPERIMENTS and one.right
+    lines = (REPOSITORY / f"{one.module.replace('.', '/')}.py").read_text().splitlines()
+    assert len(lines) <= 60 and lines[-2] == 'if __name__ == "__main__":'
+
+
+def test_what_is_right_has_a_name_of_its_own():
+    slugs = [one.slug for one in (*SOUND, *GALLERY)]
+    assert SOUND and len({*slugs}) == len(slugs)

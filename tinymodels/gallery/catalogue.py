@@ -17,6 +17,12 @@ A docstring names the trainer and its mistake, then has one field after the othe
     Family:      which part of the trainer it breaks
 
 Of these Also, Missed, Equivalent, Args, Options, Nodes and Star may be left out.
+
+In sound/ are trainers that look like broken ones and are right. Their docstrings have other fields:
+
+    Right:       why nothing is lost
+    Silent in:   experiments that must pass
+    Args:        arguments of the trainer; may be left out
 """
 
 import ast
@@ -29,7 +35,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 OPTIONAL = ("Also", "Missed", "Equivalent", "Args", "Options", "Nodes", "Star")
 FIELDS = ("Wrong", "Evidence", "Codes", "Caught by", "Family", *OPTIONAL)
+OF_SOUND = ("Right", "Silent in", "Args")
 
+#: The name of an experiment, or of one of its ways.
+EXPERIMENT = r"test_\w+(\[[\w-]+\])?"
 #: In "Caught by": not an experiment, but every state that a crash in one save could leave.
 CRASH_STATES = "crash-states"
 
@@ -69,10 +78,28 @@ class Mutant:
     nodes: str = "1"
 
 
+@dataclass(frozen=True)
+class Sound:
+    """One trainer that looks broken and is right: these experiments must be silent on it."""
+
+    slug: str
+    module: str
+    title: str
+    right: str
+    silent_in: tuple[str, ...]
+    args: tuple[str, ...]
+
+
 def mutants(folder: Path = FOLDER) -> tuple[Mutant, ...]:
     """Every trainer of the gallery, by name. Raises ValueError, with file and field, for a malformed docstring."""
     here = {"__init__.py", Path(__file__).name}
     return tuple(read(path) for path in sorted(folder.glob("*.py")) if path.name not in here)
+
+
+def sound(folder: Path = FOLDER / "sound") -> tuple[Sound, ...]:
+    """Every trainer that looks broken and is right, by name. Raises ValueError as `mutants` does."""
+    paths = (path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py")
+    return tuple(_Docstring(path, OF_SOUND).sound() for path in paths)
 
 
 def read(path: Path) -> Mutant:
@@ -83,7 +110,7 @@ def read(path: Path) -> Mutant:
 class _Docstring:
     """The docstring of one file, field by field. Whatever is wrong with it is told with the file's name."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fields: tuple[str, ...] = FIELDS) -> None:
         self.path = path
         text = ast.get_docstring(ast.parse(path.read_text(), str(path)))
         self.head, _, rest = (text or "").partition("\n\n")
@@ -92,16 +119,27 @@ class _Docstring:
         for line in rest.splitlines():
             if found := re.match(r"([A-Z][a-z]+(?: [a-z]+)?): +(.*)", line):
                 name, line = found.groups()
-                if name not in FIELDS:
-                    raise self.error(name, f"there is no such field; there are {', '.join(FIELDS)}")
+                if name not in fields:
+                    raise self.error(name, f"there is no such field; there are {', '.join(fields)}")
                 if name in self.fields:
                     raise self.error(name, "it is there twice")
             self.fields[name] = f"{self.fields.get(name, '')} {line.strip()}".strip()
         if self.fields.pop("", ""):
-            raise self.error("Wrong", "it must be the first field")
-        for name in FIELDS:
+            raise self.error(fields[0], "it must be the first field")
+        for name in fields:
             if not self.fields.get(name) and (name in self.fields or name not in OPTIONAL):
                 raise self.error(name, "it is missing or empty")
+
+    def sound(self) -> Sound:
+        slug, title = self.heading()
+        return Sound(
+            slug=slug,
+            module=f"tinymodels.gallery.sound.{self.path.stem}",
+            title=title,
+            right=self.fields["Right"],
+            silent_in=self.words("Silent in", EXPERIMENT),
+            args=self.arguments("Args"),
+        )
 
     def mutant(self) -> Mutant:
         slug, title = self.heading()
@@ -113,7 +151,7 @@ class _Docstring:
             evidence=tuple(self.reports()),
             codes=self.words("Codes", r"[a-z]+(-[a-z]+)*"),
             also=self.words("Also", r"[a-z]+(-[a-z]+)*"),
-            caught_by=self.words("Caught by", rf"test_\w+(\[[\w-]+\])?|{CRASH_STATES}"),
+            caught_by=self.words("Caught by", rf"{EXPERIMENT}|{CRASH_STATES}"),
             equivalent=dict(self.reasons()),
             args=self.arguments("Args"),
             options=self.arguments("Options"),

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
 
 from chaoskit.analysis.alignment.reads import Held, Saved, last_loads
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.checkpoints.damage import altered_files, holds
+from chaoskit.analysis.checkpoints.exports import parameters_of, saved_once
 from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save, Tensors
 from chaoskit.analysis.reference.reference import Reference
@@ -23,7 +26,7 @@ CLOCKS = re.compile(
 )
 #: What counts the same however many ranks there are.
 COUNTS = re.compile(r"tokens", re.IGNORECASE)
-#: What keys of averaged copies are called.
+#: What averaged copies are called, by their keys or by the file that holds nothing else.
 AVERAGES = ("ema", "average", "avg", "shadow", "swa", "target")
 #: Tensors and whole numbers must be put back. A mean loss since the last log line need not.
 TELLING = re.compile(r"[0-9a-f]{32}|=-?\d+")
@@ -59,7 +62,9 @@ class Unlike:
     """Keys of one save, at `position`, that differ from the reference's save there although the live state does not.
 
     `live` says that they are copies of live state, so that the save wrote down what the run did not hold, and a resume
-    from it `loses` these components; else they hold something that no component shows: an average, a counter.
+    from it `loses` these components; else they hold something that no component shows: an average, a counter. `once` is
+    the name of the file, if the job saves them once in the whole training, as an export at its end; `like_parameters`:
+    they have the names of parameters.
     """
 
     incarnation: int
@@ -69,6 +74,8 @@ class Unlike:
     live: bool
     values: tuple[str, str] = ("", "")
     loses: tuple[str, ...] = ()
+    once: str = ""
+    like_parameters: bool = False
 
     def __str__(self) -> str:
         keys = show_keys(self.keys)
@@ -79,9 +86,14 @@ class Unlike:
             )
         got, wanted = (value.removeprefix("=") for value in self.values)
         pair = f" ({got} instead of {wanted})" if self.values[0].startswith("=") else ""
-        return (
-            f"rank {self.rank}: {keys} in the checkpoint of step {self.position} differs from the reference{pair}"
-        )
+        where = f"{self.once}, saved once, at" if self.once else "the checkpoint of"
+        return f"rank {self.rank}: {keys} in {where} step {self.position} differs from the reference{pair}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For the evidence."""
+        optional = ("loses", "once")
+        told = {name: value for name, value in asdict(self).items() if name != "like_parameters"}
+        return {name: value for name, value in told.items() if name not in optional or value}
 
 
 def show_keys(keys: tuple[str, ...], of: int | None = None) -> str:
@@ -179,18 +191,22 @@ def unlike(
             moving, live = _moving(known[0]), _live(known[0], reference)
             tensors = known[0].tensors.values()
             names = frozenset(name for known_then in tensors for named in known_then.values() for name in named)
+            # What is made of all steps can only be compared where all steps can.
+            once = saved_once(known[0]) if timeline.bitwise else frozenset[str]()
+            parameters = parameters_of(known[0])
             for n in sorted({save.n for save in lifetime.saves}):
                 position = (base or 0) + n
                 if diverged_before.get((inc.index, rank), position + 2) <= position + 1:
                     continue
                 own, (wanted, *others) = _written(lifetime, n), [_written(control, position) for control in known]
-                found: dict[bool, list[tuple[int, str]]] = {}
+                found: dict[tuple[bool, str], list[tuple[int, str]]] = {}
                 resized = inc.index in timeline.resized
                 for key, value in wanted.items():
                     if resized and not (COUNTS.search(key[1]) and value.startswith("=")):
                         continue
                     agreed = all(other.get(key) == value for other in others)
-                    if not (agreed and key[1] in moving and _differ(key[1], own.get(key, value), value)):
+                    telling = key[1] in moving or key[1] in once
+                    if not (agreed and telling and _differ(key[1], own.get(key, value), value)):
                         continue
                     is_live = key[1] in live
                     if is_live and (held := lifetime.tensors.get(n + 1)):
@@ -199,18 +215,20 @@ def unlike(
                     elif is_live and not live[key[1]] <= timeline.comparable:
                         continue
                     if not is_live or not _stands_elsewhere(key[1], own[key], wanted, names):
-                        found.setdefault(is_live, []).append(key)
-                for is_live, keys in found.items():
+                        file = _file(known[0], position, key[0]) if key[1] in once else ""
+                        found.setdefault((is_live, file), []).append(key)
+                for (is_live, file), keys in found.items():
                     values = own[keys[0]], wanted[keys[0]]
                     loses = sorted({component for _, name in keys for component in live.get(name, ())})
                     only = tuple(name for _, name in keys)
-                    yield Unlike(inc.index, rank, position, only, is_live, values, tuple(loses))
+                    alike = bool(parameters) and all(name.endswith(parameters) for name in only)
+                    yield Unlike(inc.index, rank, position, only, is_live, values, tuple(loses), file, alike)
 
 
 def _holds(held: Tensors, key: str, value: str) -> bool:
     """Whether a rank held a value when it saved it: under the name in the key, or, where the key has no name of a
     tensor, under any."""
-    named = [(name, one) for tensors in held.values() for name, one in tensors.items()]
+    named = [(name, one) for part, own in held.items() if part != "average" for name, one in own.items()]
     own = [one for name, one in named if key == name or key.endswith(f".{name}")]
     return value in (own or [one for _, one in named])
 
@@ -255,8 +273,17 @@ def _differ(name: str, own: str, wanted: str) -> bool:
 
 def _written(lifetime: RankLifetime, n: int) -> dict[tuple[int, str], str]:
     """What was given to the saves after step `n` that succeeded, by their order and key."""
-    made = [save for save in lifetime.saves if save.n == n and save.ok and save.content]
+    made = _made(lifetime, n)
     return {(number, key): value for number, save in enumerate(made) for key, value in save.content.items()}
+
+
+def _made(lifetime: RankLifetime, n: int) -> list[Save]:
+    return [save for save in lifetime.saves if save.n == n and save.ok and save.content]
+
+
+def _file(lifetime: RankLifetime, n: int, number: int) -> str:
+    """The name of the file that save `number` of those after step `n` wrote."""
+    return PurePosixPath(_made(lifetime, n)[number].path).name
 
 
 def _moving(lifetime: RankLifetime) -> frozenset[str]:
@@ -275,7 +302,7 @@ def _live(lifetime: RankLifetime, reference: Reference) -> dict[str, set[str]]:
     for save in lifetime.saves:
         live: dict[str, set[str]] = {}
         for component, named in reference.tensors(lifetime.rank, save.n + 1).items():
-            for value in named.values():
+            for value in named.values() if component != "average" else ():
                 live.setdefault(value, set()).add(component)
         for key, value in save.content.items():
             if value in live:

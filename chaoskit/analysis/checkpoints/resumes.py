@@ -6,6 +6,7 @@ begun and not settled may or may not have become a checkpoint: to resume from it
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from chaoskit.analysis.alignment.timeline import Timeline, struck_at
@@ -24,7 +25,8 @@ class Resume:
     checkpoint lay at a path that an unfinished save was overwriting, `removed` that no file of it was left when the
     launch had ended, though of older ones there was; `torn` are positions of unfinished saves, `damaged` of those
     that a fault has altered since, `seen` all checkpoints that had been begun. `below_damaged` are those just before
-    altered ones, if newer ones were not altered: the newer ones may depend on the altered one.
+    altered ones, if newer ones were not altered: the newer ones may depend on the altered one. From `requested` on, the
+    fault may have shown: that it was applied is put down when it has been, on a busy machine some time later.
     """
 
     incarnation: int
@@ -40,6 +42,7 @@ class Resume:
     damaged: frozenset[int]
     seen: tuple[Checkpoint, ...]
     below_damaged: frozenset[int] = frozenset()
+    requested: float = math.inf
 
     @property
     def window(self) -> bool:
@@ -63,7 +66,7 @@ def resume_after(
     """Return the checkpoints from which `inc` could resume, whether or not it took a step."""
     before = max((index for index in timeline.starts if index < inc.index), default=0)
     previous = history.incarnations[before]
-    struck, faults = _struck(history, previous, inc.start)
+    struck, requested, faults = _struck(history, previous, inc.start)
     seen = tuple(one for one in written if one.incarnation < inc.index and one.begun < inc.start)
     harmed = damaged_by(history, written, inc.start)
     lost = (*harmed, *gone_by(history, written, inc.start))
@@ -111,12 +114,13 @@ def resume_after(
         damaged=damaged,
         seen=seen,
         below_damaged=below_damaged,
+        requested=requested,
     )
 
 
-def _struck(history: History, previous: Incarnation, until: float) -> tuple[float, tuple[int, ...]]:
-    """When the lifetime before was struck, and by which faults. A fault past which every rank went on stepping has not
-    ended that lifetime: then its last sign of life counts."""
+def _struck(history: History, previous: Incarnation, until: float) -> tuple[float, float, tuple[int, ...]]:
+    """When the lifetime before was struck, when that was requested, and by which faults. A fault past which every rank
+    went on stepping has not ended that lifetime: then its last sign of life counts."""
     between = [
         (t, fault.index)
         for fault in history.faults
@@ -128,11 +132,14 @@ def _struck(history: History, previous: Incarnation, until: float) -> tuple[floa
     )
     numbers = tuple(index for _, index in between)
     if not between:
-        return last_sign, numbers
-    t = max(between)[0]
+        return last_sign, last_sign, numbers
+    t, last = max(between)
+    requested = next(fault.requested for fault in history.faults if fault.index == last)
+    if requested is None or not previous.start <= requested <= t:
+        requested = t
     # One more step may have been under way on the ranks that were not struck.
     survived = all(len(lifetime.steps) - lifetime.steps.until(t) > 1 for lifetime in previous.ranks.values())
-    return (last_sign if survived else t), numbers
+    return (last_sign, last_sign, numbers) if survived else (t, requested, numbers)
 
 
 def position_at(timeline: Timeline, inc: Incarnation, t: float) -> int:

@@ -61,6 +61,7 @@ class FailStorage:
     needs = (CanFailStorage,)
     # It takes effect in requests of ranks that go on, perhaps late: the controller looks for it until it is over.
     holds = False
+    unhurried = True
     observe_within = math.inf
 
     @property

@@ -1,0 +1,106 @@
+"""The sittings of the gallery's exam: who sits in which experiments, with which arguments, and what is typed for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinymodels.gallery.catalogue import CRASH_STATES, Mutant, Sound
+
+GOOD = "tinymodels.train"
+MEETING = "join_timeout=120,last_call_timeout=1,keep_alive_interval=1"
+#: With torch 2.13 an agent that joins a running job otherwise waits in vain to be told where the ranks meet.
+SURROUNDINGS = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+BIN = Path(sys.executable).parent
+#: How often a job is shown what a crash has left of its save: the states differ, and few of them must show it.
+VISITS = 60
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """One trainer, with its arguments, in some experiments, on so many nodes; or in `CRASH_STATES`, and in nothing
+    besides. `slug` is empty for the good one and for others that are right (`module`). It sits under `load`, and again
+    in another `turn`."""
+
+    slug: str
+    module: str
+    args: tuple[str, ...]
+    options: tuple[str, ...]
+    experiments: tuple[str, ...]
+    nodes: str = "1"
+    load: bool = False
+    turn: int = 1
+
+    def command(self, store: Path, answer: Path, launch: str) -> list[str]:
+        """What a user would type."""
+        which = ("crash-states", "--visits", str(VISITS))
+        if not self.crashes:
+            which = ("run", "-k", " or ".join(self.experiments))
+        return [
+            *(str(BIN / "chaoskit"), *which, "--dir", str(store), "--json", str(answer), "--launch", launch),
+            *(*(() if self.crashes else ("-n", "1")), *self.options, *self._where(), "--"),
+            *(str(BIN / "torchrun"), *self._shape(), "-m", self.module, "--out", "{out}", *self.args),
+        ]
+
+    @property
+    def crashes(self) -> bool:
+        """Whether it is shown what crashes leave."""
+        return CRASH_STATES in self.experiments
+
+    def _where(self) -> tuple[str, ...]:
+        return () if self.nodes == "1" else ("--env", "netns", "--nodes", self.nodes)
+
+    def _shape(self) -> tuple[str, ...]:
+        """Two ranks: on one node, or one on each; agents that may meet again do so soon."""
+        if self.nodes == "1":
+            return ("--nproc-per-node", "2")
+        again = ("--max-restarts", "5", "--rdzv-conf", MEETING) if ":" in self.nodes else ()
+        return ("--nproc-per-node", "1", *again)
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        right = "good" if self.module == GOOD else self.module.rpartition(".")[2]
+        return self.slug or " ".join([right, *self.args, *(["under load"] if self.load else [])])
+
+
+def sittings(
+    chosen: Sequence[Mutant], *, every: Sequence[str], controls: bool, right: Sequence[Sound] = ()
+) -> list[Sitting]:
+    """The mutants' own, longest first, those of the good trainer with all their arguments, and those of the trainers
+    that look broken and are `right`."""
+    found = [
+        Sitting(m.slug, m.module, m.args, m.options, names, m.nodes)
+        for m in chosen
+        for names in _apart(tuple(every) or (*m.caught_by, *m.equivalent))
+    ]
+    if controls:
+        asked: dict[tuple[tuple[str, ...], tuple[str, ...], str], dict[str, None]] = {}
+        for one in found:
+            # A deadline is for those that hang.
+            where = (one.args, _without_deadline(one.options), one.nodes)
+            asked.setdefault(where, {}).update(dict.fromkeys(one.experiments))
+        found += [
+            Sitting("", GOOD, args, options, those, nodes)
+            for (args, options, nodes), names in asked.items()
+            for those in _apart(tuple(names))
+        ]
+        found += [Sitting("", one.module, one.args, (), tuple(every) or one.silent_in) for one in right]
+    return sorted(found, key=lambda one: -len(one.experiments))
+
+
+def _apart(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Experiments, and what is a command of its own."""
+    experiments = tuple(name for name in names if name != CRASH_STATES)
+    crashes = tuple(name for name in names if name == CRASH_STATES)
+    return [those for those in (experiments, crashes) if those]
+
+
+def _without_deadline(options: tuple[str, ...]) -> tuple[str, ...]:
+    kept = list(options)
+    if "--timeout" in kept:
+        at = kept.index("--timeout")
+        del kept[at : at + 2]
+    return tuple(kept)

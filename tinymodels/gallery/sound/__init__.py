@@ -1,0 +1,1 @@
+"""Trainers that look like broken ones and are right: chaoskit must stay silent on them."""
