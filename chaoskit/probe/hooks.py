@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe.components import unwrapped
@@ -190,7 +191,11 @@ class _Hooks:
         register_optimizer_step_pre_hook(before)
 
     def _step(self, optimizer: Any) -> None:
-        order = self.session.guard("step", self.observer.before_step, optimizer)
+        before_step = self.observer.before_step
+        # Where the step itself is compiled, dynamo would compile each function that is called from here.
+        if disable := getattr(sys.modules.get("torch._dynamo"), "disable", None):
+            before_step = disable(before_step)
+        order = self.session.guard("step", before_step, optimizer)
         if isinstance(order, BaseException):
             raise order
 

@@ -195,11 +195,15 @@ def _numbers(rows: Any) -> list[tuple[float, ...]]:
 
 
 def _equal(groups: Sequence[_Group], numbers: Sequence[tuple[float, ...]]) -> tuple[int, ...] | None:
-    """The rows that have exactly these numbers, if each has one; those that were taken last."""
+    """The rows that have exactly these numbers, if each has one; those that were taken last. None where two rows that
+    were taken together have the same numbers."""
     known: dict[tuple[float, ...], int] = {}
     for group in reversed(groups):
-        for row, own in reversed(group.rows):
-            known.setdefault(own, row)
+        alike: dict[tuple[float, ...], int] = {}
+        for row, own in group.rows:
+            if alike.setdefault(own, row) != row and own in numbers:
+                return None
+        known = {**alike, **known}
         if all(own in known for own in numbers):
             return tuple(known[own] for own in numbers)
     return None

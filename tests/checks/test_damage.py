@@ -111,12 +111,12 @@ def test_older_saves_under_a_common_temporary_name_are_still_valid():
 def test_what_a_later_save_wrote_over_is_gone():
     """A job with one file, which each save overwrites, has nothing else when that file is altered."""
     verdict = resumed(altered_newest(0, spared=[], path="last.pt"))
-    assert verdict.outcome is Outcome.PASS
+    assert verdict.codes == ("nothing-to-resume",)
     assert verdict.evidence["resumes"][0]["last_valid"] == 0
 
 
 def test_what_every_save_writes_over_is_missing_in_the_older_ones_too():
     """The older save is still there, but for the one file that the newer one wrote over and that is altered now."""
     verdict = resumed(altered_newest(0, path="parts", file="parts/0"))
-    assert verdict.outcome is Outcome.PASS
+    assert verdict.codes == ("nothing-to-resume",)
     assert verdict.evidence["resumes"][0]["last_valid"] == 0

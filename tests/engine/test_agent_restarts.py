@@ -104,7 +104,8 @@ def test_what_lasts_for_a_launch_lasts_for_a_restart(tmp_path):
     (stored / "1").write_bytes(bytes(9))
     env.hidden = lambda: not (stored / "1").exists()
     env.aside = lambda: (tmp_path / "aside").mkdir() or tmp_path / "aside"
-    env.checkpoint_directories = lambda: ("checkpoints",)
+    env.checkpoint_paths = lambda: ("checkpoints",)
+    env.stored_checkpoints = tuple
     status, kinds = run(env, faults.kill(rank=0).at_step(5), cut.before_relaunch())
     assert status == "finished" and seen == [True, False]
     assert kinds == [*STRUCK, *AGAIN, "fault.observed", "fault.healed", "launch.end", "run.end"]
@@ -141,7 +142,8 @@ def hidden(tmp_path, *acts):
     stored.mkdir()
     (stored / "1").write_bytes(bytes(9))
     env.aside = lambda: (tmp_path / "aside").mkdir() or tmp_path / "aside"
-    env.checkpoint_directories = lambda: ("checkpoints",)
+    env.checkpoint_paths = lambda: ("checkpoints",)
+    env.stored_checkpoints = tuple
     env.look = lambda env: seen.append((stored / "1").exists())
     return env, seen
 

@@ -414,7 +414,7 @@ open(out + "/done", "w").close()
     assert [(event.kind, event["n"]) for event in events] == [
         ("step", 1), ("step", 2), ("corrupted", 3), ("step", 3), ("step", 4)
     ]  # fmt: skip
-    assert [event.get("nonfinite") for event in events] == [None, None, None, [], ["model", "optimizer"]]
+    assert [event.get("nonfinite") for event in events] == [[], [], None, [], ["model", "optimizer"]]
 
 
 def test_a_rank_that_need_not_stop_goes_by_until_it_must_or_has_read_a_checkpoint(at_gate):

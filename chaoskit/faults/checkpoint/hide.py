@@ -88,8 +88,12 @@ def _put_back(env: CanTouchFiles, applied: Mapping[str, Any]) -> list[str]:
 
 
 def _changed(path: Path) -> float:
-    """When the newest file there was changed last."""
-    return max((one.lstat().st_mtime for one in (path, *path.rglob("*")) if not one.is_dir()), default=0.0)
+    """When the newest file there was changed last; 0 if there is none."""
+    newest = 0.0
+    for one in (path, *path.rglob("*")):
+        with suppress(FileNotFoundError):  # a job that runs may remove it meanwhile
+            newest = max(newest, 0.0 if one.is_dir() else one.lstat().st_mtime)
+    return newest
 
 
 def _move(path: Path, to: Path) -> None:

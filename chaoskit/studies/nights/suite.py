@@ -74,7 +74,7 @@ def result_of(data: Mapping[str, Any]) -> Result:
     """Read a result from JSON of this or an older version; raises KeyError, TypeError or ValueError for invalid
     data."""
     known = {name: value for name, value in data.items() if name in _DEFAULTS}
-    lists = ("codes", "sentences", "table", "launched", "references", "runs")
+    lists = ("codes", "sentences", "table", "launched", "references", "runs", "probe_errors")
     known.update({name: tuple(known[name]) for name in lists if name in known})
     if "name" not in known or known.get("verdict") not in ("pass", "fail", "inconclusive", "skipped"):
         raise ValueError("an experiment needs a name and a verdict")
