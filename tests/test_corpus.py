@@ -49,8 +49,8 @@ def test_every_check_passes_somewhere_and_fails_or_cannot_decide_elsewhere(expec
         assert {"pass"} < seen, f"{name} only says {seen}"
 
 
-#: Codes that are younger than the corpus: tests/analysis/test_undetermined.py and tests/engine/test_nonfinite_reference.py
-#: give them.
+#: Codes that are younger than the corpus. tests/analysis/test_undetermined.py gives the first of them, and
+#: tests/engine/test_nonfinite_reference.py the other.
 YOUNGER = {"data-differs", "reference-nonfinite"}
 
 
