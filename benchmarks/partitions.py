@@ -39,8 +39,8 @@ def job(ranks: int) -> Job:
     return Job("tinymodels.train", args, module=True, nnodes=2, nproc_per_node=ranks, cwd=str(REPOSITORY))
 
 
-def drawn(seed: int, steps: int) -> Fault:
-    """The partition of a seed: which, for how long, and when."""
+def drawn(seed: int, *, first: int, last: int) -> Fault:
+    """The partition of a seed: which, for how long, and when (at a step from `first` to `last`)."""
     draw = random.Random(seed)
     seconds = draw.uniform(0.2, 2.5 * TIMEOUT)
     source = draw.randrange(2)
@@ -51,7 +51,7 @@ def drawn(seed: int, steps: int) -> Fault:
             faults.isolate(node=source, seconds=seconds),
         ]
     )
-    return made.at_step(draw.randint(2, steps - 1))
+    return made.at_step(draw.randint(first, last))
 
 
 def machine() -> dict[str, set[str]]:
@@ -104,7 +104,7 @@ def main() -> None:
             assert reference.deterministic, f"{shape}: the controls differ"
             before, left = machine(), Counter[str](processes=0, directories=0)
             for seed in range(told.first, told.first + told.runs):
-                run = runner.run(job(ranks), drawn(seed, reference.steps))
+                run = runner.run(job(ranks), drawn(seed, first=reference.saves[0] + 2, last=reference.steps - 1))
                 left.update(left_by(run))
                 found = judge(run)
                 print(f"{shape}, seed {seed}: {found}", file=sys.stderr)

@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from gallery import GOOD, Sitting  # noqa: E402
+from gallery_sittings import GOOD, Sitting  # noqa: E402
 from playwright.sync_api import Browser  # noqa: E402
 
 from chaoskit.engine.run_store import Store  # noqa: E402

@@ -115,8 +115,9 @@ def down(reference, *, saves):
 def judge(run, claims):
     """Skip if the job keeps nothing that these faults can damage: what else is wrong is counted where it is shown."""
     run.judge(*claims)
-    missed = [fault.evidence["missed"] for fault in run.history.faults if "missed" in fault.evidence]
     kills = [fault for fault in run.history.faults if fault.kind == "kill"]
+    damages = [fault for fault in run.history.faults if fault.kind != "kill"]
+    missed = [fault.evidence["missed"] for fault in damages if "missed" in fault.evidence]
     nothing_damaged = len(missed) + len(kills) == len(run.history.faults)
     if missed and (nothing_damaged or run.outcome != "fail"):
         pytest.skip(missed[0])

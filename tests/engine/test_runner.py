@@ -109,7 +109,7 @@ def test_a_frozen_rank_goes_on(runner):
 @pytest.mark.slow
 def test_a_fault_by_the_clock_waits_for_its_rank_to_be_there(runner):
     run = runner.run(alone("--pace", "0.3"), faults.kill(rank=0).after(0.1))
-    run.verify(*CLAIMS)
+    run.verify(checks.completed(), checks.matches_reference())  # before the first save: nothing to resume from
     fault, launch = run.history.faults[0], run.history.launches[0]
     assert fault.applied - launch.begun >= 0.1 and len(run.history.launches) == 2
 
