@@ -1,0 +1,56 @@
+"""`Problem`: one cause, shown by some experiments. `Proof`: a run in which the lost state was put back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What an intervention showed. In a further run of an experiment chaoskit put the lost components back.
+
+    `outcome` is `proven` (the run was exact, so nothing else is lost), `more-lost` (it was not: `codes` are what
+    remains) or `impossible` (the components cannot be put back: `sentence` says why). `put_back` are the components,
+    `experiment` the experiment that was repeated, `run` the directory of that run.
+    """
+
+    outcome: Literal["proven", "more-lost", "impossible"]
+    sentence: str
+    put_back: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    experiment: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One cause. `code` names it, `sentence` says what happened, `advice` what to change.
+
+    `shown_by` are the experiments that show it, the smallest first; `run` is the stored run of that one and `repeat`
+    the command that repeats it. `consequences` are the codes that follow from this cause in those experiments. A
+    `weakness` is a guard that is missing: nothing was lost or changed. `proof` is None where none was tried.
+    """
+
+    code: str
+    sentence: str
+    advice: str
+    shown_by: tuple[str, ...]
+    weakness: bool = False
+    consequences: tuple[str, ...] = ()
+    run: str = ""
+    repeat: str = ""
+    proof: Proof | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, every field."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Problem:
+        """The inverse of `to_json`."""
+        lists = {name: tuple(data.get(name, ())) for name in ("shown_by", "consequences")}
+        proof = dict(data.get("proof") or {})
+        proof.update({name: tuple(proof[name]) for name in ("put_back", "codes") if name in proof})
+        return cls(**{**data, **lists, "proof": Proof(**proof) if proof else None})
