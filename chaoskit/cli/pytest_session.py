@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import pytest
 
@@ -100,10 +100,12 @@ class ChaosSession:
         self._fd = os.dup(2)
         self._stream: TextIO | None = None
         self._swept = False
+        #: The name of the directory that workers share.
+        self._shared = ""
         self._failed: dict[str, ReferenceFailed] = {}
         self._results: dict[str, Result] = {}
-        #: Those of this process; None where every experiment is to be run.
-        self.hangs = None if config.getoption("chaos_keep_going") else SameHangs()
+        #: None where every experiment is to be run.
+        self.hangs = None if config.getoption("chaos_keep_going") else SameHangs(self._shared_hangs())
         self._begun = time.monotonic()
         self._writer: Writer | None = None
 
@@ -116,6 +118,22 @@ class ChaosSession:
     def root(self) -> Path:
         """The directory of the stored runs."""
         return Path(self._config.getoption("chaos_dir") or self._config.rootpath / ".chaoskit").absolute()
+
+    def _shared_hangs(self) -> Path | None:
+        """The file in which the workers of this session keep their hangs; None for a session without workers."""
+        from chaoskit.environments.machine import scratch
+
+        workers: dict[str, str] = getattr(self._config, "workerinput", {})
+        return scratch.path(workers["testrunuid"]) / "hangs.jsonl" if workers else None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Make a directory that the workers of pytest-xdist share. It is swept if this process is killed."""
+        from chaoskit.environments.machine import scratch
+
+        if not self._shared:
+            self._shared = node.workerinput["testrunuid"]
+            scratch.make(self._shared)
 
     def chaos(self, item: pytest.Item, progress: Progress) -> Chaos:
         """Create the fixture of one test."""
@@ -216,6 +234,10 @@ class ChaosSession:
                 terminalreporter.write_line(table.look_at("--last-suite", self.root, report=report))
 
     def pytest_unconfigure(self) -> None:
+        if self._shared:
+            from chaoskit.environments.machine import scratch
+
+            scratch.remove(self._shared)
         if self._stream is not None:
             self._stream.close()
         os.close(self._fd)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaoskit.protocol import json_lines
 
 if TYPE_CHECKING:
     from chaoskit.engine.result import Result
@@ -13,24 +16,40 @@ MOST = 3
 
 
 class SameHangs:
-    """The hangs of one session, by the job and by where its ranks stood."""
+    """The hangs of one session, by the job and by where its ranks stood. Processes that work side by side keep them in
+    the same file, `shared`."""
 
-    def __init__(self) -> None:
-        self._names: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
-        self._said: dict[str, str] = {}
+    def __init__(self, shared: Path | None = None) -> None:
+        self._shared = shared
+        self._own: list[Any] = []
 
     def add(self, result: Result) -> None:
         """Take in a result; only a hang with stacks counts."""
         if result.verdict != "fail" or "hang" not in result.codes or not result.stacks:
             return
-        names = self._names.setdefault((result.job, _stands(result.stacks)), [])
-        names.append(result.name)
-        if len(names) == MOST:
-            self._said[result.job] = _why(names, result.stacks)
+        hang = {"job": result.job, "name": result.name, "stacks": dict(result.stacks)}
+        if self._shared is None:
+            self._own.append(hang)
+            return
+        writer = json_lines.LineWriter(self._shared)
+        writer.write(hang)
+        writer.close()
 
     def why_not(self, job: str) -> str | None:
         """Why the job is not worth another run, if it has hung in the same way too often."""
-        return self._said.get(job)
+        alike: dict[object, list[Mapping[str, Any]]] = {}
+        for hang in self._all():
+            if hang["job"] == job:
+                found = alike.setdefault(_stands(hang["stacks"]), [])
+                found.append(hang)
+                if len(found) == MOST:
+                    return _why([each["name"] for each in found], hang["stacks"])
+        return None
+
+    def _all(self) -> list[Any]:
+        if self._shared is None or not self._shared.is_file():
+            return self._own
+        return [line.value for line in json_lines.read(self._shared) if isinstance(line.value, dict)]
 
 
 def _stands(stacks: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

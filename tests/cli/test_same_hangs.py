@@ -73,3 +73,24 @@ def test_the_fourth_experiment_is_skipped_with_the_reason(pytester, monkeypatch,
     done.assert_outcomes(failed=3, passed=2 - skipped, skipped=skipped)
     if skipped:
         done.stdout.fnmatch_lines(["*hung in the same way in 3 experiments (test_a, test_b, test_c)*"])
+
+
+def test_workers_count_together(tmp_path):
+    one, other = SameHangs(tmp_path / "hangs.jsonl"), SameHangs(tmp_path / "hangs.jsonl")
+    one.add(hung("a"))
+    other.add(hung("b"))
+    assert one.why_not("torchrun train.py") is None
+    other.add(hung("c"))
+    assert "(a, b, c)" in one.why_not("torchrun train.py") == other.why_not("torchrun train.py")
+
+
+def test_the_workers_of_a_session_count_together_and_leave_nothing(pytester, monkeypatch):
+    pytest.importorskip("xdist")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    pytester.makeconftest(FAKE)
+    more = [f"def test_more_{n}(chaos): chaos.run(job()).verify(stuck)" for n in range(12)]
+    pytester.makepyfile(test_suite="\n".join([SUITE, *more]))
+    done = pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-n", "2")
+    # A worker may be running its own when the third is written down. Alone, the two would run six.
+    assert done.parseoutcomes()["failed"] <= 4
+    assert not list(Path("/tmp").glob("chaoskit-*/hangs.jsonl"))
