@@ -1,8 +1,8 @@
 """What the probe costs in programs that we did not write: their steps with it over the same steps without.
 
-    python benchmarks/frameworks_overhead.py [--only NAMES] [--rounds 3] [--json FILE]
+    python benchmarks/frameworks_overhead.py [--only NAMES] [--rounds 3] [--json FILE] [--answers FILE]
 
-What was measured is kept in docs/reference/frameworks.json, for docs/reference/frameworks.md.
+What was measured is kept in docs/reference/frameworks.json, for docs/reference/frameworks.md, or in --answers.
 
 Each program of examples/ runs as it is, in turn without and with the probe. The clock is the same for both: it reads
 the time after each step of an optimizer, and nothing else. The figure is the median over the ratios of the same step,
@@ -130,6 +130,9 @@ def main() -> None:
     arguments.add_argument(
         "--missing", action="store_true", help="leave out what was measured, and has not changed"
     )
+    arguments.add_argument(
+        "--answers", type=Path, default=ANSWERS, help="where what was measured is kept for the page"
+    )
     told = arguments.parse_args()
     asked = told.only.split(",") if told.only else ()
     try:
@@ -140,13 +143,13 @@ def main() -> None:
     for one in every.values():
         if not asked or one.name in asked:
             versions = environment(one, every.values())
-            kept = load(ANSWERS)["overhead"]
+            kept = load(told.answers)["overhead"]
             if told.missing and measured(kept, one, "train.py", "plain", versions):
                 continue
             figures += (own := measure(one, told.rounds))
             ratio, cost, step = (figure.value for figure in own)
             row = {"rounds": told.rounds, "ratio": ratio, "cost_ms": cost, "step_ms": step}
-            keep(ANSWERS, "overhead", {**head(one, "train.py", "plain", versions), **row})
+            keep(told.answers, "overhead", {**head(one, "train.py", "plain", versions), **row})
             print("; ".join(f"{f.name} {f.value:.3g} {f.unit}" for f in figures[-3:]), file=sys.stderr, flush=True)
     show("What the probe costs in other people's programs", figures, json_file=told.json)
 

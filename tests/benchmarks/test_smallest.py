@@ -19,7 +19,7 @@ SMALLEST = {
     "crash_states.py": "--visits 4 --parallel ddp",
     "disaster.py": "--repeat 1",
     "frameworks.py": "--only loop_gan --script exact.py --variant plain --columns control --json {tmp}/answers.json",
-    "frameworks_overhead.py": "--only loop_gan --rounds 1 --json {tmp}/answers.json",
+    "frameworks_overhead.py": "--only loop_gan --rounds 1 --json {tmp}/answers.json --answers {tmp}/kept.json",
     "gallery.py": "--only rng-missing --no-controls --json {tmp}/answers.json",
     "handwritten.py": "-k one_rank_mid_epoch",
     "hosts.py": "--rounds 1",
