@@ -50,12 +50,13 @@ class Activity:
     """What the processes of a job have used by now; two of them tell what they did meanwhile.
 
     `ranks` has the seconds of processor time of each living rank, `others` those of all other processes of the job but
-    its launcher, and `moved` is how many bytes all of these have read and written.
+    its launcher. `moved` is how many bytes all of these have read and written, `printed` how many the job has printed.
     """
 
     ranks: Mapping[int, float]
     others: float
     moved: int
+    printed: int = 0
 
 
 @runtime_checkable
@@ -63,7 +64,7 @@ class CanShowActivity(Protocol):
     """Tells whether the processes of the job do anything, so that a hang shows before the deadline."""
 
     def said(self) -> int:
-        """How many bytes the job has written to its record and its output; cheap enough for every second."""
+        """How many bytes the ranks have written to their record; cheap enough for every second."""
         ...
 
     def activity(self) -> Activity:

@@ -1,10 +1,10 @@
 """`HangWatch`: decides that a job hangs, long before its deadline, and says meanwhile what it waits for.
 
-A job is alive as long as it writes: every step, save, load and line of output counts, and so does every fault. Once it
-has been quiet for longer than its pace explains, its processes are looked at from time to time. It hangs where between
-several looks no stack has changed, next to nothing was read or written, and nobody but a rank has computed. A rank may
-compute for long in one call of native code: then the patience is a multiple. What cannot be proved, for want of stacks,
-is left to the deadline.
+A job is alive as long as it makes progress: every step, save and load counts, and so does every fault. Once it has been
+quiet for longer than its pace explains, its processes are looked at from time to time. It hangs where between several
+looks no stack has changed, next to nothing was read or written, and nobody but a rank has computed. A rank may compute
+for long in one call of native code, and a job may print that it waits: then the patience is a multiple. What cannot be
+proved, for want of stacks, is left to the deadline.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ PACE = 5.0
 #: The patience is as many times longer unless every rank is there and some rank waits for another in a collective; and
 #: where a rank computes although its stack does not change. Of a job without a reference nobody knows how long it does.
 UNCLEAR, BUSY = 2.0, 4.0
+#: Where nothing comes but lines of output: a job may wait and say so, or a thread of it prints that it lives.
+PRINTS = 10.0
 #: A collective gives up after its timeout; this is when it surely has.
 TIMEOUT_SHARE, TIMEOUT_MORE = 1.25, 10.0
 #: As many looks at unchanged stacks prove a hang.
@@ -155,15 +157,16 @@ class HangWatch:
         inside = {rank for rank, text in stacks.items() if (own := waits_in(text)) is not None and own.collective}
         first = self._looks[0]
         seconds = max(self._looks[-1].t - first.t, LOOK_EVERY)
+        prints = PRINTS if now.printed > first.activity.printed else 1.0
         busy = {
             rank
             for rank, used in now.ranks.items()
             if used - first.activity.ranks.get(rank, used) > IDLE_SHARE * seconds
         }
         if busy - inside:
-            return BUSY if self._world_size is not None else math.inf
+            return max(BUSY, prints) if self._world_size is not None else math.inf
         everybody = self._world_size is None or len(stacks) >= self._world_size
-        return 1.0 if inside and everybody else UNCLEAR
+        return max(prints, 1.0 if inside and everybody else UNCLEAR)
 
     def _tell(self, text: str) -> None:
         self._told = True

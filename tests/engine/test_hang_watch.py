@@ -9,7 +9,7 @@ import pytest
 
 from chaoskit.analysis.recovery.pace import longest_quiet
 from chaoskit.capabilities import Activity
-from chaoskit.engine.hang_watch import BUSY, FLOOR, FLOOR_WITHOUT_REFERENCE, PACE, UNCLEAR, HangWatch
+from chaoskit.engine.hang_watch import BUSY, FLOOR, FLOOR_WITHOUT_REFERENCE, PACE, PRINTS, UNCLEAR, HangWatch
 from tests.history_writer import Writer
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -32,13 +32,14 @@ class Ranks:
     used: dict = field(default_factory=lambda: {0: 1.0, 1: 1.0})
     others: float = 0.0
     moved: int = 0
+    printed: int = 0
     text: dict = field(default_factory=lambda: {0: WAITS, 1: WAITS})
 
     def said(self):
         return self.written
 
     def activity(self):
-        return Activity(dict(self.used), self.others, self.moved)
+        return Activity(dict(self.used), self.others, self.moved, self.printed)
 
     def stacks(self):
         return dict(self.text)
@@ -103,7 +104,7 @@ def starts_again(ranks, second):
 
 
 ALIVE = {
-    "it prints": writes_now_and_then,
+    "it takes a step now and then": writes_now_and_then,
     "it evaluates": moves_on,
     "it writes a big checkpoint": does("moved", 1 << 20),
     "it downloads": does("moved", 1 << 16),
@@ -123,6 +124,20 @@ def test_what_moved_once_is_given_all_the_time_again():
     steady, _, _ = watch(Ranks(text=alone), seconds=900, reference=reference())
     moved, _, _ = watch(Ranks(one_moment, text=alone), seconds=900, reference=reference())
     assert moved > steady
+
+
+def prints_now_and_then(ranks, second):
+    ranks.printed += 60 * (second % 20 == 0)
+
+
+def test_lines_of_output_alone_are_no_progress():
+    """A thread of the job prints that it lives, while every rank waits."""
+    assert watch(Ranks(prints_now_and_then), seconds=int(PRINTS * FLOOR), reference=reference())[0] is None
+    second, _, told = watch(Ranks(prints_now_and_then), seconds=2000, reference=reference())
+    assert second is not None and PRINTS * FLOOR <= second < 2 * PRINTS * FLOOR
+    assert any(f"after {PRINTS * FLOOR:.0f} s that is a hang" in text for text in told)
+    # Nobody knows how long a reference may wait for something, but less than for ever.
+    assert watch(Ranks(prints_now_and_then), seconds=2000)[0] >= PRINTS * FLOOR_WITHOUT_REFERENCE
 
 
 def computes(rank):

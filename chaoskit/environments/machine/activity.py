@@ -18,14 +18,17 @@ _OURS = ("harness", "stack-")
 
 
 def said(run_dir: Path) -> int:
-    """How many bytes are in the records and the logs of a run, without what is written by or for the harness."""
+    """How many bytes are in the records of a run, without what is written by or for the harness."""
+    return _bytes_in(run_dir / "events")
+
+
+def _bytes_in(place: Path) -> int:
     total = 0
-    for part in ("events", "logs"):
-        for directory, _, names in os.walk(run_dir / part):
-            for name in names:
-                if not name.startswith(_OURS):
-                    with suppress(OSError):
-                        total += os.stat(os.path.join(directory, name)).st_size
+    for directory, _, names in os.walk(place):
+        for name in names:
+            if not name.startswith(_OURS):
+                with suppress(OSError):
+                    total += os.stat(os.path.join(directory, name)).st_size
     return total
 
 
@@ -38,6 +41,7 @@ def measure(run_id: str, run_dir: Path, ranks: Iterable[Rank], launchers: Iterab
         ranks={rank: _processor_seconds(process) for rank, process in alive.items()},
         others=sum(_processor_seconds(process) for process in others),
         moved=sum(_bytes_moved(process) for process in (*alive.values(), *others)),
+        printed=_bytes_in(run_dir / "logs"),
     )
 
 
