@@ -8,6 +8,7 @@ judge     the expected position depends on whether the save had settled before t
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import threading
 import time
@@ -22,7 +23,7 @@ from chaoskit.capabilities import CanShowDirectory
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.runner import Run, Runner
 from chaoskit.errors import Undecided, UsageError
-from chaoskit.job import Job
+from chaoskit.job import NEWEST, Job
 from chaoskit.protocol.io_journal import Journal, Operation
 from chaoskit.studies.crash_states.result import Class, Exploration, JudgedState
 from chaoskit.studies.crash_states.resume_trial import Answer, Recorded, TrialSlot
@@ -109,6 +110,12 @@ def record(runner: Runner, job: Job, save: int | None) -> tuple[Run, int]:
     parting = run.case.timeline.departure
     if parting is not None:
         raise Undecided(parting.sentence, code="not-deterministic")
+    told = run.job.resume_args
+    if position == reference.saves[0] and told and not any(NEWEST.search(word) for word in told):
+        raise UsageError(
+            f"a crash during the first save leaves nothing to resume from, and {shlex.join(told)!r} makes the job "
+            "resume: record a later save (--save 2), or name the checkpoint by a pattern such as {newest:step-*}"
+        )
     return run, position
 
 

@@ -148,6 +148,29 @@ def test_a_job_without_such_a_save(save):
         record(Knows(deterministic=True, saves=(12,), steps=12), Job.from_command(publisher()), save)
 
 
+@pytest.mark.parametrize(
+    ("told", "save", "refused"),
+    [
+        (("--resume",), 1, True),
+        (("--resume",), 2, False),
+        (("--resume", "{newest:step-*}"), 1, False),
+        ((), 1, False),
+    ],
+)
+def test_a_job_that_is_told_to_resume_needs_an_older_checkpoint(told, save, refused):
+    runner = Knows(deterministic=True, saves=(4, 8), steps=20)
+    run = SimpleNamespace(
+        job=Job.from_command(publisher(), resume_args=told),
+        case=SimpleNamespace(timeline=SimpleNamespace(departure=None)),
+    )
+    runner.run = lambda *_, **__: run
+    if refused:
+        with pytest.raises(UsageError, match="leaves nothing to resume from, and '--resume' makes the job resume"):
+            record(runner, run.job, save)
+    else:
+        assert record(runner, run.job, save) == (run, 4 * save)
+
+
 def test_a_job_that_writes_elsewhere_is_not_passed():
     run = SimpleNamespace(
         history=SimpleNamespace(incarnations=[SimpleNamespace(ranks={0: RankLifetime(0, 1, 0.0)})])
