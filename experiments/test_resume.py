@@ -7,10 +7,9 @@ def test_resume(chaos, job, claims):
     """All ranks stop right after a save; the steps after the resume equal those of the uninterrupted run."""
     reference = chaos.reference(job)
     stop = faults.kill(rank="all")
-    if reference.saves and reference.saves[0] + 2 <= reference.steps:
-        # The first save shows most, because nearly the whole run follows it. It counts as made, with everything that
-        # publishes it, once the next step is done.
-        fault = stop.at_step(reference.saves[0] + 2)
+    if reference.first_to_resume_from is not None:
+        # The first save shows most, because nearly the whole run follows it.
+        fault = stop.at_step(reference.first_to_resume_from)
     else:
         # There is nothing to resume from; the verdict will say that the job restarted from scratch.
         fault = stop.at_step(reference.middle_of_epoch(2))

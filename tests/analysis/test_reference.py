@@ -1,5 +1,7 @@
 """`Reference`: what controls say, and when they say nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from chaoskit import checks
@@ -186,3 +188,22 @@ def test_a_step_to_strike_at_lies_behind_the_first_save_that_could_be_resumed_fr
         assert reference.first_to_resume_from is None
         assert 11 <= reference.middle_of_epoch(2) <= 20
     assert late_savers(58).middle_of_epoch(2) == late_savers(58).first_to_resume_from == 60
+
+
+def slow_writer(behind, *, steps=60):
+    """A job whose first save, after step 20, ends only when so many more steps were taken."""
+    run = Writer(steps=steps, every=20).launch().live(ends=True).exit(0).end()
+    for rank in (0, 1):
+        own = [event for event in run.events if event.source.startswith(f"rank-{rank}")]
+        end = next(event for event in own if event.kind == "save.end" and event.data["n"] == 20)
+        late = next(event.t for event in own if event.kind == "step" and event.data["n"] == 20 + behind)
+        run.events[run.events.index(end)] = replace(end, t=late + 0.001)
+    run.events.sort(key=lambda event: event.t)
+    return reference(run, run)
+
+
+def test_a_save_that_ends_many_steps_later_can_be_resumed_from_later_still():
+    assert slow_writer(0).first_to_resume_from == 22
+    assert slow_writer(7).first_to_resume_from == 20 + 2 * 7 + 2
+    assert slow_writer(7, steps=30).first_to_resume_from == 20 + 7 + 2
+    assert slow_writer(7, steps=28).first_to_resume_from is None

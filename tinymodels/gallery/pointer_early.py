@@ -1,10 +1,11 @@
 """pointer-early: the pointer to the latest checkpoint moves at the begin of an asynchronous save, not at its end.
 
 Wrong: `async_save` returns at once, so the checkpoint counts as made: `latest` names it and the older ones are pruned,
-    while its tensors are still to be written. A crash before that leaves a pointer to a torn checkpoint and no other.
+    while its tensors are still to be written. A crash before that leaves a pointer to a torn checkpoint, and the older
+    one only if it was not pruned yet.
 Evidence: KF#102 c
-Codes: checkpoint-lost crash-loop
-Also: torn-checkpoint
+Codes: crash-loop
+Also: checkpoint-lost torn-checkpoint
 Caught by: test_right_after_save test_middle_of_save
 Args: --save-async --write-delay 0.3 --step-delay 0.06 --keep 1
 Star: yes

@@ -189,8 +189,20 @@ class Reference:
     @property
     def first_to_resume_from(self) -> int | None:
         """The first step at which a fault finds a checkpoint to resume from: a save counts as made, with everything
-        that publishes it, once the next step is done. None where no save is followed by so many steps."""
-        return next((save + 2 for save in self.saves[:1] if save + 2 <= self.steps), None)
+        that publishes it, once the next step is done. Steps that were taken while it was written count twice, for the
+        next writer may be slower. None where no save is followed by so many steps."""
+        if not self.saves:
+            return None
+        first = self.saves[0]
+        late = [
+            lifetime.steps.before(save.ended) - first
+            for control in self.controls
+            for lifetime in control.incarnations[0].ranks.values()
+            for save in lifetime.saves
+            if save.n == first and save.ended is not None
+        ]
+        behind = max(late, default=0)
+        return next((step for k in (2, 1) if (step := first + k * behind + 2) <= self.steps), None)
 
     def _inside_epoch(self, n: int) -> int:
         starts = [*self.epochs, self.steps]
