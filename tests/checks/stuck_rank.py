@@ -7,6 +7,8 @@ import faulthandler
 import os
 import sys
 import threading
+import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -26,11 +28,18 @@ def wait_in_it():
         dcp.save({"w": torch.zeros(2)}, checkpoint_id=f"{store}.dcp")
 
 
+def go_together():
+    """Leave when both have dumped their stacks: when one of them goes, the other waits no longer."""
+    Path(f"{store}.dumped-{rank}").touch()
+    while not Path(f"{store}.dumped-{1 - rank}").exists():
+        time.sleep(0.1)
+    os._exit(0)
+
+
 dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
 net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
 net(torch.ones(3, 2))
 dist.barrier()
-faulthandler.dump_traceback_later(4)
-# Not at once: when one of them goes, the other waits no longer.
-threading.Timer(6, os._exit, [0]).start()
+faulthandler.dump_traceback_later(6)
+threading.Timer(7, go_together).start()
 wait_in_it()

@@ -177,7 +177,7 @@ def stuck(tmp_path, *told):
     script = Path(__file__).with_name("stuck_rank.py")
     ranks = [
         subprocess.Popen(
-            ["timeout", "60", sys.executable, str(script), str(rank), str(tmp_path / "store"), what],
+            ["timeout", "240", sys.executable, str(script), str(rank), str(tmp_path / "store"), what],
             stderr=subprocess.PIPE,
             text=True,
         )
