@@ -229,6 +229,12 @@ class ResumedFromLastValid:
         if resume.destroyed:
             codes.insert(0, "checkpoint-lost")
             sentence = f"{what}: an unfinished save overwrote the valid checkpoint of step {valid}; {lost}"
+            if base == 0 and not _looked(case, resume):
+                codes.reverse()
+                sentence = (
+                    f"{what}, and no rank was seen to load a checkpoint before its first step: {lost}; besides, an "
+                    f"unfinished save had overwritten the valid checkpoint of step {valid}"
+                )
         elif resume.removed:
             codes.insert(0, "checkpoint-lost")
             sentence = (
@@ -252,6 +258,12 @@ def judge_resume(name: str, case: Case, resume: Resume) -> Verdict:
 def _read_intact(case: Case, resume: Resume) -> bool:
     """Whether the job was seen to read nothing but what was saved, so that no altered byte is to blame."""
     return read_intact(case.history, case.timeline, case.history.incarnations[resume.incarnation])
+
+
+def _looked(case: Case, resume: Resume) -> bool:
+    """Whether a rank tried to load a checkpoint before its first step."""
+    ranks = case.history.incarnations[resume.incarnation].ranks.values()
+    return any(load.n == 0 for lifetime in ranks for load in lifetime.loads)
 
 
 def _begun(resume: Resume) -> bool:
