@@ -96,7 +96,8 @@ class Finding:
         elif self.family == "batch":
             verdict = " and ".join(code.replace("-", " ") for code in (self.code, *self.more))
         else:
-            verdict = f"{word} not restored"
+            averaged = self.code == "ema-not-restored" and self.family == "model"
+            verdict = f"{'average in the model' if averaged else word} not restored"
         if self.code == "checkpoint-unfaithful":
             return f"{verdict} (the save of step {self.expected} held another {what} than the run did{self._tensors()})"
         if self.idle:

@@ -196,6 +196,13 @@ class ResumedFromLastValid:
                 f"({show_ranks(off)})"
             )
             return failed(self.name, sentence, "checkpoint-unfaithful", **facts)
+        models = [one.code for one in findings if one.component == "model"]
+        if models and set(models) == {"ema-not-restored"}:
+            sentence = (
+                f"the job resumed from step {expected}, but not the average that is a part of its model "
+                f"({show_ranks(off)})"
+            )
+            return failed(self.name, sentence, "ema-not-restored", **facts)
         sentence = (
             f"after the resume the model of {show_ranks(off)} is not that of step {expected}, as it should be"
         )
@@ -324,6 +331,7 @@ def _other_kind(resume: Resume, base: int) -> Checkpoint | None:
     "corrupt-accepted",
     "checkpoint-unfaithful",
     "model-not-restored",
+    "ema-not-restored",
     "ranks-diverged",
     "completed",
 )
@@ -333,8 +341,9 @@ def resumed_from_last_valid() -> Check:
 
     If a save was running, that one is right too. If a fault altered an older checkpoint, the one before the altered
     one is right too, because the newest may be a delta. Fails with `stale-checkpoint`, `restarted-from-scratch`,
-    `checkpoint-lost`, `corrupt-accepted`, `checkpoint-unfaithful`, `model-not-restored`, `ranks-diverged`, and, if the
-    job never recovered, with the codes of `completed`. A job that rode the fault out passes. Inconclusive
-    (`nothing-to-resume`) if the run never resumed from a checkpoint because it had no valid one.
+    `checkpoint-lost`, `corrupt-accepted`, `checkpoint-unfaithful`, `model-not-restored`, `ema-not-restored` (of an
+    average that is a part of the model), `ranks-diverged`, and, if the job never recovered, with the codes of
+    `completed`. A job that rode the fault out passes. Inconclusive (`nothing-to-resume`) if the run never resumed from
+    a checkpoint because it had no valid one.
     """
     return ResumedFromLastValid()

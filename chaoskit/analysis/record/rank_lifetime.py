@@ -63,14 +63,14 @@ class RankLifetime:
     the step began: as its batch was drawn (`draw`), and as its first forward pass began (`forward`). `idle_draws` are
     draws of which nobody used the number, by stream: the state before, and after. `held` holds what an elastic job had
     after some steps, by their number, as it wrote a checkpoint: the step after, as far as no forward pass moves it.
-    `group_timeout` is after how many seconds its collectives give up, `node` the name of its host where there are several. `left` is when its
-    process said that it ends, by an exception too. `halted` is the step that it was about to take when it was killed at
-    the gate: it has not taken it, but ranks that it had given its gradients to may have. `loaded` are the steps before
-    which a checkpoint was read in mid-lifetime, `left_out` those whose update was left out, as far as that was seen.
-    `replicas` are the ranks that hold the same model by the job's own design, `shards` how many of its parameters are
-    parts of larger ones; `grouped` says whether it made a process group. `corrupted` are the events that tell what an
-    order of ours changed. `settings` are the versions and flags that it computes with, where it stepped. `uncaught` is
-    the exception that its process ended with.
+    `group_timeout` is after how many seconds its collectives give up, `node` the name of its host where there are
+    several. `left` is when its process said that it ends, by an exception too. `halted` is the step that it was about
+    to take when it was killed at the gate: it has not taken it, but ranks that it had given its gradients to may have.
+    `loaded` are the steps before which a checkpoint was read in mid-lifetime, `left_out` those whose update was left
+    out, as far as that was seen. `replicas` are the ranks that hold the same model by the job's own design, `shards`
+    how many of its parameters are parts of larger ones; `grouped` says whether it made a process group. `corrupted` are
+    the events that tell what an order of ours changed. `settings` are the versions and flags that it computes with,
+    where it stepped. `uncaught` is the exception that its process ended with.
     """
 
     rank: int
