@@ -23,7 +23,7 @@ def ranked(case: Case, findings: Iterable[Finding]) -> list[Finding]:
     assert case.reference is not None
     known = [
         replace(one, code="rng-unused-not-restored", idle=True)
-        if one.code == "rng-not-restored" and case.reference.is_idle(one.rank, one.component, one.step - 1)
+        if one.code == "rng-not-restored" and case.reference.is_idle(one.rank, one.component)
         else one
         for one in findings
     ]

@@ -109,13 +109,13 @@ def evaluates(name, rank, position):
     return f"{name}.{rank}@{position // 10}" if name == "rng.torch" else truth(name, rank, position)
 
 
-def beside_other_data(*, drawn=5, between=(), tell=evaluates):
-    """The data begin anew, and torch's stream, of which `drawn` moves of the reference are known to be idle. Each goes
-    through the states `between`."""
+def beside_other_data(*, drawn=range(1, 6), between=(), tell=evaluates):
+    """The data begin anew, and torch's stream, of which the moves `drawn` of the reference are known to be idle. Each
+    goes through the states `between`."""
 
     def idle(writer, rank):
         source = next(e.source for e in writer.events if e.kind == "step" and e.source.startswith(f"rank-{rank}-"))
-        for move in range(1, drawn + 1):
+        for move in drawn:
             states = [f"rng.torch.{rank}@{move - 1}", *(f"{each}@{move}" for each in between)]
             states.append(f"rng.torch.{rank}@{move}")
             for before, after in pairwise(states):
@@ -149,7 +149,7 @@ def test_one_evaluation_may_make_several_loaders():
     assert UNUSED[0] in checks.state_restored()(beside_other_data(between=("a", "b"))).codes
 
 
-@pytest.mark.parametrize("drawn", [0, 2, 4])
+@pytest.mark.parametrize("drawn", [(), (1, 2), (1, 2, 3, 4), (2, 3, 4, 5)])
 def test_one_move_that_is_not_known_to_be_idle_may_be_a_shuffle(drawn):
     assert "rng-not-restored" in checks.state_restored()(beside_other_data(drawn=drawn)).codes
 
@@ -158,10 +158,12 @@ def test_a_stream_that_moves_in_each_step_is_used():
     assert "rng-not-restored" in checks.state_restored()(beside_other_data(tell=truth)).codes
 
 
-def test_a_stream_that_never_moves_again_shows_nothing():
-    """It may have shuffled the only epoch."""
+@pytest.mark.parametrize("last", [0, 1, 20])
+def test_a_stream_that_was_only_used_before_the_resume_shows_nothing(last):
+    """It may shuffle the next epoch, as it did the ones before."""
 
     def once(name, rank, position):
-        return f"{name}.{rank}@{min(position, 1)}" if name == "rng.torch" else truth(name, rank, position)
+        return f"{name}.{rank}@{min(position, last)}" if name == "rng.torch" else truth(name, rank, position)
 
-    assert "rng-not-restored" in checks.state_restored()(beside_other_data(tell=once)).codes
+    found = beside_other_data(tell=once, drawn=())
+    assert "rng-not-restored" in checks.state_restored()(found).codes

@@ -129,16 +129,15 @@ class Reference:
             found["step"] = before.components[stream]
         return found
 
-    def is_idle(self, rank: int, stream: str, position: int) -> bool:
-        """Whether a random stream of `rank` moves past `position`, and all that is drawn from it is drawn for nobody:
-        by data loaders, for workers that they do not have."""
+    def is_idle(self, rank: int, stream: str) -> bool:
+        """Whether a random stream of `rank` moves after the first step, and all that is drawn from it then is drawn for
+        nobody: by data loaders, for workers that they do not have. One shuffle in any epoch, and it is not idle."""
         lifetime = self._lifetimes.get(rank)
         column = lifetime.steps.column(stream) if lifetime is not None else None
         if lifetime is None or column is None:
             return False
-        seen = column[max(position - 1, 0) :]
         drawn = lifetime.idle_draws.get(stream, {})
-        return len(set(seen)) > 1 and all(_leads(drawn, own, other) for own, other in pairwise(seen))
+        return len(set(column)) > 1 and all(_leads(drawn, own, other) for own, other in pairwise(column))
 
     @cached_property
     def _calls(self) -> dict[int, dict[int, int]]:
