@@ -35,7 +35,26 @@ def look_closer(case: Case, finding: Finding, lifetime: RankLifetime) -> Finding
     if finding.found:
         return finding
     given = tuple(_given(own, wanted, apart, finding.component)) if finding.component in HELD else ()
-    return replace(finding, tensors=apart, of=len(both), missing=missing, given=given)
+    code = "ema-not-restored" if _is_average(case, finding, apart) else finding.code
+    return replace(finding, code=code, tensors=apart, of=len(both), missing=missing, given=given)
+
+
+def _is_average(case: Case, finding: Finding, apart: Collection[str]) -> bool:
+    """Whether these tensors of the model are those of an average that is a module of the model: no optimizer has them,
+    something moves them all the same, and they began as copies of parameters that an optimizer has."""
+    assert case.reference is not None
+    first = case.reference.tensors(finding.rank, 1)
+    then = case.reference.tensors(finding.rank, finding.step)
+    began, wanted = first.get("model", {}), then.get("model", {})
+    trained = {name for one in (first, then) for name in one.get("options", {})}
+    copied = {value for name, value in began.items() if name in trained}
+    return (
+        finding.component == "model"
+        and bool(apart)
+        and all(
+            name not in trained and began.get(name) in copied and began[name] != wanted[name] for name in apart
+        )
+    )
 
 
 def without_followers(findings: Iterable[Finding], lifetime: RankLifetime, case: Case) -> list[Finding]:

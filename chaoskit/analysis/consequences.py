@@ -15,9 +15,13 @@ def passes_differ(case: Case, rank: int, lifetime: RankLifetime, position: int) 
 
 def began_right(case: Case, stream: str, lifetime: RankLifetime, position: int) -> bool:
     """Whether a stream, as the first step of a lifetime began, was where the reference's was there: what differs after
-    the forward pass is then a consequence of it. Where nothing drew since, it is as the step before left it."""
+    the forward pass is then a consequence of it. Where nothing drew since, it is as the step before left it; but a
+    stream that is as in the first step of all may as well be a new one, of which as much was drawn as at first."""
     assert case.reference is not None
     wanted = case.reference.begins(lifetime.rank, position + 1, stream)
     begun = lifetime.begins.get(lifetime.steps.numbers[0], {})
     own = {at: named[stream] for at, named in begun.items() if stream in named}
-    return any(wanted.get(at) == value or wanted.get("step") == value for at, value in own.items())
+    new = case.reference.begins(lifetime.rank, 1, stream)
+    return any(
+        wanted.get(at) == value or (wanted.get("step") == value and new.get(at) != value) for at, value in own.items()
+    )

@@ -22,6 +22,7 @@ from chaoskit.analysis.kept_averages import lost_averages
 from chaoskit.analysis.record.rank_lifetime import COMPONENTS, RankLifetime
 from chaoskit.analysis.record.steps import Step
 from chaoskit.analysis.unused_streams import ranked
+from chaoskit.errors import WEAKNESSES
 
 CODES = {
     "model": "model-not-restored",
@@ -68,9 +69,9 @@ class Diagnosis:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Each code once, a restart from scratch first, then in the order of the table's columns."""
+        """Each code once, a restart from scratch first, then in the order of the table's columns, weaknesses last."""
         order = {name: place for place, name in enumerate(COMPONENTS)}
-        ordered = sorted(self.findings, key=lambda one: order[one.family])
+        ordered = sorted(self.findings, key=lambda one: (one.code in WEAKNESSES, order[one.family]))
         scratch = ["restarted-from-scratch"] if self.scratch else []
         return tuple(dict.fromkeys([*scratch, *(code for one in ordered for code in (one.code, *one.more))]))
 

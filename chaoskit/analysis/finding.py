@@ -34,6 +34,7 @@ class Finding:
     `missing` are tensors that the reference has and the run lacks. `given` are names of parameters whose state is
     that of another one, with the name of that one. `harmless`: no loss and no batch differed from the reference up to
     that step, the last one, although the stream was drawn from; None where something did, or nothing can be said.
+    `idle`: nobody uses what is drawn from the stream.
     """
 
     code: str
@@ -51,6 +52,7 @@ class Finding:
     missing: tuple[str, ...] = ()
     given: tuple[tuple[str, str], ...] = ()
     harmless: int | None = None
+    idle: bool = False
 
     @property
     def advice(self) -> str:
@@ -94,9 +96,12 @@ class Finding:
         elif self.family == "batch":
             verdict = " and ".join(code.replace("-", " ") for code in (self.code, *self.more))
         else:
-            verdict = f"{word} not restored"
+            averaged = self.code == "ema-not-restored" and self.family == "model"
+            verdict = f"{'average in the model' if averaged else word} not restored"
         if self.code == "checkpoint-unfaithful":
             return f"{verdict} (the save of step {self.expected} held another {what} than the run did{self._tensors()})"
+        if self.idle:
+            return f"{verdict} ({what} {self._place()}), but nothing that was trained on was drawn from it"
         if self.harmless is not None:
             return f"{verdict} ({what} {self._place()}), but no loss and no batch differed through step {self.harmless}"
         return f"{verdict} ({what} {self._place()})"
@@ -135,7 +140,8 @@ class Finding:
             "missing": list(self.missing),
             "given": [list(pair) for pair in self.given],
             "harmless": self.harmless,
+            "idle": self.idle,
         }
-        kept = {name: value for name, value in rare.items() if value not in ([], None)}
+        kept = {name: value for name, value in rare.items() if value not in ([], None, False)}
         usual = {name: value for name, value in vars(self).items() if name not in rare}
         return {**usual, "found": found, "more": list(self.more), "tensors": list(self.tensors), **kept}

@@ -1,7 +1,8 @@
 """`ranked`: a random stream that was not restored, and on which nothing depends, is a weakness and no loss.
 
 That can be said once the run has come to its end: the stream was drawn from after the resume, and all the same every
-loss, every batch and all other state were those of the reference.
+loss, every batch and all other state were those of the reference. It can always be said where the reference shows that
+nobody uses what is drawn from the stream.
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ NEEDED = frozenset({LOSS, "batch", "model"})
 
 def ranked(case: Case, findings: Iterable[Finding]) -> list[Finding]:
     """The findings, with a code of their own for streams that nothing depends on."""
-    known = list(findings)
     assert case.reference is not None
+    known = [
+        replace(one, code="rng-unused-not-restored", idle=True)
+        if one.code == "rng-not-restored" and case.reference.is_idle(one.rank, one.component)
+        else one
+        for one in findings
+    ]
     reached = min((case.timeline.highest(rank) for rank in range(case.reference.world_size)), default=0)
     if not case.timeline.bitwise or case.timeline.resized or reached < case.reference.steps:
         return known

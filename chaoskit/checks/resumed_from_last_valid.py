@@ -196,6 +196,13 @@ class ResumedFromLastValid:
                 f"({show_ranks(off)})"
             )
             return failed(self.name, sentence, "checkpoint-unfaithful", **facts)
+        models = [one.code for one in findings if one.component == "model"]
+        if models and set(models) == {"ema-not-restored"}:
+            sentence = (
+                f"the job resumed from step {expected}, but not the average that is a part of its model "
+                f"({show_ranks(off)})"
+            )
+            return failed(self.name, sentence, "ema-not-restored", **facts)
         sentence = (
             f"after the resume the model of {show_ranks(off)} is not that of step {expected}, as it should be"
         )
@@ -229,6 +236,12 @@ class ResumedFromLastValid:
         if resume.destroyed:
             codes.insert(0, "checkpoint-lost")
             sentence = f"{what}: an unfinished save overwrote the valid checkpoint of step {valid}; {lost}"
+            if base == 0 and not _looked(case, resume):
+                codes.reverse()
+                sentence = (
+                    f"{what}, and no rank was seen to load a checkpoint before its first step: {lost}; besides, an "
+                    f"unfinished save had overwritten the valid checkpoint of step {valid}"
+                )
         elif resume.removed:
             codes.insert(0, "checkpoint-lost")
             sentence = (
@@ -252,6 +265,12 @@ def judge_resume(name: str, case: Case, resume: Resume) -> Verdict:
 def _read_intact(case: Case, resume: Resume) -> bool:
     """Whether the job was seen to read nothing but what was saved, so that no altered byte is to blame."""
     return read_intact(case.history, case.timeline, case.history.incarnations[resume.incarnation])
+
+
+def _looked(case: Case, resume: Resume) -> bool:
+    """Whether a rank tried to load a checkpoint before its first step."""
+    ranks = case.history.incarnations[resume.incarnation].ranks.values()
+    return any(load.n == 0 for lifetime in ranks for load in lifetime.loads)
 
 
 def _begun(resume: Resume) -> bool:
@@ -312,6 +331,7 @@ def _other_kind(resume: Resume, base: int) -> Checkpoint | None:
     "corrupt-accepted",
     "checkpoint-unfaithful",
     "model-not-restored",
+    "ema-not-restored",
     "ranks-diverged",
     "completed",
 )
@@ -321,8 +341,9 @@ def resumed_from_last_valid() -> Check:
 
     If a save was running, that one is right too. If a fault altered an older checkpoint, the one before the altered
     one is right too, because the newest may be a delta. Fails with `stale-checkpoint`, `restarted-from-scratch`,
-    `checkpoint-lost`, `corrupt-accepted`, `checkpoint-unfaithful`, `model-not-restored`, `ranks-diverged`, and, if the
-    job never recovered, with the codes of `completed`. A job that rode the fault out passes. Inconclusive
-    (`nothing-to-resume`) if the run never resumed from a checkpoint because it had no valid one.
+    `checkpoint-lost`, `corrupt-accepted`, `checkpoint-unfaithful`, `model-not-restored`, `ema-not-restored` (of an
+    average that is a part of the model), `ranks-diverged`, and, if the job never recovered, with the codes of
+    `completed`. A job that rode the fault out passes. Inconclusive (`nothing-to-resume`) if the run never resumed from
+    a checkpoint because it had no valid one.
     """
     return ResumedFromLastValid()

@@ -241,7 +241,16 @@ class _Hooks:
         """Watch the iterators of data loaders: their beginning, the rows they request, the batches they return."""
         iterator_class = self.torch.utils.data.dataloader._BaseDataLoaderIter
         reset, ask, following = iterator_class._reset, iterator_class._next_index, iterator_class.__next__
+        init = iterator_class.__init__
         loading, guard = self.observer.loading, self.session.guard
+
+        @functools.wraps(init)
+        def made(iterator: Any, *args: Any, **kwargs: Any) -> None:
+            before = guard("rng", self.torch.get_rng_state)
+            init(iterator, *args, **kwargs)
+            # The workers get the number that every iterator draws. Without workers nobody gets it.
+            if before is not None and not getattr(iterator, "_num_workers", 1):
+                guard("rng", self.observer.drew_for_nobody, before)
 
         @functools.wraps(reset)
         def begin(iterator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -266,3 +275,4 @@ class _Hooks:
             return batch
 
         iterator_class._reset, iterator_class._next_index, iterator_class.__next__ = begin, asked, draw
+        iterator_class.__init__ = made

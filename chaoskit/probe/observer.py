@@ -25,7 +25,7 @@ from chaoskit.probe.replicas import replicas, shards
 from chaoskit.probe.samples import Samples
 from chaoskit.probe.settings import settings
 from chaoskit.probe.sources import installed, sources
-from chaoskit.probe.streams import streams
+from chaoskit.probe.streams import seed_of_no_worker, streams
 from chaoskit.probe.taking import Taking
 from chaoskit.probe.tensors import Named, named_parameters, tensors, told_tensors
 from chaoskit.probe.training_state import TrainingState
@@ -87,6 +87,12 @@ class Observer:
         """A batch is requested of a data loader."""
         self.loading.draws(iterator)
         self._note_streams("draw")
+
+    def drew_for_nobody(self, before: Any) -> None:
+        """A data loader without workers began to iterate, and torch's stream was in the state `before`: record if all
+        that was drawn since is the seed that workers would have got."""
+        if drawn := seed_of_no_worker(sys.modules["torch"], before):
+            self.session.write("idle_draw", n=self.steps, stream="rng.torch", before=drawn[0], after=drawn[1])
 
     def took(self, source: Any, index: Any, result: Any) -> None:
         """Rows of a tensor or an array were taken, outside of the model."""

@@ -35,7 +35,21 @@ def streams(torch: Any) -> dict[str, str]:
     return found
 
 
+def seed_of_no_worker(torch: Any, before: Any) -> tuple[str, str] | None:
+    """The fingerprints of torch's stream in the state `before` and now, if one whole number was drawn in between and
+    nothing else, as each iterator of a data loader does for its workers."""
+    now = torch.get_rng_state()
+    other = torch.Generator()
+    other.set_state(before)
+    torch.empty((), dtype=torch.int64).random_(generator=other)
+    return (_state(before), _state(now)) if torch.equal(other.get_state(), now) else None
+
+
 def _generator(generator: Any) -> str:
+    return _state(generator.get_state())
+
+
+def _state(state: Any) -> str:
     fingerprint = Fingerprint()
-    fingerprint.tensor(generator.get_state())
+    fingerprint.tensor(state)
     return fingerprint.hexdigest()

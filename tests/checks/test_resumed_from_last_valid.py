@@ -84,8 +84,18 @@ def test_an_emergency_save_after_the_fault_is_right():
 
 
 def test_overwriting_the_only_copy_and_beginning_again():
-    run = Writer().launch().live(until=39, path="last.pt").save(unfinished=True).fault().died()
-    assert check(resumed(run, 0)).codes == ("checkpoint-lost", "restarted-from-scratch")
+    def again(*, looks):
+        run = Writer().launch().live(until=39, path="last.pt").save(unfinished=True).fault().died()
+        run.launch().live(base=0, path="last.pt")
+        run.taken = 0 if looks else run.done  # the steps that were taken before the load
+        return check(run.load("last.pt").ended().exit(0).end().case())
+
+    assert again(looks=True).codes == ("checkpoint-lost", "restarted-from-scratch")
+    # A job that never looks for a checkpoint would have begun again with an intact one, too. It reads the file only
+    # after the training.
+    never = again(looks=False)
+    assert never.codes == ("restarted-from-scratch", "checkpoint-lost")
+    assert "no rank was seen to load a checkpoint before its first step" in never.sentence
 
 
 def test_a_common_temporary_name_destroys_nothing():

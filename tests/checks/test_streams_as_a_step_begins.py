@@ -16,13 +16,15 @@ def begins(writer, n, streams, rank=0):
     writer.say("begin", source, n=n, streams=streams)
 
 
-def case(own, wanted=None, *, off=("batch", "rng.torch"), ranks=1):
+def case(own, wanted=None, *, off=("batch", "rng.torch"), ranks=1, first=None):
     """Resumed from 20: the components in `off` match nothing after the first step; `own` and `wanted` are the streams
-    of rank 0 as that step began, in the run and in the reference."""
+    of rank 0 as that step began, in the run and in the reference; `first` those of the reference's first step."""
     controls = [Writer(ranks=ranks).control() for _ in range(2)]
     for control in controls:
         if wanted is not None:
             begins(control, 21, wanted)
+        if first is not None:
+            begins(control, 1, first)
     run = Writer(ranks=ranks).launch().live(until=25).fault().died()
     patch = {(rank, at, name): f"other{at}" for name in off for at in range(21, 61) for rank in range(ranks)}
     run.launch().live(base=20, ends=True, patch=patch)
@@ -57,6 +59,17 @@ def test_a_rank_that_saves_nothing_is_compared_with_the_step_before():
     left = {"rng.torch": truth("rng.torch", 0, 19)}
     assert not rng(case({FIRST: left}))
     assert not rng(case({FIRST: left}, {FIRST: START}))
+
+
+@pytest.mark.parametrize("at", [DRAWN, FIRST])
+def test_a_seed_that_is_set_again_may_look_like_the_step_before(at):
+    """Only the shuffle of an epoch draws: in the second epoch, with the seed of the first, the stream is as the last
+    step of the first epoch left it, and not as the second shuffle did."""
+    left = {"rng.torch": truth("rng.torch", 0, 19)}
+    assert rng(case({at: left}, {at: START}, first={at: left}))
+    assert rng(case({at: left}, first={at: left}))
+    assert not rng(case({at: left}, {at: START}, first={at: START}))
+    assert not rng(case({at: left}, {at: left}, first={at: left}))
 
 
 def test_a_stream_that_began_wrong_was_not_restored():

@@ -1,9 +1,13 @@
 """A random stream that was not restored, and on which no loss and no batch depends, is a weakness."""
 
+from itertools import pairwise
+
 import pytest
 
 from chaoskit import checks
 from chaoskit.analysis.diagnosis import diagnose
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.checks import Case
 from chaoskit.engine.result import of_verdicts
 from chaoskit.verdict import Outcome, Verdict
 from tests.history_writer import Writer, truth
@@ -98,3 +102,68 @@ def test_an_earlier_incarnation_that_went_wrong_otherwise_does_not_matter():
     case = run.launch().live(base=20, ends=True, patch=second).exit(0).end().case()
     found = {(one.incarnation, one.code) for one in diagnose(case).findings}
     assert (2, *UNUSED) in found
+
+
+def evaluates(name, rank, position):
+    """torch's stream moves only where the job evaluates, every ten steps: its loaders draw seeds that nobody uses."""
+    return f"{name}.{rank}@{position // 10}" if name == "rng.torch" else truth(name, rank, position)
+
+
+def beside_other_data(*, drawn=range(1, 6), between=(), tell=evaluates):
+    """The data begin anew, and torch's stream, of which the moves `drawn` of the reference are known to be idle. Each
+    goes through the states `between`."""
+
+    def idle(writer, rank):
+        source = next(e.source for e in writer.events if e.kind == "step" and e.source.startswith(f"rank-{rank}-"))
+        for move in drawn:
+            states = [f"rng.torch.{rank}@{move - 1}", *(f"{each}@{move}" for each in between)]
+            states.append(f"rng.torch.{rank}@{move}")
+            for before, after in pairwise(states):
+                writer.say("idle_draw", source, n=0, stream="rng.torch", before=before, after=after)
+
+    run = Writer(tell=tell)
+    controls = [run.control() for _ in range(2)]
+    for control in controls:
+        for rank in RANKS:
+            idle(control, rank)
+    run.launch().live(until=25).fault().died()
+    own = {
+        (rank, step, name): tell(name, rank, step - 21) for rank in RANKS for step in LATER
+        for name in ("batch", "rng.torch")
+    }  # fmt: skip
+    run.launch().live(base=20, ends=True, patch=own).exit(0).end()
+    return Case(run.history(), Reference.of([one.history() for one in controls]))
+
+
+def test_a_stream_that_only_loaders_without_workers_draw_from_is_no_cause():
+    found = beside_other_data()
+    codes = checks.state_restored()(found).codes
+    assert codes[-1] == UNUSED[0] and codes[0].startswith("data-")
+    assert "rng-not-restored" not in checks.matches_reference()(found).codes
+    streams = [one for one in checks.state_restored()(found).evidence["findings"] if one["component"] == "rng.torch"]
+    assert [one["idle"] for one in streams] == [True, True]
+    assert not checks.state_restored()(found).weakness  # the data are none
+
+
+def test_one_evaluation_may_make_several_loaders():
+    assert UNUSED[0] in checks.state_restored()(beside_other_data(between=("a", "b"))).codes
+
+
+@pytest.mark.parametrize("drawn", [(), (1, 2), (1, 2, 3, 4), (2, 3, 4, 5)])
+def test_one_move_that_is_not_known_to_be_idle_may_be_a_shuffle(drawn):
+    assert "rng-not-restored" in checks.state_restored()(beside_other_data(drawn=drawn)).codes
+
+
+def test_a_stream_that_moves_in_each_step_is_used():
+    assert "rng-not-restored" in checks.state_restored()(beside_other_data(tell=truth)).codes
+
+
+@pytest.mark.parametrize("last", [1, 20])
+def test_a_stream_that_was_only_used_before_the_resume_shows_nothing(last):
+    """It may shuffle the next epoch, as it did the ones before."""
+
+    def once(name, rank, position):
+        return f"{name}.{rank}@{min(position, last)}" if name == "rng.torch" else truth(name, rank, position)
+
+    found = beside_other_data(tell=once, drawn=())
+    assert "rng-not-restored" in checks.state_restored()(found).codes

@@ -56,11 +56,12 @@ def live(run, n, position, **other):
         run.say("tensors", f"rank-{rank}-{run.lives}", n=n, tensors=told)
 
 
-def reference():
+def reference(**tensors):
     def control():
         run = Writer(content=content, names=ALL).launch().live(ends=True)
         for position in (0, 20, 40):
-            live(run, position + 1, position)
+            told = {part: lambda _, t=tell, p=position: t(p) for part, tell in tensors.items()}
+            live(run, position + 1, position, **told)
         return run.exit(0).end().history()
 
     return Reference.of([control(), control()])
@@ -274,3 +275,56 @@ def test_without_another_rank_the_code_advises():
     case = resumed({"ema": 0})
     assert "advice" not in checks.state_restored()(case).evidence
     assert list(remedies(("ema-not-restored",), {})) == [("ema-not-restored", REMEDIES["ema-not-restored"])]
+
+
+def with_average(position, *, average=None, frozen=()):
+    """A model that holds its average as a module: a copy of all layers, which follows them."""
+    held = {f"ema.{name}": value for name, value in weights(position, of="average" if position else "model").items()}
+    held.update(average or {})
+    held.update({f"ema.{name}": digest(f"frozen {name}") for name in frozen})
+    return {**weights(position), **held}
+
+
+ANEW = {f"ema.{name}": value for name, value in weights(20).items()}
+
+
+def lost_in_the_model(own, **frozen):
+    run = Writer(content=content, names=ALL).launch().live(until=25).fault().died()
+    run.launch().live(base=20, off={"model": "wrong"}, drift=False, ends=True)
+    live(run, 1, 20, model=lambda rank: own)
+    run.load("step-20.pt", content=lambda rank: content(rank, 20))
+    run.exit(0).end()
+    return run.case(reference(model=lambda position: with_average(position, **frozen)))
+
+
+def test_an_average_that_is_a_module_of_the_model():
+    case = lost_in_the_model(with_average(20, average=ANEW))
+    assert "ema-not-restored" in codes(case) and "model-not-restored" not in codes(case)
+    one = findings(case)["model", 0]
+    assert one.code == "ema-not-restored" and set(one.tensors) == set(ANEW) and "average in the model" in str(one)
+    verdict = checks.resumed_from_last_valid()(case)
+    assert verdict.codes == ("ema-not-restored",) and "resumed from step 20" in verdict.sentence
+
+
+def test_a_layer_that_was_lost_too_is_the_models():
+    case = lost_in_the_model(with_average(20, average={**ANEW, "a.weight": digest("lost")}))
+    assert {findings(case)["model", 0].code} == {"model-not-restored"}
+
+
+def test_a_part_of_the_model_that_nothing_moves_is_no_average():
+    """Frozen: it should never have changed."""
+    own = with_average(20, average={"ema.a.weight": digest("another seed")})
+    assert findings(lost_in_the_model(own, frozen=("a.weight",)))["model", 0].code == "model-not-restored"
+
+
+def test_a_layer_that_an_optimizer_has_is_no_average():
+    """Though it began as another one did: two equal layers."""
+
+    def twins(position):
+        return {**weights(position), "b.weight": weights(0)["a.weight"]} if not position else weights(position)
+
+    run = Writer(content=content, names=ALL).launch().live(until=25).fault().died()
+    run.launch().live(base=20, off={"model": "wrong"}, ends=True)
+    live(run, 1, 20, model=lambda rank: {**weights(20), "b.weight": digest("lost")})
+    case = run.exit(0).end().case(reference(model=twins))
+    assert findings(case)["model", 0].code == "model-not-restored"

@@ -111,6 +111,37 @@ def test_a_lost_node_takes_its_ranks_along():
     assert list(action.victims(4)) == [0, 1, 2, 3]
 
 
+class OneProcess(Fake):
+    """The job's command is its only rank, and a process that was killed is gone at once."""
+
+    def rank_process(self, rank):
+        return ProcessRef(99, "7")
+
+    def signal(self, process, signum):
+        first = process.pid not in [pid for pid, _ in self.sent]
+        self.sent.append((process.pid, signum))
+        return first and self.alive
+
+
+def test_a_command_that_is_its_own_rank_is_killed_once():
+    env = OneProcess()
+    assert faults.kill(launcher=True).action.apply(env, 1)["pids"] == [99] and len(env.sent) == 1
+    with pytest.raises(LookupError):
+        faults.kill(launcher=True).action.apply(OneProcess(alive=False), 1)
+
+
+def test_ranks_may_end_with_their_launcher():
+    class Bound(Fake):
+        def signal(self, process, signum):
+            return super().signal(process, signum) and (process.pid == 99) is launcher
+
+    launcher = True
+    assert faults.kill(launcher=True).action.apply(Bound(), 4)["pids"] == [99]
+    launcher = False  # which is gone itself
+    with pytest.raises(LookupError):
+        faults.kill(launcher=True).action.apply(Bound(), 4)
+
+
 def test_a_launcher_that_is_asked_to_end_is_asked_alone():
     env, action = Fake(), faults.kill(launcher=True, signal=signal.SIGTERM).action
     assert action.apply(env, 4)["pids"] == [99]

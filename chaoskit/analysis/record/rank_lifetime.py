@@ -60,17 +60,17 @@ class RankLifetime:
 
     `tensors` holds, for some steps by number (the first of the process, and those that follow a save or a load), the
     fingerprints of single tensors as they were in that step. `begins` holds, for the same steps, the random streams as
-    the step began: as its batch was drawn (`draw`), and as its first forward pass began (`forward`). `held` holds what
-    an elastic job had after some steps, by their number, as it wrote a checkpoint: the step after, as far as no forward
-    pass moves it. `group_timeout` is after
-    how many seconds its collectives give up, `node` the name of its host where there are several. `left` is when its
-    process said that it ends, by an exception too. `halted` is the step that it was about to take when it was killed at
-    the gate: it has not taken it, but ranks that it had given its gradients to may have. `loaded` are the steps before
-    which a checkpoint was read in mid-lifetime, `left_out` those whose update was left out, as far as that was seen.
-    `replicas` are the ranks that hold the same model by the job's own design, `shards` how many of its parameters are
-    parts of larger ones; `grouped` says whether it made a process group. `corrupted` are the events that tell what an
-    order of ours changed. `settings` are the versions and flags that it computes with, where it stepped. `uncaught` is
-    the exception that its process ended with.
+    the step began: as its batch was drawn (`draw`), and as its first forward pass began (`forward`). `idle_draws` are
+    draws of which nobody used the number, by stream: the state before, and after. `held` holds what an elastic job had
+    after some steps, by their number, as it wrote a checkpoint: the step after, as far as no forward pass moves it.
+    `group_timeout` is after how many seconds its collectives give up, `node` the name of its host where there are
+    several. `left` is when its process said that it ends, by an exception too. `halted` is the step that it was about
+    to take when it was killed at the gate: it has not taken it, but ranks that it had given its gradients to may have.
+    `loaded` are the steps before which a checkpoint was read in mid-lifetime, `left_out` those whose update was left
+    out, as far as that was seen. `replicas` are the ranks that hold the same model by the job's own design, `shards`
+    how many of its parameters are parts of larger ones; `grouped` says whether it made a process group. `corrupted` are
+    the events that tell what an order of ours changed. `settings` are the versions and flags that it computes with,
+    where it stepped. `uncaught` is the exception that its process ended with.
     """
 
     rank: int
@@ -82,6 +82,7 @@ class RankLifetime:
     loads: list[Load] = field(default_factory=list)
     tensors: dict[int, Tensors] = field(default_factory=dict)
     begins: dict[int, Tensors] = field(default_factory=dict)
+    idle_draws: dict[str, dict[str, str]] = field(default_factory=dict)
     held: dict[int, Step] = field(default_factory=dict)
     epochs: list[int] = field(default_factory=list)
     blind: dict[str, str] = field(default_factory=dict)
@@ -174,6 +175,9 @@ def fill(lifetime: RankLifetime, events: list[Event]) -> None:
                 lifetime.tensors[int(event["n"])] = event["tensors"]
             case "begin":
                 lifetime.begins[int(event["n"])] = event["streams"]
+            case "idle_draw":
+                drawn = lifetime.idle_draws.setdefault(str(event["stream"]), {})
+                drawn[str(event["before"])] = str(event["after"])
             case "held":
                 lifetime.held[int(event["n"])] = step_of({**event.data, "n": int(event["n"]) + 1}, event.t)
             case "save.begin":

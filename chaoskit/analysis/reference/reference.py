@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from chaoskit.analysis.alignment.global_steps import GlobalSteps
@@ -127,6 +128,16 @@ class Reference:
         if before is not None and stream in before.components:
             found["step"] = before.components[stream]
         return found
+
+    def is_idle(self, rank: int, stream: str) -> bool:
+        """Whether a random stream of `rank` moves after the first step, and all that is drawn from it then is drawn for
+        nobody: by data loaders, for workers that they do not have. One shuffle in any epoch, and it is not idle."""
+        lifetime = self._lifetimes.get(rank)
+        column = lifetime.steps.column(stream) if lifetime is not None else None
+        if lifetime is None or column is None:
+            return False
+        drawn = lifetime.idle_draws.get(stream, {})
+        return len(set(column)) > 1 and all(_leads(drawn, own, other) for own, other in pairwise(column))
 
     @cached_property
     def _calls(self) -> dict[int, dict[int, int]]:
@@ -318,6 +329,15 @@ class Reference:
         """The same of every control."""
         for control in self.controls:
             yield ((rank, lifetime.steps) for rank, lifetime in control.incarnations[0].ranks.items())
+
+
+def _leads(drawn: Mapping[str, str], own: str | None, other: str | None) -> bool:
+    """Whether these draws, one after the other, lead from one state of a stream to another."""
+    for _ in range(len(drawn) + 1):
+        if own == other:
+            return True
+        own = drawn.get(own or "")
+    return False
 
 
 def _require_ordinal(name: str, n: int) -> None:

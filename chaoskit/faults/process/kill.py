@@ -30,11 +30,13 @@ class Kill:
         return resolve_ranks(self.name, "all" if self.launcher else self.rank, world_size)
 
     def apply(self, env: CanSignal, world_size: int) -> Mapping[str, Any]:
-        targets = list(env.launcher_processes()) if self.launcher else []
-        if not self.launcher or self.signal == signals.SIGKILL:
-            targets += self._ranks(env, world_size)
+        launchers = list(env.launcher_processes()) if self.launcher else []
+        ranks = self._ranks(env, world_size) if not self.launcher or self.signal == signals.SIGKILL else []
+        # Without a launcher of its own the job's command is its one rank.
+        targets = list(dict.fromkeys((*launchers, *ranks)))
         sent = [target for target in targets if env.signal(target, self.signal)]
-        if len(sent) < len(targets):
+        # A rank may end with its launcher, before it is its turn.
+        if not set(launchers or targets) <= set(sent):
             raise LookupError("a process was gone before the signal reached it")
         return {"pids": [t.pid for t in sent], "processes": [t.key for t in sent], "signal": self.signal}
 
