@@ -218,13 +218,16 @@ def counted(
     }
 
 
-def again(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The answers of an earlier exam, with those who sat again in the place of their own."""
+def again(before: dict[str, Any], found: dict[str, Any], right: Sequence[Sound] = ()) -> dict[str, Any]:
+    """The answers of an earlier exam, with those who sat again in the place of their own: mutants, and trainers that
+    are right."""
+    sat = {each.module for each in right}
+    earlier = [alarm for alarm in before["alarms"] if alarm["trainer"] not in sat]
     rows = {row["slug"]: row for row in [*before["mutants"], *found["mutants"]]}
     known = {mutant.slug for mutant in mutants()}
     return counted(
         [rows[slug] for slug in sorted(rows) if slug in known],
-        [*before["alarms"], *found["alarms"]],
+        [*earlier, *found["alarms"]],
         clean=before["clean_runs"] + found["clean_runs"],
         loaded=before.get("loaded_runs", 0) + found["loaded_runs"],
         seconds=before["seconds"] + found["seconds"],
@@ -242,7 +245,7 @@ def _short(answer: dict[str, Any]) -> str:
 def main(argv: Iterable[str] | None = None) -> int:
     """Returns 0 if 98 % are caught and named, and nobody was accused wrongly."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", metavar="SLUGS", help="these mutants alone, divided by commas; writes no page")
+    parser.add_argument("--only", metavar="SLUGS", help="these trainers alone, divided by commas; writes no page")
     parser.add_argument(
         "--again", action="store_true", help="put the answers into those of an earlier exam, and the page"
     )
@@ -262,10 +265,11 @@ def main(argv: Iterable[str] | None = None) -> int:
     )
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "gallery.json", help="where the answers go")
     args = parser.parse_args(None if argv is None else list(argv))
-    slugs = {m.slug for m in mutants()}
-    if unknown := [slug for slug in (args.only or "").split(",") if slug and slug not in slugs]:
+    slugs, asked = {m.slug for m in (*mutants(), *sound())}, (args.only or "").split(",")
+    if unknown := [slug for slug in asked if slug and slug not in slugs]:
         parser.error(f"--only: there is no {unknown[0]!r} in the gallery; there are {', '.join(sorted(slugs))}")
-    chosen = [m for m in mutants() if not args.only or m.slug in args.only.split(",")]
+    chosen = [m for m in mutants() if not args.only or m.slug in asked]
+    right = [] if args.no_controls else [one for one in sound() if not args.only or one.slug in asked]
     if not args.goes_on:
         shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True, exist_ok=True)
@@ -275,14 +279,14 @@ def main(argv: Iterable[str] | None = None) -> int:
         workers=args.workers,
         every=args.all_experiments.split(",") if args.all_experiments else (),
         controls=not args.no_controls,
-        right=() if args.only or args.no_controls else sound(),
+        right=right,
         each=each,
         store=WORK / "store",
         launch=args.launch,
         kept=KeptAnswers(WORK / "answers.jsonl"),
     )
     if args.again and args.json.exists():
-        found = again(json.loads(args.json.read_text()), found)
+        found = again(json.loads(args.json.read_text()), found, right)
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(found, indent=1) + "\n")
     if not args.only or args.again:
