@@ -92,7 +92,11 @@ def add_to(commands: Any) -> None:
         default=TOLERANCE,
         help=f"relative difference below which a loss counts as unchanged (default: {TOLERANCE:g})",
     )
-    command.add_argument("--picture", metavar="FILE", help="write the map as an SVG picture to this file")
+    command.add_argument(
+        "--picture",
+        metavar="FILE",
+        help="write the map to this file: as an SVG picture, or as a page if its name ends in .html",
+    )
     command.add_argument(
         "-n", metavar="WORKERS", type=positive, help="launches in parallel (default: as cores and memory allow)"
     )
@@ -103,6 +107,7 @@ def add_to(commands: Any) -> None:
 def do(args: argparse.Namespace) -> int:
     """Measure the map and report it."""
     from chaoskit.cli import parallelism
+    from chaoskit.report.html import sdc_page
     from chaoskit.report.machine import json_report
     from chaoskit.report.svg import sdc_picture
     from chaoskit.report.terminal import sdc_report, table
@@ -124,7 +129,8 @@ def do(args: argparse.Namespace) -> int:
         )
     sdc_report.show(found, table.console_for(sys.stderr if args.json == "-" else sys.stdout))
     if args.picture:
-        json_report.write_text(sdc_picture.svg(found), args.picture, option="--picture")
+        draw = sdc_page.render if args.picture.endswith(".html") else sdc_picture.svg
+        json_report.write_text(draw(found), args.picture, option="--picture")
     if args.json:
         sdc_report.write(found, args.json)
     return ExitCode.PASS

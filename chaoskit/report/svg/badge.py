@@ -8,7 +8,9 @@ from chaoskit.studies.nights.suite import Suite
 
 LABEL = "survives"
 #: White text has enough contrast on each of these.
-COLOURS = {"pass": "#00704f", "fail": "#b23c00", "inconclusive": "#7c5a00", SKIPPED: "#59626b"}
+COLOURS = {
+    "pass": "#00704f", "fail": "#b23c00", "inconclusive": "#7c5a00", "accepted": "#4a3fb5", SKIPPED: "#59626b",
+}  # fmt: skip
 HEIGHT = 20
 #: In pixels: average width of a letter, and margin beside the text.
 LETTER, MARGIN = 6.6, 7
