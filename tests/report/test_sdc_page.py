@@ -3,6 +3,7 @@
 import re
 from html.parser import HTMLParser
 
+from chaoskit.cli import sdc_map
 from chaoskit.report.html import sdc_page
 from tests.report.test_sdc_report import PLACES, result, the_map
 
@@ -49,3 +50,8 @@ def test_nothing_runs_and_nothing_is_fetched():
 
 def test_a_map_of_nothing():
     assert "0 corruptions" in sdc_page.render(the_map(results=()))
+
+
+def test_the_name_of_the_file_says_whether_it_is_a_page_or_a_picture():
+    assert sdc_map.picture(the_map(), "map.html").startswith("<!doctype html>")
+    assert sdc_map.picture(the_map(), "map.svg").startswith("<svg")

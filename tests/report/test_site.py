@@ -62,3 +62,6 @@ def test_the_problems_are_handed_on(store, tmp_path):
     made = site.write(suite(*results(runs)), tmp_path / "pages", store=store, problems=[one])
     assert "<h1>1 problem in your job</h1>" in made.index.read_text()
     assert [page.stem for page in made.pages][:2] == [runs["test_d"].id, runs["test_b"].id]
+    # And back: from a run to its row.
+    assert 'href="../index.html#experiment-test_d"' in made.pages[0].read_text()
+    assert 'id="experiment-test_d"' in made.index.read_text()

@@ -51,6 +51,7 @@ def write(
     failed: dict[str, str] = {}
     damaged: list[str] = []
     names = {run: one.name for one in suite_page.run_order(suite, problems) for run in suite_page.runs_of(one)}
+    places = {run: address for one, address in suite_page.addresses(suite) for run in suite_page.runs_of(one)}
     found = {run: run_dir for run in names if (run_dir := find(run, store)) is not None}
     targets = {run: directory / "runs" / f"{run_dir.name}.html" for run, run_dir in found.items()}
 
@@ -64,7 +65,7 @@ def write(
         previous, following = ([*others[at - 1 : at], None][0], [*others[at + 1 : at + 2], None][0])
         try:
             write_run(
-                found[run], targets[run], option=option, home="../index.html",
+                found[run], targets[run], option=option, home=f"../index.html#{places[run]}",
                 previous=neighbour(previous), next_one=neighbour(following),
             )  # fmt: skip
         except StoreError as error:

@@ -45,11 +45,10 @@ def render(
     """Render the page. `links` maps the directory of a run to its page, `why` to the reason why it has none; a run in
     neither is shown as deleted. `problems` are those of the suite, the worst first."""
     links, why = links or {}, why or {}
-    names = anchors(f"experiment-{result.name}" for result in suite.results)
     # By identity: two stored runs of one experiment may have one name.
-    rows = {id(one): _row(one, name, links, why) for one, name in zip(suite.results, names, strict=True)}
+    rows = {id(one): _row(one, name, links, why) for one, name in addresses(suite)}
     found = groups(suite.results, problems)
-    shown = [(group, _shown(group, suite.results)) for group in found if group.problem is not None]
+    shown = [(group, _shown(group, suite.results, links)) for group in found if group.problem is not None]
     return page.render(
         "suite.html.j2",
         headline=asked(problems) or headline(suite),
@@ -70,6 +69,11 @@ def render(
         about=about(suite),
         meanings=CODES,
     )
+
+
+def addresses(suite: Suite) -> list[tuple[Result, str]]:
+    """Each experiment with its id on the page."""
+    return list(zip(suite.results, anchors(f"experiment-{one.name}" for one in suite.results), strict=True))
 
 
 def run_order(suite: Suite, problems: Sequence[Problem] = ()) -> list[Result]:
@@ -95,7 +99,7 @@ def proof_line(proof: Proof) -> tuple[str, str, str]:
     return verdict, label, readable(sentence)
 
 
-def _shown(group: Group, results: Sequence[Result]) -> dict[str, Any]:
+def _shown(group: Group, results: Sequence[Result], links: Mapping[str, str]) -> dict[str, Any]:
     """What the page shows of a problem: 'Shown by test_resume and 22 more', and what follows from it."""
     problem = group.problem
     assert problem is not None
@@ -104,6 +108,7 @@ def _shown(group: Group, results: Sequence[Result]) -> dict[str, Any]:
     return {
         "problem": problem, "sentence": readable(problem.sentence), "first": names[0] if names else "",
         "smallest": found[0] if found else None, "more": max(0, len(names) - 1),
+        "page": links.get(problem.run),
     }  # fmt: skip
 
 
