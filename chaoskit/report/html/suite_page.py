@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chaoskit.engine.result import SKIPPED, WORDS, Result
+from chaoskit.engine.result import ACCEPTED, SKIPPED, WORDS, Result
 from chaoskit.errors import CODES
 from chaoskit.report.headline import readable
 from chaoskit.report.html import page
@@ -16,7 +16,7 @@ from chaoskit.report.terminal.table import total
 from chaoskit.studies.nights.suite import Suite
 
 #: Failures come first.
-ORDER = ("fail", "inconclusive", "pass", SKIPPED)
+ORDER = ("fail", "inconclusive", ACCEPTED, "pass", SKIPPED)
 STATUS = {
     "interrupted": "This suite was interrupted. The page shows the experiments that had ended.",
     "running": "This suite has no end: chaoskit is still running or was killed. The page shows the experiments that "
@@ -46,7 +46,7 @@ def render(suite: Suite, *, links: Mapping[str, str] | None = None, why: Mapping
 
 
 def in_order(results: Sequence[Result]) -> list[Result]:
-    """Sort by verdict: failed, inconclusive, passed, skipped; otherwise keep the order."""
+    """Sort by verdict: failed, inconclusive, accepted, passed, skipped; otherwise keep the order."""
     return sorted(results, key=lambda result: ORDER.index(result.verdict))
 
 
@@ -64,7 +64,7 @@ def headline(suite: Suite) -> str:
         return "No verdict: every experiment was skipped" if found else "No verdict: no experiment had ended"
     worst = next(iter(found))
     if worst != "pass":
-        verb = {"fail": "failed", "inconclusive": "could not be decided"}[worst]
+        verb = {"fail": "failed", "inconclusive": "could not be decided", ACCEPTED: "lost what is accepted"}[worst]
         return f"{found[worst]} of {judged} experiment{'' if judged == 1 else 's'} {verb}"
     return "The experiment passed" if judged == 1 else f"All {judged} experiments passed"
 
