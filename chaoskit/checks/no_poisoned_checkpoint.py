@@ -18,7 +18,6 @@ from chaoskit.checks.registry import check
 from chaoskit.checks.struck import judge_each
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
-
 #: The state that a checkpoint carries from one incarnation to the next, and that a corrupted number may have reached.
 CARRIED = ("model", "buffers", "optimizer", "options", "scaler", "ema")
 

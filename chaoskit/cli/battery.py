@@ -18,6 +18,7 @@ from typing import TextIO
 
 import pytest
 
+from chaoskit.cli import selection
 from chaoskit.cli.pytest_session import RESULT, SUITE
 from chaoskit.engine.result import SKIPPED, Result
 from chaoskit.errors import ChaoskitError, UsageError
@@ -101,26 +102,57 @@ class ResultCollector:
             print(text, file=self.stream, flush=True)
 
 
-def titles(expression: str | None = None, *, nodes: str | None = None) -> dict[str, str]:
-    """Map the name of each experiment that `expression` selects (None: all) to the first sentence of its docstring.
-    Experiments that need several nodes are included only if `nodes` provides them."""
+@dataclass(frozen=True)
+class Selection:
+    """The experiments that run: those of the areas `only`, or the `quick` ones, or all of the battery; of these, those
+    that pytest's -k would select with `expression`. Raises UsageError for areas and quick at once."""
+
+    expression: str | None = None
+    only: str | None = None
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        if self.only and self.quick:
+            raise UsageError("--quick and --only exclude each other: give one of them")
+
+    @property
+    def everything(self) -> bool:
+        """Whether it is the whole battery."""
+        return not (self.expression or self.only or self.quick)
+
+    def __str__(self) -> str:
+        parts = ["--quick"] if self.quick else [f"--only {self.only}"] if self.only else []
+        return " ".join([*parts, *([f"-k {self.expression!r}"] if self.expression is not None else [])])
+
+    def arguments(self, home: Path) -> list[str]:
+        """Return pytest's arguments for the experiments below `home`."""
+        words = [] if self.expression is None else ["-k", self.expression]
+        return [*words, *selection.arguments(home, only=self.only, quick=self.quick)]
+
+
+ALL = Selection()
+
+
+def titles(chosen: Selection = ALL, *, nodes: str | None = None) -> dict[str, str]:
+    """Map the name of each experiment that is chosen to the first sentence of its docstring. Experiments that need
+    several nodes are included only if `nodes` provides them."""
     collector = ResultCollector()
-    _pytest(["--collect-only", *([f"--chaos-nodes={nodes}"] if nodes else [])], expression, collector)
+    _pytest(["--collect-only", *([f"--chaos-nodes={nodes}"] if nodes else [])], chosen, collector)
     return collector.titles
 
 
 def run(
     options: Sequence[str],
+    chosen: Selection = ALL,
     *,
-    expression: str | None = None,
     junitxml: str | None = None,
     workers: str | None = None,
     fail_fast: bool = False,
     stream: TextIO | None = None,
 ) -> ResultCollector:
-    """Run the experiments that `expression` selects; `options` are those of the pytest plugin.
+    """Run the experiments that are chosen; `options` are those of the pytest plugin.
 
-    Raises UsageError if the expression is invalid or selects nothing, and for workers without pytest-xdist.
+    Raises UsageError if the selection is invalid or empty, and for workers without pytest-xdist.
     """
     args = list(options)
     if junitxml is not None:
@@ -134,26 +166,25 @@ def run(
             )
         args += ["-p", "xdist.plugin", "-n", workers, "--dist", "worksteal"]
     collector = ResultCollector(stream)
-    _pytest(args, expression, collector)
+    _pytest(args, chosen, collector)
     return collector
 
 
-def _pytest(args: Sequence[str], expression: str | None, collector: ResultCollector) -> None:
+def _pytest(args: Sequence[str], chosen: Selection, collector: ResultCollector) -> None:
     home = directory()
     command = ["-c", str(home / "battery.ini"), "--rootdir", str(home), "--confcutdir", str(home)]
     command += ["-p", "no:cacheprovider", "-p", "chaoskit.cli.pytest_plugin", *args]
-    if expression is not None:
-        command += ["-k", expression]
+    command += chosen.arguments(home)
     output, errors = io.StringIO(), io.StringIO()
     with _private_environment(), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
-            code = pytest.main([*command, str(home)], plugins=[collector])
+            code = pytest.main(command, plugins=[collector])
         except KeyboardInterrupt:
             collector.interrupted = True
             return
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and not collector.interrupted:
         raise UsageError(
-            f"-k {expression!r} selects no experiment: 'chaoskit run --list' lists their names "
+            f"{chosen} selects no experiment: 'chaoskit run --list' lists their names "
             "(add --nodes 2 or --nodes 1:2 for those that need several nodes)"
         )
     if code == pytest.ExitCode.USAGE_ERROR:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from chaoskit.engine.ruling import Ruling
 from chaoskit.errors import (
     ChaoskitError,
     CheckFailed,
@@ -21,7 +22,6 @@ from chaoskit.errors import (
 from chaoskit.verdict import Outcome, Verdict, merge
 
 if TYPE_CHECKING:
-    from chaoskit.engine.ruling import Ruling
     from chaoskit.engine.runner import Run
 
 SKIPPED = "skipped"
@@ -107,13 +107,13 @@ class Result:
 def of_runs(name: str, runs: Sequence[Run]) -> Result:
     """The result of several runs, by those of their last verdicts that count. The figures are those of the run that
     decides it: the first that failed, else the first that was inconclusive, else the last."""
-    outcomes = [run.outcome if run.ruling is None else run.ruling.outcome for run in runs]
+    rulings = [run.ruling if run.ruling is not None else Ruling(run.verdicts) for run in runs]
+    outcomes = [ruling.outcome for ruling in rulings]
     overall = merge(outcomes)
     deciding = (
         runs[outcomes.index(overall)] if overall is not Outcome.PASS and runs else runs[-1] if runs else None
     )
-    counting = [run.verdicts if run.ruling is None else run.ruling.verdicts for run in runs]
-    verdicts = [verdict for each in counting for verdict in each]
+    verdicts = [verdict for ruling in rulings for verdict in ruling.verdicts]
     result = of_verdicts(name, verdicts)
     if overall is Outcome.PASS:
         # Also where every verdict was a fail that is accepted, so that none is left.

@@ -1,6 +1,7 @@
 """`VerdictTurn`: a change of an experiment's verdict over the nights: it became red or green, or it is flaky.
 
-- *red*: it passed (or all that it lost was accepted) before, and has not since; at least one of the nights since then failed.
+- *red*: it passed before and has not passed since; at least one of the nights since then failed. (All that it lost is
+  accepted: that is no red.)
 - *undecided*: the same, without a failure.
 - *green*: it did not pass before, and passes now.
 - *flaky*: its verdict changed at least twice on nights that are alike: the same sources that the ranks imported, the

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from chaoskit.engine.result import Result
+from chaoskit.engine.result import SKIPPED, Result
 from chaoskit.engine.ruling import Ruling
 from chaoskit.errors import FAMILIES
 from chaoskit.studies.problems.problem import Proof
@@ -106,14 +106,21 @@ def decide(
 
 
 def unmatched(acceptances: Iterable[Acceptance], results: Sequence[Result]) -> Iterator[Acceptance]:
-    """Yield the acceptances whose code no experiment showed. The results must be those of a whole battery; if any of
-    them is undecided, nothing can be said."""
-    if not results or any(result.verdict == Outcome.INCONCLUSIVE for result in results):
-        return
+    """Yield the acceptances whose code no experiment showed that they are for. Without such an experiment, and if one
+    of them was not decided, nothing can be said. The results must be those of a whole battery, for an acceptance that
+    names no experiment."""
     for one in acceptances:
         own = [result for result in results if one.applies(names_of(result.name, result.nodeid))]
-        if not any(one.code in (*result.accepted, *result.codes) for result in own):
+        ran = [result for result in own if result.verdict != SKIPPED]
+        decided = ran and not any(result.verdict == Outcome.INCONCLUSIVE for result in ran)
+        if decided and not any(one.code in (*result.accepted, *result.codes) for result in ran):
             yield one
+
+
+def useless(one: Acceptance, count: int) -> str:
+    """Say that an acceptance matched nothing in so many experiments."""
+    where = f"in {one.experiment}" if one.experiment else f"in any of {count} experiments"
+    return f"{one.where}: the acceptance of {one.code} matched nothing {where}: the job is better than that, remove it"
 
 
 def _accepted(one: Acceptance) -> str:
