@@ -14,12 +14,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import pytest
 
 from chaoskit.cli import selection
-from chaoskit.cli.pytest_session import RESULT, SUITE
+from chaoskit.cli.progress_board import Countdown, ProgressBoard
+from chaoskit.cli.pytest_session import PHASES, PHASES_OF_WORKER, RESULT, SUITE
 from chaoskit.engine.result import SKIPPED, Result
 from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.studies.nights.suite import Suite
@@ -38,17 +39,37 @@ def directory() -> Path:
     )
 
 
+class WorkerNode(Protocol):
+    """What pytest-xdist gives of a worker: `workerinput` is handed to it."""
+
+    workerinput: dict[str, object]
+
+
 @dataclass
 class ResultCollector:
-    """A pytest plugin that collects the results and prints one line when an experiment ends."""
+    """A pytest plugin that collects the results, and prints one line when an experiment ends: how it ended, and how far
+    the battery is. On a terminal a `board` shows in between what runs."""
 
     stream: TextIO | None = None
+    workers: int = 1
+    board: ProgressBoard | None = None
+    countdown: Countdown | None = None
     titles: dict[str, str] = field(default_factory=dict)
     selected: list[str] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     interrupted: bool = False
     suite: Suite | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        if self.board is not None:
+            config.stash[PHASES] = str(self.board.directory)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: WorkerNode) -> None:
+        if self.board is not None:
+            node.workerinput[PHASES_OF_WORKER] = str(self.board.directory)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
@@ -76,7 +97,9 @@ class ResultCollector:
         if report.failed and (result is None or result.trouble == "internal"):
             self.troubles.append(report.longreprtext)
         if report.when == "teardown" and result is not None:
-            self._say(f"  {result.name}: {result.verdict} in {result.seconds or 0.0:.1f} s")
+            if self.countdown is not None:
+                self.countdown.ended(result.seconds or 0.0)
+            self._say(f"  {result.name}: {result.verdict} in {result.seconds or 0.0:.1f} s ({self.countdown})")
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         self.suite = config.stash.get(SUITE, None)
@@ -96,9 +119,14 @@ class ResultCollector:
         if nodeids and not self.selected:
             self.selected = list(nodeids)
             self._say(f"{len(nodeids)} experiment{'' if len(nodeids) == 1 else 's'} to run")
+            self.countdown = Countdown(len(nodeids), workers=self.workers)
+            if self.board is not None:
+                self.board.start(self.countdown)
 
     def _say(self, text: str) -> None:
-        if self.stream is not None:
+        if self.board is not None:
+            self.board.say(text)
+        elif self.stream is not None:
             print(text, file=self.stream, flush=True)
 
 
@@ -165,8 +193,13 @@ def run(
                 "-n needs pytest-xdist, which is not installed: run 'pip install pytest-xdist', or omit -n"
             )
         args += ["-p", "xdist.plugin", "-n", workers, "--dist", "worksteal"]
-    collector = ResultCollector(stream)
-    _pytest(args, chosen, collector)
+    board = ProgressBoard(stream) if stream is not None and stream.isatty() else None
+    collector = ResultCollector(stream, int(workers) if workers and workers.isdecimal() else 1, board)
+    try:
+        _pytest(args, chosen, collector)
+    finally:
+        if board is not None:
+            board.stop()
     return collector
 
 

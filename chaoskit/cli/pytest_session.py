@@ -19,6 +19,7 @@ from chaoskit.errors import MissingCapability, ReferenceFailed, StoreError
 
 if TYPE_CHECKING:
     from chaoskit.analysis.reference.reference import Reference
+    from chaoskit.cli.progress_board import PhaseFile
     from chaoskit.engine.progress import Live, PhaseLines, Progress
     from chaoskit.engine.result import Result
     from chaoskit.engine.ruling import Rule, Ruling
@@ -38,6 +39,10 @@ T = TypeVar("T")
 RESULT = "chaoskit_result"
 #: The suite of the session, available after its end.
 SUITE: pytest.StashKey[Suite] = pytest.StashKey()
+#: The directory in which the experiments of a battery keep their phases (see `ProgressBoard`), and the key under which
+#: a worker of pytest-xdist gets it.
+PHASES: pytest.StashKey[str] = pytest.StashKey()
+PHASES_OF_WORKER = "chaoskit_phases"
 #: The requested output files.
 TARGETS: pytest.StashKey[Targets] = pytest.StashKey()
 
@@ -171,10 +176,15 @@ class ChaosSession:
 
         return rule
 
-    def progress(self, label: str) -> Live | PhaseLines:
-        """Show the progress of one test despite pytest's capturing. Workers share a terminal, so they write lines."""
+    def progress(self, label: str) -> Live | PhaseLines | PhaseFile:
+        """Show the progress of one test despite pytest's capturing. Workers share a terminal, so they write lines, but
+        where a board shows what all of them do."""
+        from chaoskit.cli.progress_board import PhaseFile
         from chaoskit.engine.progress import PhaseLines, progress_on
 
+        handed = getattr(self._config, "workerinput", {}).get(PHASES_OF_WORKER)
+        if (board := handed or self._config.stash.get(PHASES, None)) is not None:
+            return PhaseFile(Path(board), label)
         if self._stream is None:
             self._stream = os.fdopen(self._fd, "w", closefd=False)
         if self.is_worker:
