@@ -1,5 +1,7 @@
 """A suite by hand: 34 experiments of a script with five bugs, and the problems and weaknesses that they come to."""
 
+from dataclasses import replace
+
 from chaoskit.engine.result import Result
 from chaoskit.studies.nights.suite import Suite
 from chaoskit.studies.problems.problem import Problem, Proof
@@ -40,7 +42,11 @@ def suite() -> Suite:
             "test_nan[gradient-nan]", "nonfinite-accepted", sentences=("the job trained on NaN at step 12",)
         ),
         _experiment("test_disk_full", "crash-loop", sentences=("the job did not recover",)),
-        _experiment("test_dropout", "rng-not-restored", verdict="accepted", sentences=(_RANDOM,)),
+        replace(
+            _experiment("test_dropout", verdict="accepted", sentences=(_RANDOM,)),
+            accepted=("rng-not-restored",),
+            reasons={"rng-not-restored": "dropout masks may differ after a resume"},
+        ),
         *(_experiment(f"test_passed_{n}", verdict="pass") for n in range(3)),
         _experiment("test_fabric", verdict="skipped", sentences=("it needs CanFly",)),
         command=("chaoskit", "run", "--", "torchrun", "--nproc-per-node", "2", "train.py", "--out", "{out}"),

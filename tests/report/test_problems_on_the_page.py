@@ -104,7 +104,8 @@ def test_what_is_accepted_has_a_place_a_word_and_a_mark():
     text = suite_page.render(suite(), problems=PROBLEMS)
     assert '<span class="verdict accepted"><span aria-hidden="true">≈</span> 1 accepted</span>' in text
     group = re.search(r'<details class="group" id="of-verdict-accepted">(.*?)</details>', text, re.S)[1]
-    assert "test_dropout" in group
+    assert "test_dropout" in group and 'data-codes="rng-not-restored"' in group
+    assert "rng-not-restored : dropout masks may differ after a resume" in words(group)
 
 
 def test_losses_in_a_problem_are_decimals():

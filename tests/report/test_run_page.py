@@ -2,10 +2,12 @@
 
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
+from chaoskit.engine.result import of_runs
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import stored as read
 from chaoskit.protocol.events import Event
@@ -244,3 +246,13 @@ def test_commands_have_a_button_that_only_the_script_shows(told):
     text = run_page.render(told["passed"])
     buttons = re.findall(r"</pre><button([^>]*)>", text)
     assert len(buttons) == 4 and all("hidden" in each and 'class="copy"' in each for each in buttons)
+
+
+def test_what_is_accepted_is_said_with_its_reason(told):
+    run = told["optimizer"]
+    reasons = {"optimizer-not-restored": f"moments may differ {HOSTILE}"}
+    result = replace(of_runs("test_x", [run]), accepted=("optimizer-not-restored",), reasons=reasons)
+    text = run_page.render(run, result=replace(result, verdict="accepted"))
+    assert "<title>accepted: " in text and "moments may differ &lt;script&gt;" in text
+    assert re.search(r'<h1><span class="verdict accepted">', text)
+    assert re.search(r'<h1><span class="verdict fail">', run_page.render(run, result=result))

@@ -134,7 +134,7 @@ def test_experiments_of_one_name_are_told_apart():
         (("pass", "pass", "skipped"), "All 2 experiments passed"),
         (("pass", "fail", "inconclusive", "skipped"), "1 of 3 experiments failed"),
         (("inconclusive",), "1 of 1 experiment could not be decided"),
-        (("pass", "accepted"), "No experiment failed; 1 of 2 is accepted"),
+        (("pass", "accepted"), "1 of 2 experiments lost what is accepted"),
         (("skipped",), "No verdict: every experiment was skipped"),
         ((), "No verdict: no experiment had ended"),
     ],

@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from chaoskit.engine.result import SKIPPED, Result
+from chaoskit.engine.result import ACCEPTED, SKIPPED, Result
 from chaoskit.studies.nights.suite import key_of
 from chaoskit.studies.problems.problem import Problem
 
-#: The verdicts, the worst first. `accepted`: all that is wrong is what the team has decided to live with.
-ORDER = ("fail", "inconclusive", "accepted", "pass", SKIPPED)
+#: The verdicts, the worst first.
+ORDER = ("fail", "inconclusive", ACCEPTED, "pass", SKIPPED)
 #: The titles of the groups of experiments that show no problem.
 TITLES = {
-    "fail": "Failed", "inconclusive": "Could not be decided", "accepted": "Accepted", "pass": "Passed",
+    "fail": "Failed", "inconclusive": "Could not be decided", ACCEPTED: "Accepted", "pass": "Passed",
     SKIPPED: "Skipped",
 }  # fmt: skip
 #: Those that nobody needs to read first.
-FOLDED = ("accepted", "pass", SKIPPED)
+FOLDED = (ACCEPTED, "pass", SKIPPED)
 _ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -45,7 +45,7 @@ def groups(results: Sequence[Result], problems: Sequence[Problem] = ()) -> list[
     for number, problem in enumerate(ranked(problems), start=1):
         shown = shown_by(problem, results)
         # What is accepted stands together, whatever it shows.
-        own = tuple(result for result in shown if id(result) not in placed and result.verdict != "accepted")
+        own = tuple(result for result in shown if id(result) not in placed and result.verdict != ACCEPTED)
         placed.update(map(id, own))
         also = tuple(result for result in shown if not any(result is each for each in own))
         kind = 0 if problem.weakness else number

@@ -29,7 +29,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import lifetimes
 from chaoskit.analysis.record.rank_lifetime import common_settings
 from chaoskit.analysis.recovery.phases import PHASES, phases
-from chaoskit.engine.result import advice_of
+from chaoskit.engine.result import ACCEPTED, Result, advice_of
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Run
 from chaoskit.errors import CODES, StoreError
@@ -72,10 +72,12 @@ def render(
     home: str = "",
     previous: Neighbour | None = None,
     next_one: Neighbour | None = None,
+    result: Result | None = None,
 ) -> str:
     """Render the page of a stored run. `verdicts` default to those of `verdicts.json`, `store` to that of the run;
     `links` maps paths of the store to links (default: absolute ones); `home` links to the page of the suite,
-    `previous` and `next_one` to the pages of other runs of it. Raises StoreError if the run cannot be read."""
+    `previous` and `next_one` to the pages of other runs of it; `result` is that of its experiment, which knows what is
+    accepted. Raises StoreError if the run cannot be read."""
     store = store or run.store
     told = store.read(run.dir)
     found = stored_verdicts(run, store) if verdicts is None else tuple(verdicts)
@@ -87,6 +89,8 @@ def render(
         home=home,
         previous=previous,
         next=next_one,
+        accepted={code: result.reasons.get(code, "") for code in result.accepted} if result is not None else {},
+        verdict=ACCEPTED if result is not None and result.verdict == ACCEPTED else "",
         faults=list(faults(case, told)),
         words=last_words(case, run.dir),
         finished=case.history.end == "finished",

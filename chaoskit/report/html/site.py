@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from chaoskit.engine.result import Result
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Run, stored
 from chaoskit.errors import StoreError, UsageError
@@ -50,13 +51,13 @@ def write(
     why: dict[str, str] = {}
     failed: dict[str, str] = {}
     damaged: list[str] = []
-    names = {run: one.name for one in suite_page.run_order(suite, problems) for run in suite_page.runs_of(one)}
+    results = {run: one for one in suite_page.run_order(suite, problems) for run in suite_page.runs_of(one)}
     places = {run: address for one, address in suite_page.addresses(suite) for run in suite_page.runs_of(one)}
-    found = {run: run_dir for run in names if (run_dir := find(run, store)) is not None}
+    found = {run: run_dir for run in results if (run_dir := find(run, store)) is not None}
     targets = {run: directory / "runs" / f"{run_dir.name}.html" for run, run_dir in found.items()}
 
     def neighbour(run: str | None) -> Neighbour | None:
-        return None if run is None else Neighbour(names[run], quote(targets[run].name))
+        return None if run is None else Neighbour(results[run].name, quote(targets[run].name))
 
     def attempt(run: str) -> bool:
         """Write the page of a run, which links to those before and after it; False if that is not possible."""
@@ -66,7 +67,7 @@ def write(
         try:
             write_run(
                 found[run], targets[run], option=option, home=f"../index.html#{places[run]}",
-                previous=neighbour(previous), next_one=neighbour(following),
+                previous=neighbour(previous), next_one=neighbour(following), result=results[run],
             )  # fmt: skip
         except StoreError as error:
             why[run] = "the record of this run cannot be read"
@@ -100,9 +101,10 @@ def write_run(
     home: str = "",
     previous: Neighbour | None = None,
     next_one: Neighbour | None = None,
+    result: Result | None = None,
 ) -> None:
-    """Write the page of one run, with links to the page of its suite (`home`) and to other runs. Raises StoreError if
-    the run cannot be read, UsageError if the file cannot be written."""
+    """Write the page of one run, with links to the page of its suite (`home`) and to other runs; `result` is that of
+    its experiment. Raises StoreError if the run cannot be read, UsageError if the file cannot be written."""
     run = load(run_dir)
     text = run_page.render(
         run,
@@ -110,6 +112,7 @@ def write_run(
         home=home,
         previous=previous,
         next_one=next_one,
+        result=result,
     )
     page.write(text, target, option=option)
 

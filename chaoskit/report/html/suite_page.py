@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chaoskit.engine.result import SKIPPED, WORDS, Result
+from chaoskit.engine.result import ACCEPTED, SKIPPED, WORDS, Result
 from chaoskit.errors import CODES
 from chaoskit.report.headline import readable
 from chaoskit.report.html import page
@@ -58,13 +58,13 @@ def render(
         # The counts of verdicts are shown separately.
         told=total(suite.results, seconds=suite.seconds).rpartition(": ")[0],
         counts=counts(suite.results),
-        words={**{verdict: verdict for verdict in ORDER}, **WORDS},
+        words=WORDS,
         problems=[each for each in shown if each[0].number],
         weaknesses=[each for each in shown if not each[0].number],
         proof=proof_line,
         groups=found,
         row=lambda result: rows[id(result)],
-        codes=Counter(code for result in suite.results for code in result.codes),
+        codes=Counter(code for result in suite.results for code in (*result.codes, *result.accepted)),
         repeated=_repeated(suite.results),
         about=about(suite),
         meanings=CODES,
@@ -130,10 +130,8 @@ def headline(suite: Suite) -> str:
     if not judged:
         return "No verdict: every experiment was skipped" if found else "No verdict: no experiment had ended"
     worst = next(iter(found))
-    if worst == "accepted":
-        return f"No experiment failed; {found[worst]} of {judged} {'is' if found[worst] == 1 else 'are'} accepted"
     if worst != "pass":
-        verb = {"fail": "failed", "inconclusive": "could not be decided"}[worst]
+        verb = {"fail": "failed", "inconclusive": "could not be decided", ACCEPTED: "lost what is accepted"}[worst]
         return f"{found[worst]} of {judged} experiment{'' if judged == 1 else 's'} {verb}"
     return "The experiment passed" if judged == 1 else f"All {judged} experiments passed"
 
