@@ -18,18 +18,23 @@ TRAINER = CHECKOUT / "tinymodels" / "train.py"
 WIDE = ("corruption", "storage", "numbers")
 
 
+def pytest_addoption(parser):
+    parser.addini("everything", "run also what runs only on request (--only AREA)", type="bool", default=False)
+
+
 def pytest_collection_modifyitems(config, items):
     """Leave out the experiments that cannot run here, or that run only on request.
 
     Those that need several nodes run with `--nodes 2`, those that need a range of nodes with `--nodes 1:2`. The
     whole matrix of damaged checkpoints, all faults of the storage, and all wrong numbers but one run only on
-    request (`-k corruption`, `-k storage`, `-k numbers`), or by the name of a test.
+    request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`), or by the name of a test.
     """
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
     asked = f"{config.option.keyword} {config.option.markexpr}"
     words = [word for word in re.findall(r"\w+", config.option.keyword) if word not in ("not", "and", "or")]
-    missing += [name for name in WIDE if name not in asked]
+    if not config.getini("everything"):
+        missing += [name for name in WIDE if name not in asked]
     left = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
     named = [item for item in left if item.originalname in asked or _numbers(item, words)]
     wide = [item for item in named if any(item.get_closest_marker(name) for name in WIDE)]

@@ -11,6 +11,7 @@ import types
 from pathlib import Path
 
 import chaoskit
+from chaoskit.engine.ruling import Ruling
 from chaoskit.errors import (
     CheckFailed,
     ExitCode,
@@ -43,18 +44,24 @@ class Run:
     history = History()
     verdicts = ()
     reference = None
+    ruling = None
 
-    def __init__(self, run_dir, job):
-        self.dir, self.job = run_dir, job
+    def __init__(self, run_dir, job, rule=None):
+        self.dir, self.job, self.rule = run_dir, job, rule
+
+    @property
+    def outcome(self):
+        return merge(verdict.outcome for verdict in self.verdicts)
 
     def judge(self, *checks):
-        self.verdicts = checks
+        self.verdicts, self.ruling = checks, None
         return checks
 
     def verify(self, *checks):
         __tracebackhide__ = True
         self.judge(*checks)
-        outcome = merge(verdict.outcome for verdict in checks)
+        self.ruling = self.rule(self, checks) if self.rule else Ruling(checks)
+        outcome = self.ruling.outcome
         if outcome is Outcome.FAIL:
             raise CheckFailed("not shown", verdicts=checks, run=str(self.dir))
         if outcome is Outcome.INCONCLUSIVE:
@@ -88,7 +95,7 @@ class Runner:
             raise ZeroDivisionError("of chaoskit's own")
         if script == "stopped.py":
             os.kill(os.getpid(), signal.SIGINT)
-        return Run(self.store.new_run(job=job.to_json()), job)
+        return Run(self.store.new_run(job=job.to_json()), job, self.options.get("rule"))
 
 
 # Stored runs are read by a copy of what this stands in for.

@@ -74,7 +74,7 @@ def test_every_command_is_one_that_chaoskit_takes():
             assert (
                 job[-1] in ("{out}", "${JOB[@]}") and args.junitxml and args.report and args.summary and args.json
             )
-            assert battery.titles(args.k)
+            assert battery.titles(battery.Selection(args.k))
 
 
 def test_what_the_configuration_says_is_what_chaoskit_takes():

@@ -53,7 +53,7 @@ def test_every_command_of_a_guide_is_one_that_chaoskit_takes(page):
         assert args.do is not None, line
         if own[0] == "run":
             assert job and (job == ["COMMAND"] or "{out}" in job), line
-            assert not args.k or battery.titles(args.k), line
+            assert not args.k or battery.titles(battery.Selection(args.k)), line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))

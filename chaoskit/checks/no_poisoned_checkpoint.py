@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,14 @@ from chaoskit.analysis.checkpoints.contents import show_keys
 from chaoskit.analysis.checkpoints.postmortem_dumps import dumps, kind_of
 from chaoskit.analysis.corruption.propagation import GIVEN, Propagation
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save
+from chaoskit.analysis.record.steps import Step
 from chaoskit.checks.check import Check
 from chaoskit.checks.registry import check
 from chaoskit.checks.struck import judge_each
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
+
+#: The state that a checkpoint carries from one incarnation to the next, and that a corrupted number may have reached.
+CARRIED = ("model", "buffers", "optimizer", "options", "scaler", "ema")
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,11 @@ class NoPoisonedCheckpoint:
                 self.name, sentence, "not-deterministic" if not case.timeline.bitwise else "probe-blind"
             )
         blind = 0
+        clean = _clean(case, propagation)
         for one in due:
             keys = contents.wrong(one.lifetime, case.reference, one.save.n, one.position)
             keys = _live(case, propagation, one) if keys is None else keys
-            if keys:
+            if keys and one.incarnation not in clean:
                 sentence = (
                     f"{propagation.corruption}; what rank {one.lifetime.rank} saved at step {one.position} "
                     "differs from the "
@@ -113,6 +118,36 @@ def _written(case: Case, propagation: Propagation) -> Iterator[Written]:
                     continue
                 equal = retried if not here else left_out is None or position < left_out
                 yield Written(inc.index, lifetime, save, position, equal)
+
+
+def _clean(case: Case, propagation: Propagation) -> frozenset[int]:
+    """The later incarnations that began with the state of the reference in all that a corrupted number could have
+    reached, or with that of such an incarnation. What differs in their saves has come from elsewhere: they drew other
+    random numbers, for example, or read other data."""
+    assert case.reference is not None
+    found: list[int] = []
+    for inc in case.history.incarnations[propagation.corruption.incarnation + 1 :]:
+        base = case.timeline.base(inc.index)
+        begun = {rank: lifetime.steps[0] for rank, lifetime in inc.ranks.items() if lifetime.steps}
+        if base is None or inc.index in case.timeline.resized or len(begun) < inc.world_size:
+            continue
+        if all(_came_clean(case, found, rank, base, step) for rank, step in begun.items()):
+            found.append(inc.index)
+    return frozenset(found)
+
+
+def _came_clean(case: Case, clean: Sequence[int], rank: int, base: int, begun: Step) -> bool:
+    """Whether the first step of a lifetime, after `base` steps, began with what the reference or a clean one had."""
+    assert case.reference is not None
+    known = [case.reference.step(rank, base + begun.n)]
+    for one in case.timeline.segments:
+        if one.incarnation in clean and one.rank == rank and one.first <= base + begun.n <= one.last:
+            known.append(one.execution(one.start + base + begun.n - one.first).record)
+    carried = {name for name in begun.components if name.partition(".")[0] in CARRIED}
+    return "model" in carried and any(
+        step is not None and all(step.components.get(name) == begun.components[name] for name in carried)
+        for step in known
+    )
 
 
 def _live(case: Case, propagation: Propagation, one: Written) -> tuple[str, ...] | None:

@@ -14,11 +14,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import pytest
 
-from chaoskit.cli.pytest_session import RESULT, SUITE
+from chaoskit.cli import selection
+from chaoskit.cli.progress_board import Countdown, ProgressBoard
+from chaoskit.cli.pytest_session import PHASES, PHASES_OF_WORKER, RESULT, SUITE
 from chaoskit.engine.result import SKIPPED, Result
 from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.studies.nights.suite import Suite
@@ -37,17 +39,37 @@ def directory() -> Path:
     )
 
 
+class WorkerNode(Protocol):
+    """What pytest-xdist gives of a worker: `workerinput` is handed to it."""
+
+    workerinput: dict[str, object]
+
+
 @dataclass
 class ResultCollector:
-    """A pytest plugin that collects the results and prints one line when an experiment ends."""
+    """A pytest plugin that collects the results, and prints one line when an experiment ends: how it ended, and how far
+    the battery is. On a terminal a `board` shows in between what runs."""
 
     stream: TextIO | None = None
+    workers: int = 1
+    board: ProgressBoard | None = None
+    countdown: Countdown | None = None
     titles: dict[str, str] = field(default_factory=dict)
     selected: list[str] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     interrupted: bool = False
     suite: Suite | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        if self.board is not None:
+            config.stash[PHASES] = str(self.board.directory)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: WorkerNode) -> None:
+        if self.board is not None:
+            node.workerinput[PHASES_OF_WORKER] = str(self.board.directory)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
@@ -75,7 +97,9 @@ class ResultCollector:
         if report.failed and (result is None or result.trouble == "internal"):
             self.troubles.append(report.longreprtext)
         if report.when == "teardown" and result is not None:
-            self._say(f"  {result.name}: {result.verdict} in {result.seconds or 0.0:.1f} s")
+            if self.countdown is not None:
+                self.countdown.ended(result.seconds or 0.0)
+            self._say(f"  {result.name}: {result.verdict} in {result.seconds or 0.0:.1f} s ({self.countdown})")
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         self.suite = config.stash.get(SUITE, None)
@@ -95,32 +119,68 @@ class ResultCollector:
         if nodeids and not self.selected:
             self.selected = list(nodeids)
             self._say(f"{len(nodeids)} experiment{'' if len(nodeids) == 1 else 's'} to run")
+            self.countdown = Countdown(len(nodeids), workers=self.workers)
+            if self.board is not None:
+                self.board.start(self.countdown)
 
     def _say(self, text: str) -> None:
-        if self.stream is not None:
+        if self.board is not None:
+            self.board.say(text)
+        elif self.stream is not None:
             print(text, file=self.stream, flush=True)
 
 
-def titles(expression: str | None = None, *, nodes: str | None = None) -> dict[str, str]:
-    """Map the name of each experiment that `expression` selects (None: all) to the first sentence of its docstring.
-    Experiments that need several nodes are included only if `nodes` provides them."""
+@dataclass(frozen=True)
+class Selection:
+    """The experiments that run: those of the areas `only`, or the `quick` ones, or all of the battery; of these, those
+    that pytest's -k would select with `expression`. Raises UsageError for areas and quick at once."""
+
+    expression: str | None = None
+    only: str | None = None
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        if self.only and self.quick:
+            raise UsageError("--quick and --only exclude each other: give one of them")
+
+    @property
+    def everything(self) -> bool:
+        """Whether it is the whole battery."""
+        return not (self.expression or self.only or self.quick)
+
+    def __str__(self) -> str:
+        parts = ["--quick"] if self.quick else [f"--only {self.only}"] if self.only else []
+        return " ".join([*parts, *([f"-k {self.expression!r}"] if self.expression is not None else [])])
+
+    def arguments(self, home: Path) -> list[str]:
+        """Return pytest's arguments for the experiments below `home`."""
+        words = [] if self.expression is None else ["-k", self.expression]
+        return [*words, *selection.arguments(home, only=self.only, quick=self.quick)]
+
+
+ALL = Selection()
+
+
+def titles(chosen: Selection = ALL, *, nodes: str | None = None) -> dict[str, str]:
+    """Map the name of each experiment that is chosen to the first sentence of its docstring. Experiments that need
+    several nodes are included only if `nodes` provides them."""
     collector = ResultCollector()
-    _pytest(["--collect-only", *([f"--chaos-nodes={nodes}"] if nodes else [])], expression, collector)
+    _pytest(["--collect-only", *([f"--chaos-nodes={nodes}"] if nodes else [])], chosen, collector)
     return collector.titles
 
 
 def run(
     options: Sequence[str],
+    chosen: Selection = ALL,
     *,
-    expression: str | None = None,
     junitxml: str | None = None,
     workers: str | None = None,
     fail_fast: bool = False,
     stream: TextIO | None = None,
 ) -> ResultCollector:
-    """Run the experiments that `expression` selects; `options` are those of the pytest plugin.
+    """Run the experiments that are chosen; `options` are those of the pytest plugin.
 
-    Raises UsageError if the expression is invalid or selects nothing, and for workers without pytest-xdist.
+    Raises UsageError if the selection is invalid or empty, and for workers without pytest-xdist.
     """
     args = list(options)
     if junitxml is not None:
@@ -133,27 +193,31 @@ def run(
                 "-n needs pytest-xdist, which is not installed: run 'pip install pytest-xdist', or omit -n"
             )
         args += ["-p", "xdist.plugin", "-n", workers, "--dist", "worksteal"]
-    collector = ResultCollector(stream)
-    _pytest(args, expression, collector)
+    board = ProgressBoard(stream) if stream is not None and stream.isatty() else None
+    collector = ResultCollector(stream, int(workers) if workers and workers.isdecimal() else 1, board)
+    try:
+        _pytest(args, chosen, collector)
+    finally:
+        if board is not None:
+            board.stop()
     return collector
 
 
-def _pytest(args: Sequence[str], expression: str | None, collector: ResultCollector) -> None:
+def _pytest(args: Sequence[str], chosen: Selection, collector: ResultCollector) -> None:
     home = directory()
     command = ["-c", str(home / "battery.ini"), "--rootdir", str(home), "--confcutdir", str(home)]
     command += ["-p", "no:cacheprovider", "-p", "chaoskit.cli.pytest_plugin", *args]
-    if expression is not None:
-        command += ["-k", expression]
+    command += chosen.arguments(home)
     output, errors = io.StringIO(), io.StringIO()
     with _private_environment(), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
-            code = pytest.main([*command, str(home)], plugins=[collector])
+            code = pytest.main(command, plugins=[collector])
         except KeyboardInterrupt:
             collector.interrupted = True
             return
     if code == pytest.ExitCode.NO_TESTS_COLLECTED and not collector.interrupted:
         raise UsageError(
-            f"-k {expression!r} selects no experiment: 'chaoskit run --list' lists their names "
+            f"{chosen} selects no experiment: 'chaoskit run --list' lists their names "
             "(add --nodes 2 or --nodes 1:2 for those that need several nodes)"
         )
     if code == pytest.ExitCode.USAGE_ERROR:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from chaoskit import __version__
-from chaoskit.cli import compare, crash_states, history, options, report, run, sdc_map, stored_runs, upgrade
+from chaoskit.cli import compare, crash_states, history, init, options, report, run, sdc_map, stored_runs, upgrade
 from chaoskit.cli.output import complain, internal
 from chaoskit.errors import ChaoskitError, ExitCode
 
@@ -84,6 +84,7 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
     run.add_to(commands)
+    init.add_to(commands)
     crash_states.add_to(commands)
     sdc_map.add_to(commands)
     compare.add_to(commands)

@@ -14,6 +14,7 @@ from chaoskit.errors import UsageError
 if TYPE_CHECKING:
     import pytest
 
+    from chaoskit.cli.pytest_settings import Settings
     from chaoskit.job import Job
 
 
@@ -151,6 +152,7 @@ SHARED = (
         "FILE",
         str,
     ),
+    Option("strict", "ignore the list of accepted losses ([tool.chaoskit] accept)"),
     Option("json", "write the results as JSON to a file ('-' for standard output, not with pytest)", "FILE", str),
     Option("report", "write HTML pages to a directory: one for the suite, one for each run", "DIR", str),
     Option(
@@ -197,6 +199,7 @@ def add_to_pytest(parser: pytest.Parser) -> None:
         group.addoption(option.pytest_flag, **option.arguments())
     about = "command of the job for the fixture 'job', quoted as one word; must contain {out}"
     group.addoption("--chaos-job", metavar="COMMAND", type=words, help=about)
+    group.addoption("--chaos-settings", help=argparse.SUPPRESS)
 
 
 def forward(args: argparse.Namespace) -> list[str]:
@@ -225,11 +228,14 @@ def overrides(config: pytest.Config) -> dict[str, Any]:
     return {field: value for field, value in given.items() if value is not None}
 
 
-def job_given(config: pytest.Config) -> Job | None:
-    """Return the job of `--chaos-job`, to be started in pytest's directory; None without that option."""
-    command = config.getoption("chaos_job")
+def job_given(config: pytest.Config, settings: Settings) -> Job | None:
+    """Return the job of `--chaos-job`, to be started in pytest's directory, else that of the file, to be started in the
+    directory of the file; None without both."""
+    command, directory = config.getoption("chaos_job"), str(config.invocation_params.dir)
+    if not command:
+        command, directory = list(settings.command), settings.directory
     if not command:
         return None
     from chaoskit.job import Job
 
-    return Job.from_command(command, cwd=str(config.invocation_params.dir))
+    return Job.from_command(command, cwd=directory, env=dict(settings.variables))

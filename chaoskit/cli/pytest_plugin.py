@@ -15,6 +15,7 @@ import pytest
 
 from chaoskit.cli import options
 from chaoskit.cli.pytest_session import RESULT, TARGETS, Chaos, ChaosSession
+from chaoskit.cli.pytest_settings import Settings, settings_of
 from chaoskit.errors import ChaoskitError, CheckFailed, Inconclusive, ReferenceFailed, UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 SESSION = pytest.StashKey[ChaosSession]()
 CHAOS = pytest.StashKey[Chaos]()
+SETTINGS = pytest.StashKey[Settings]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,10 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    try:
+        config.stash[SETTINGS] = settings_of(config)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
     given = {name: config.getoption(f"chaos_{name}") for name in options.TARGETS}
     if any(given.values()):
         _check_targets(config, **given)
-    config.stash[SESSION] = session = ChaosSession(config)
+    config.stash[SESSION] = session = ChaosSession(config, config.stash[SETTINGS].acceptances)
     config.pluginmanager.register(session, "chaoskit-session")
 
 
@@ -55,7 +61,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     from chaoskit.engine import launch_mode
 
     wish = config.getoption("chaos_launch") or "auto"
-    given = options.job_given(config)
+    given = options.job_given(config, config.stash[SETTINGS])
     if given is None:
         return f"chaoskit: launching {launch_mode.WISHED[wish]}"
     try:
@@ -77,12 +83,13 @@ def chaos(request: pytest.FixtureRequest) -> Generator[Chaos, None, None]:
 
 @pytest.fixture
 def job(pytestconfig: pytest.Config) -> Job:
-    """The job of `--chaos-job`; a conftest.py may define its own fixture with this name."""
-    given = options.job_given(pytestconfig)
+    """The job of `--chaos-job`, or of the file; a conftest.py may define its own fixture with this name."""
+    given = options.job_given(pytestconfig, pytestconfig.stash[SETTINGS])
     if given is None:
         raise UsageError(
             "the fixture 'job' has no job: pass --chaos-job 'torchrun --nproc-per-node 2 train.py --out {out}', "
-            "or define a fixture named 'job' that returns a chaoskit.Job"
+            "write it as 'command' into [tool.chaoskit] of pyproject.toml, or define a fixture named 'job' that "
+            "returns a chaoskit.Job"
         )
     return given
 
@@ -109,10 +116,13 @@ def pytest_runtest_makereport(
     error = call.excinfo.value if call.excinfo is not None else None
     if not uses or (call.when != "call" and error is None) or isinstance(error, KeyboardInterrupt):
         return (yield)
+    from chaoskit.engine import result
     from chaoskit.report.machine import junit
     from chaoskit.report.terminal import table
 
-    found = replace(_result(item, error), seconds=round(call.duration, 3), nodeid=item.nodeid)
+    made = item.stash.get(CHAOS, None)
+    counted = result.with_rulings(_result(item, error), made.rulings if made is not None else ())
+    found = replace(counted, seconds=round(call.duration, 3), nodeid=item.nodeid)
     hangs = item.config.stash[SESSION].hangs
     if hangs is not None:
         hangs.add(found)

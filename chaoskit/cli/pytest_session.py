@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -19,8 +19,10 @@ from chaoskit.errors import MissingCapability, ReferenceFailed, StoreError
 
 if TYPE_CHECKING:
     from chaoskit.analysis.reference.reference import Reference
+    from chaoskit.cli.progress_board import PhaseFile
     from chaoskit.engine.progress import Live, PhaseLines, Progress
     from chaoskit.engine.result import Result
+    from chaoskit.engine.ruling import Rule, Ruling
     from chaoskit.engine.runner import Run, Runner
     from chaoskit.environments import StorageKind
     from chaoskit.faults import Fault
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from chaoskit.report.machine.publishing import Targets
     from chaoskit.studies.nights.archive import Writer
     from chaoskit.studies.nights.suite import Suite
+    from chaoskit.studies.problems.acceptance import Acceptance
+    from chaoskit.verdict import Verdict
 
 T = TypeVar("T")
 
@@ -35,6 +39,10 @@ T = TypeVar("T")
 RESULT = "chaoskit_result"
 #: The suite of the session, available after its end.
 SUITE: pytest.StashKey[Suite] = pytest.StashKey()
+#: The directory in which the experiments of a battery keep their phases (see `ProgressBoard`), and the key under which
+#: a worker of pytest-xdist gets it.
+PHASES: pytest.StashKey[str] = pytest.StashKey()
+PHASES_OF_WORKER = "chaoskit_phases"
 #: The requested output files.
 TARGETS: pytest.StashKey[Targets] = pytest.StashKey()
 
@@ -43,13 +51,21 @@ class Chaos:
     """The fixture `chaos`: a `Runner` for one test that keeps the runs of the test."""
 
     def __init__(
-        self, runner: Runner, *, failed: dict[str, ReferenceFailed], hangs: SameHangs | None = None, require: bool
+        self,
+        runner: Runner,
+        *,
+        failed: dict[str, ReferenceFailed],
+        hangs: SameHangs | None = None,
+        require: bool,
+        rulings: list[Ruling] | None = None,
     ) -> None:
         self._runner = runner
         self._failed = failed
         self._hangs = hangs
         self._require = require
         self.runs: list[Run] = []
+        #: What was accepted, at each `verify` of the test.
+        self.rulings = rulings if rulings is not None else []
 
     @property
     def judged(self) -> list[Run]:
@@ -94,8 +110,9 @@ class Chaos:
 class ChaosSession:
     """The state that all tests of one pytest process share; registered as a pytest plugin."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, acceptances: Sequence[Acceptance] = ()) -> None:
         self._config = config
+        self._acceptances = () if config.getoption("chaos_strict") else tuple(acceptances)
         # pytest does not capture output during configuration, so this duplicate reaches the terminal during tests.
         self._fd = os.dup(2)
         self._stream: TextIO | None = None
@@ -146,22 +163,46 @@ class ChaosSession:
         if not self._swept:
             self._swept = True
             sweep(self.root)
+        rulings: list[Ruling] = []
         runner = Runner(
             store,
             environment=options.environment_of(self._config.getoption("chaos_env")),
             experiment=item.name,
             progress=progress,
             launch=self._config.getoption("chaos_launch") or "auto",
+            **({"rule": self._rule(item, rulings)} if self._acceptances else {}),
             **options.overrides(self._config),
         )
         return Chaos(
-            runner, failed=self._failed, hangs=self.hangs, require=self._config.getoption("chaos_require")
+            runner,
+            failed=self._failed,
+            hangs=self.hangs,
+            require=self._config.getoption("chaos_require"),
+            rulings=rulings,
         )
 
-    def progress(self, label: str) -> Live | PhaseLines:
-        """Show the progress of one test despite pytest's capturing. Workers share a terminal, so they write lines."""
+    def _rule(self, item: pytest.Item, rulings: list[Ruling]) -> Rule:
+        """What of the verdicts on the runs of a test counts, by the list of accepted losses; kept in `rulings`.
+
+        The proof by putting back belongs here: of the run, before `decide`, which takes it as `proof`."""
+        from chaoskit.studies.problems.acceptance import decide, names_of, today
+
+        def rule(run: Run, verdicts: Sequence[Verdict]) -> Ruling:
+            names = names_of(item.name, item.nodeid)
+            rulings.append(decide(verdicts, self._acceptances, names=names, day=today(), proof=None))
+            return rulings[-1]
+
+        return rule
+
+    def progress(self, label: str) -> Live | PhaseLines | PhaseFile:
+        """Show the progress of one test despite pytest's capturing. Workers share a terminal, so they write lines, but
+        where a board shows what all of them do."""
+        from chaoskit.cli.progress_board import PhaseFile
         from chaoskit.engine.progress import PhaseLines, progress_on
 
+        handed = getattr(self._config, "workerinput", {}).get(PHASES_OF_WORKER)
+        if (board := handed or self._config.stash.get(PHASES, None)) is not None:
+            return PhaseFile(Path(board), label)
         if self._stream is None:
             self._stream = os.fdopen(self._fd, "w", closefd=False)
         if self.is_worker:
@@ -228,10 +269,20 @@ class ChaosSession:
             terminalreporter.section("chaoskit")
             terminalreporter.write_line(table.as_text(found).rstrip())
             terminalreporter.write_line(table.total(found))
+            for line in [*table.accepted_lines(found), *self._useless(found)]:
+                terminalreporter.write_line(line)
             if SUITE in self._config.stash and table.unsettled(found):
                 targets = self._config.stash.get(TARGETS, None)
                 report = targets.report if targets is not None else None
                 terminalreporter.write_line(table.look_at("--last-suite", self.root, report=report))
+
+    def _useless(self, found: list[Result]) -> list[str]:
+        """The acceptances for a test of this session that did not show their code. Of the others nothing is known: they
+        may be for the battery of `chaoskit run`, which tells itself."""
+        from chaoskit.studies.problems.acceptance import unmatched, useless
+
+        own = [one for one in self._acceptances if "::" in one.experiment]
+        return [f"chaoskit: {useless(one, len(found))}" for one in unmatched(own, found)]
 
     def pytest_unconfigure(self) -> None:
         if self._shared:

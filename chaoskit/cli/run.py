@@ -8,9 +8,10 @@ import shlex
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from chaoskit.cli import options
+from chaoskit.cli import options, selection
 from chaoskit.cli.output import complain, internal, report, targets_of
 from chaoskit.errors import ExitCode, UsageError
 
@@ -22,12 +23,23 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "run",
         help="run the battery of fault-injection experiments on a job",
-        usage="chaoskit run [options] -- COMMAND...",
-        description="Run the battery of fault-injection experiments on a job. The job's code does not change.",
+        usage="chaoskit run [options] [-- COMMAND...]",
+        description="Run the battery of fault-injection experiments on a job. The job's code does not change. Command "
+        "and options may also stand in [tool.chaoskit] of pyproject.toml, or in chaoskit.toml ('chaoskit init' writes "
+        "it); the command line wins.",
         epilog="chaoskit replaces {out} by a new directory for each run; relaunches within a run get the same one. "
         f"Example: {EXAMPLE}",
     )
     command.add_argument("-k", metavar="EXPR", help="select experiments by name, with pytest's -k syntax")
+    command.add_argument(
+        "--quick", action="store_true", help="run the few experiments that find most, in a minute on a small job"
+    )
+    command.add_argument(
+        "--only",
+        metavar="AREAS",
+        type=selection.areas,
+        help=f"run all experiments of these areas, divided by commas: {', '.join(selection.AREAS)}",
+    )
     command.add_argument("--list", action="store_true", help="list the experiments without running them")
     command.add_argument("--junitxml", metavar="FILE", help="write the results as JUnit XML")
     command.add_argument(
@@ -41,18 +53,28 @@ def add_to(commands: Any) -> None:
 def do(args: argparse.Namespace) -> int:
     """Run the experiments and report the results."""
     from chaoskit import environments
-    from chaoskit.cli import battery, parallelism
+    from chaoskit.cli import battery, configuration, parallelism
+    from chaoskit.cli.pytest_settings import Settings
     from chaoskit.engine import launch_mode, result
     from chaoskit.engine.run_store import Store
     from chaoskit.job import Job
     from chaoskit.report.machine import json_report
+    from chaoskit.studies.problems import acceptance
 
+    found = configuration.read(Path.cwd())
+    if found is not None:
+        configuration.apply(args, found)
+    chosen = battery.Selection(args.k, only=args.only, quick=args.quick)
     if args.list:
-        _list(battery.titles(args.k, nodes=args.nodes))
+        _list(battery.titles(chosen, nodes=args.nodes))
         return ExitCode.PASS
-    if not args.command:
-        raise UsageError(f"the command of the job is missing: put it after '--', for example\n  {EXAMPLE}")
-    job = Job.from_command(args.command, cwd=os.getcwd())
+    settings = Settings()
+    if found is not None:
+        accepted = () if args.strict else found.acceptances
+        settings = Settings(accepted, found.variables, found.command, str(Path.cwd()))
+    if not args.command and not settings.command:
+        raise UsageError(_no_command())
+    job = Job.from_command(args.command or settings.command, cwd=os.getcwd(), env=dict(settings.variables))
     job.validate()
     targets = targets_of(args)
     if args.junitxml:
@@ -63,26 +85,43 @@ def do(args: argparse.Namespace) -> int:
     root = options.root_of(args)
     begun = time.monotonic()
     args.dir = str(root)
-    count = len(battery.titles(args.k, nodes=args.nodes))
+    count = len(battery.titles(chosen, nodes=args.nodes))
     collected = battery.run(
-        [*options.forward(args), f"--chaos-job={shlex.join(job.command)}"],
-        expression=args.k,
+        [
+            *options.forward(args),
+            f"--chaos-job={shlex.join(job.command)}",
+            f"--chaos-settings={settings.to_text()}",
+        ],
+        chosen,
         junitxml=args.junitxml,
         workers=parallelism.chosen(args.n, job.command, experiments=count),
         fail_fast=args.x,
         stream=sys.stderr,
     )
-    found = collected.all_results()
-    suite = replace(collected.suite, results=tuple(found)) if collected.suite is not None else None
-    report(found, args, targets, Store(root), seconds=time.monotonic() - begun, suite=suite)
+    results = collected.all_results()
+    suite = replace(collected.suite, results=tuple(results)) if collected.suite is not None else None
+    report(results, args, targets, Store(root), seconds=time.monotonic() - begun, suite=suite)
     if collected.interrupted:
         complain("interrupted; the results above cover the experiments that had ended")
         return ExitCode.INTERRUPTED
     if collected.troubles:
-        sentences = [r.sentences[0] for r in found if r.trouble == "internal" and r.sentences]
+        sentences = [r.sentences[0] for r in results if r.trouble == "internal" and r.sentences]
         internal(root, collected.troubles, (sentences or ["an experiment could not be run"])[0])
         return ExitCode.INTERNAL
-    return result.exit_code(found)
+    if chosen.everything and not args.x:
+        for one in acceptance.unmatched(settings.acceptances, results):
+            complain(acceptance.useless(one, len(results)))
+    return result.exit_code(results)
+
+
+def _no_command() -> str:
+    from chaoskit.cli import configuration
+
+    elsewhere = configuration.above(Path.cwd())
+    text = f"the command of the job is missing: put it after '--', for example\n  {EXAMPLE}"
+    if elsewhere is not None:
+        return f"{text}\nor start chaoskit in {elsewhere}, where a file has its configuration"
+    return f"{text}\nor write it as 'command' into [tool.chaoskit] of pyproject.toml"
 
 
 def _list(titles: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ from chaoskit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from chaoskit.protocol.targets import InjectionTarget
+    from chaoskit.studies.sdc.map import SdcMap
 
 EXAMPLE = "chaoskit sdc-map -- torchrun --nproc-per-node 2 train.py --out {out}"
 #: The default for the time of the measurement, in seconds.
@@ -92,7 +93,11 @@ def add_to(commands: Any) -> None:
         default=TOLERANCE,
         help=f"relative difference below which a loss counts as unchanged (default: {TOLERANCE:g})",
     )
-    command.add_argument("--picture", metavar="FILE", help="write the map as an SVG picture to this file")
+    command.add_argument(
+        "--picture",
+        metavar="FILE",
+        help="write the map to this file: as an SVG picture, or as a page if its name ends in .html",
+    )
     command.add_argument(
         "-n", metavar="WORKERS", type=positive, help="launches in parallel (default: as cores and memory allow)"
     )
@@ -104,7 +109,6 @@ def do(args: argparse.Namespace) -> int:
     """Measure the map and report it."""
     from chaoskit.cli import parallelism
     from chaoskit.report.machine import json_report
-    from chaoskit.report.svg import sdc_picture
     from chaoskit.report.terminal import sdc_report, table
     from chaoskit.studies.sdc.survey import make_map
 
@@ -124,7 +128,15 @@ def do(args: argparse.Namespace) -> int:
         )
     sdc_report.show(found, table.console_for(sys.stderr if args.json == "-" else sys.stdout))
     if args.picture:
-        json_report.write_text(sdc_picture.svg(found), args.picture, option="--picture")
+        json_report.write_text(picture(found, args.picture), args.picture, option="--picture")
     if args.json:
         sdc_report.write(found, args.json)
     return ExitCode.PASS
+
+
+def picture(one: SdcMap, target: str) -> str:
+    """The map as its file wants it: a page for `.html`, else SVG."""
+    from chaoskit.report.html import sdc_page
+    from chaoskit.report.svg import sdc_picture
+
+    return sdc_page.render(one) if target.endswith(".html") else sdc_picture.svg(one)

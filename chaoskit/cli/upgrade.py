@@ -106,7 +106,7 @@ def _prepared(args: argparse.Namespace) -> Upgrade:
     found = Upgrade.of(old, new, Job.from_command(args.command, **_job_options(args)), band=stated)
     for side in found.sides:
         side.job.validate()
-    args.count = len(battery.titles(args.k, nodes=args.nodes))
+    args.count = len(battery.titles(battery.Selection(args.k), nodes=args.nodes))
     if not found.differences:
         complain(
             "old and new have the same version of every package, so the upgrade causes none of the differences"
@@ -131,7 +131,7 @@ def _battery(args: argparse.Namespace, side: Side) -> ResultCollector:
     args.dir = str(options.root_of(args))
     return battery.run(
         [*options.forward(args), f"--chaos-job={shlex.join(side.job.command)}"],
-        expression=args.k,
+        battery.Selection(args.k),
         workers=parallelism.chosen(args.n, side.job.command, experiments=args.count),
         stream=sys.stderr,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from chaoskit.engine.ruling import Ruling
 from chaoskit.errors import (
     ChaoskitError,
     CheckFailed,
@@ -24,13 +25,19 @@ if TYPE_CHECKING:
     from chaoskit.engine.runner import Run
 
 SKIPPED = "skipped"
+#: All that was lost is accepted by the users (see `Ruling`).
+ACCEPTED = "accepted"
 #: The verdicts as participles, for summaries.
-WORDS = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped"}
+WORDS = {
+    "pass": "passed", ACCEPTED: "accepted", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Result:
-    """One experiment. `verdict` is pass, fail, inconclusive or skipped; `run` is the directory of the stored run.
+    """One experiment. `verdict` is pass, accepted, fail, inconclusive or skipped; `run` is the directory of the stored
+    run. `accepted` are the codes that were found and are accepted, `reasons` says why, by code; `codes` has none of
+    them.
 
     `resumed_from` and `last_valid` are numbers of completed steps, None where they were not found. `noticed_seconds`,
     `stopped_seconds` and `recovery_seconds` count from the fault: until a rank noticed it, all ranks had stopped, the
@@ -69,6 +76,8 @@ class Result:
     references: tuple[str, ...] = ()
     probe_errors: tuple[str, ...] = ()
     nodeid: str = ""
+    accepted: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
     trouble: Literal["", "usage", "internal"] = ""
 
     @property
@@ -81,29 +90,34 @@ class Result:
         """Plain JSON, every field; workers hand their results to the controller in this form."""
         content = dict(self.__dict__)
         content.update(codes=list(self.codes), sentences=list(self.sentences), stacks=dict(self.stacks))
-        content.update({name: list(content[name]) for name in ("launched", "runs", "references", "probe_errors")})
-        content["advice"] = dict(self.advice)
+        lists = ("launched", "runs", "references", "probe_errors", "accepted")
+        content.update({name: list(content[name]) for name in lists})
+        content.update(advice=dict(self.advice), reasons=dict(self.reasons))
         content["table"] = [dict(row) for row in self.table]
         return content
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Result:
         """The inverse of `to_json`."""
-        named = ("codes", "sentences", "table", "launched", "runs", "references", "probe_errors")
+        named = ("codes", "sentences", "table", "launched", "runs", "references", "probe_errors", "accepted")
         tuples = {name: tuple(data.get(name, ())) for name in named}
         return cls(**{**data, **tuples})
 
 
 def of_runs(name: str, runs: Sequence[Run]) -> Result:
-    """The result of several runs, by their last verdicts. The figures are those of the run that decides it: the first
-    that failed, else the first that was inconclusive, else the last."""
-    outcomes = [merge(v.outcome for v in run.verdicts) for run in runs]
+    """The result of several runs, by those of their last verdicts that count. The figures are those of the run that
+    decides it: the first that failed, else the first that was inconclusive, else the last."""
+    rulings = [run.ruling if run.ruling is not None else Ruling(run.verdicts) for run in runs]
+    outcomes = [ruling.outcome for ruling in rulings]
     overall = merge(outcomes)
     deciding = (
         runs[outcomes.index(overall)] if overall is not Outcome.PASS and runs else runs[-1] if runs else None
     )
-    verdicts = [verdict for run in runs for verdict in run.verdicts]
+    verdicts = [verdict for ruling in rulings for verdict in ruling.verdicts]
     result = of_verdicts(name, verdicts)
+    if overall is Outcome.PASS:
+        # Also where every verdict was a fail that is accepted, so that none is left.
+        result = replace(result, verdict=overall.value)
     if deciding is None:
         return result
     summary = deciding.summary
@@ -145,6 +159,21 @@ def of_verdicts(name: str, verdicts: Iterable[Verdict]) -> Result:
         advice=advice_of(deciding),
         weakness=bool(deciding) and all(v.weakness for v in deciding),
     )
+
+
+def with_rulings(result: Result, rulings: Sequence[Ruling]) -> Result:
+    """The result with what the rulings on its runs accepted. One that passes but for that is `accepted`."""
+    codes = tuple(dict.fromkeys(code for ruling in rulings for code in ruling.accepted))
+    notes = tuple(dict.fromkeys(note for ruling in rulings for note in ruling.notes))
+    if result.verdict == SKIPPED or not (codes or notes):
+        return result
+    reasons = {code: why for ruling in rulings for code, why in ruling.reasons.items()}
+    told = tuple(text for ruling in rulings for text in ruling.told)
+    if codes and result.verdict == Outcome.PASS:
+        return replace(
+            result, verdict=ACCEPTED, accepted=codes, reasons=reasons, sentences=(*without_repeats(told), *notes)
+        )
+    return replace(result, accepted=codes, reasons=reasons, sentences=(*result.sentences, *notes))
 
 
 def advice_of(verdicts: Iterable[Verdict]) -> dict[str, str]:
@@ -193,8 +222,10 @@ def _undecided(base: Result, sentence: str) -> Result:
 
 
 def overall(results: Iterable[Result]) -> Outcome:
-    """The worst outcome; skipped experiments do not count, and where none is left it is inconclusive."""
-    return merge(Outcome(r.verdict) for r in results if r.verdict != SKIPPED)
+    """The worst outcome; an accepted experiment counts as a pass and a skipped one does not count. Where none is left
+    it is inconclusive."""
+    counting = [result.verdict for result in results if result.verdict != SKIPPED]
+    return merge(Outcome.PASS if verdict == ACCEPTED else Outcome(verdict) for verdict in counting)
 
 
 #: The exit code for each outcome.

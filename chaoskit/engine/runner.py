@@ -26,6 +26,7 @@ from chaoskit.engine import reference_store, target_validation
 from chaoskit.engine.execution import execute
 from chaoskit.engine.progress import Progress, quiet
 from chaoskit.engine.reference_maker import ReferenceMaker
+from chaoskit.engine.ruling import Rule, Ruling
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.launch.mode import COLD, Mode, wish
 from chaoskit.environments.traits import StorageKind
@@ -40,7 +41,8 @@ from chaoskit.verdict import Outcome, Verdict, merge
 
 @dataclass
 class Run:
-    """One execution of a job under faults, stored in `dir`. `verdicts` are those of the last `judge`."""
+    """One execution of a job under faults, stored in `dir`. `verdicts` are those of the last `judge`. `rule` decides
+    what of them counts for `verify`, and `ruling` is what it decided last (None: every verdict counts)."""
 
     id: str
     dir: Path
@@ -49,6 +51,8 @@ class Run:
     reference: Reference | None
     experiment: str = ""
     verdicts: tuple[Verdict, ...] = ()
+    rule: Rule | None = None
+    ruling: Ruling | None = None
 
     @cached_property
     def history(self) -> History:
@@ -79,19 +83,22 @@ class Run:
         """Apply the checks to the record and keep their verdicts beside it; raises nothing for a fail."""
         if not checks:
             raise UsageError("Run.judge: give at least one check: without a check there is no evidence")
-        self.verdicts = judge(self.case, checks)
+        self.verdicts, self.ruling = judge(self.case, checks), None
         self.store.write_verdicts(self.dir, checks=[check.to_json() for check in checks], verdicts=self.verdicts)
         return self.verdicts
 
     def verify(self, *checks: Check) -> tuple[Verdict, ...]:
-        """Judge, and raise CheckFailed if any check failed, Inconclusive if any could not be decided."""
+        """Judge, and raise CheckFailed if any check failed, Inconclusive if any could not be decided. A fail whose
+        codes are all accepted raises nothing."""
         __tracebackhide__ = True
         verdicts = self.judge(*checks)
-        bad = [verdict for verdict in verdicts if verdict.outcome is self.outcome]
+        self.ruling = self.rule(self, verdicts) if self.rule is not None else Ruling(verdicts)
+        outcome = self.ruling.outcome
+        bad = [verdict for verdict in self.ruling.verdicts if verdict.outcome is outcome]
         message = "\n".join(f"{v.check}: {', '.join(v.codes)}: {v.sentence}" for v in bad)
-        if self.outcome is Outcome.FAIL:
+        if outcome is Outcome.FAIL:
             raise CheckFailed(message, verdicts=verdicts, run=str(self.dir))
-        if self.outcome is Outcome.INCONCLUSIVE:
+        if outcome is Outcome.INCONCLUSIVE:
             raise Inconclusive(message, verdicts=verdicts, run=str(self.dir))
         return verdicts
 
@@ -101,7 +108,7 @@ class Runner:
 
     `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` and `hang_after`
     (seconds), `resume_args`, `controls`, `log_regex`, `log_file`. `launch` is `cold`, `warm`, or `auto`: warm where a
-    warm control equals a cold one.
+    warm control equals a cold one. `rule` decides what of the verdicts on its runs counts (None: all of them).
     """
 
     def __init__(
@@ -112,6 +119,7 @@ class Runner:
         experiment: str = "",
         progress: Progress = quiet,
         launch: str = "auto",
+        rule: Rule | None = None,
         **options: Any,
     ) -> None:
         self.store = store
@@ -119,6 +127,7 @@ class Runner:
         self.experiment = experiment
         self.progress = progress
         self.launch = wish(launch)
+        self.rule = rule
         self.runs: list[Run] = []
         self._options = {name: value for name, value in options.items() if value is not None}
         environments.environment(environment)
@@ -189,7 +198,7 @@ class Runner:
                 relaunch_mode=again,
                 storage=storage,
             )
-        run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment)
+        run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment, rule=self.rule)
         self.runs.append(run)
         self.progress.phase("judging")
         return run

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chaoskit.report.headline import readable
+
 #: Limits: rows of a table, entries of a list, characters of a text, lines of a piece.
 ROWS, ENTRIES, LETTERS, LINES = 60, 40, 4000, 60
 #: A text up to this length is shown in one line.
@@ -27,7 +29,8 @@ class Piece:
 
 
 def pieces(evidence: Mapping[str, Any], *, without: Sequence[str] = ()) -> Iterator[Piece]:
-    """Yield the entries of the evidence, except empty ones and the names in `without`."""
+    """Yield the entries of the evidence, except empty ones and the names in `without`. Losses are decimals: their exact
+    bits are in verdicts.json."""
     for name, value in evidence.items():
         if name in without or value in ({}, [], "", None):
             continue
@@ -55,15 +58,15 @@ def _table(name: str, rows: list[Mapping[str, Any]]) -> Piece:
 def _cell(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_cell, value))
-    text = "–" if value is None else value if isinstance(value, str) else _dumped(value)
+    text = readable("–" if value is None else value if isinstance(value, str) else _dumped(value))
     return text if len(text) <= 200 else f"{text[:200]}… ({len(text) - 200} more characters)"
 
 
 def _text(name: str, value: Any) -> Piece:
-    line = _cell(value) if not _deep(value) or isinstance(value, list) else _dumped(bounded(value))
+    line = _cell(value) if not _deep(value) or isinstance(value, list) else readable(_dumped(bounded(value)))
     if len(line) <= LINE and "\n" not in line:
         return Piece(name, text=line, short=True)
-    text = value if isinstance(value, str) else _dumped(bounded(value), indent=1)
+    text = readable(value if isinstance(value, str) else _dumped(bounded(value), indent=1))
     lines = text.splitlines()
     cut = []
     if (more := len(lines) - LINES) > 0:

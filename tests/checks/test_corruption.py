@@ -231,6 +231,23 @@ def test_without_contents_the_live_state_tells():
     assert said(ALL[1], unnoticed()) == (FAIL, ("corruption-saved",))
 
 
+def test_what_differs_after_a_way_back_to_a_right_state_has_come_from_elsewhere():
+    """No corrupted number reached the state that the job went back to; other random numbers made the rest differ."""
+    assert said(ALL[1], stopped(off={"rng.torch": 0})) == (PASS, ())
+    assert policy_of(stopped(off={"rng.torch": 0}))[2] == ("rng-not-restored",)
+    # And killed again, it goes on from what it saved then.
+    drifted = {(rank, 41, name): f"{name}!2.21" for rank in (0, 1) for name in (*STATE, "buffers")}
+    run = Writer().launch().live(until=24).corrupted(25).died()
+    run.launch().live(base=20, until=45, off={"rng.torch": 0}).died()
+    run.launch().live(base=40, off={"rng.torch": 0}, patch=drifted, ends=True).exit(0).end()
+    assert said(ALL[1], run) == (PASS, ())
+
+
+@pytest.mark.parametrize("lost", ["optimizer", "ema", "model"])
+def test_what_differs_after_a_way_back_to_a_wrong_state_may_be_the_corrupted_number(lost):
+    assert said(ALL[1], stopped(off={lost: "corrupt"})) == (FAIL, ("corruption-saved",))
+
+
 def test_a_counter_of_what_went_wrong_may_differ():
     def told(rank, position):
         return {**content(rank, position), "tries": "=99"}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoskit.cli import battery, doctor, main
+from chaoskit.cli import battery, configuration, doctor, main, selection
 from chaoskit.engine.run_store import Store
 from chaoskit.errors import ExitCode
 
@@ -420,3 +420,149 @@ def test_a_run_that_cannot_be_read(stored, capsys, command, content, said):
 def test_a_run_that_does_not_exist(stored, capsys, command):
     assert main.main([command, "nosuch"]) == ExitCode.USAGE
     assert "nosuch names no stored run: they are in" in capsys.readouterr().err
+
+
+# What the project keeps in its file.
+
+FILE = """
+[tool.chaoskit]
+command = ["env", "OUT={{out}}", {python!r}, "train.py"]
+json = "r.json"
+
+[[tool.chaoskit.accept]]
+code = "rng-not-restored"
+reason = "decided"
+"""
+
+
+def keep(text=FILE, name="pyproject.toml"):
+    Path(name).write_text(text.format(python=sys.executable) if "{python" in text else text)
+
+
+def test_run_needs_no_arguments_where_a_file_has_them(chaoskit, project):
+    keep()
+    code, out, _ = chaoskit("run")
+    assert code == 0 and re.search(r"test_bad +accepted", out) and re.search(r"test_good +pass", out)
+    assert "accepted: rng-not-restored, shown by test_bad: decided" in out
+    assert "1 passed, 1 accepted" in out
+    report = json.loads(Path("r.json").read_text())
+    assert {each["name"]: each["verdict"] for each in report["experiments"]} == {
+        "test_good": "pass", "test_bad": "accepted"
+    }  # fmt: skip
+    code, out, _ = chaoskit("run", "--strict")
+    assert code == 1 and "FAIL test_bad: rng-not-restored" in out
+
+
+def test_the_command_line_wins_over_the_file(chaoskit, project):
+    keep(FILE.replace('json = "r.json"', 'select = "test_good"\nlaunch = "cold"'))
+    code, out, _ = chaoskit("run")
+    assert code == 0 and "test_bad" not in out
+    code, out, _ = chaoskit("run", "-k", "test_bad", "--json", "mine.json", *job("crash.py"))
+    assert code == 3 and "test_good" not in out and "ZeroDivisionError" in out
+    assert Path("mine.json").is_file()
+
+
+def test_an_acceptance_that_matches_nothing_is_reported_after_a_whole_battery(chaoskit, project):
+    keep(FILE + '\n[[tool.chaoskit.accept]]\ncode = "hang"\nreason = "x"\n')
+    code, _, err = chaoskit("run")
+    assert code == 0 and "pyproject.toml:10: the acceptance of hang matched nothing in any of 2 experiments" in err
+    _, _, err = chaoskit("run", "-k", "good")
+    assert "matched nothing" not in err
+
+
+def test_an_expired_acceptance_fails(chaoskit, project):
+    keep(FILE + "until = 2020-01-01\n")
+    code, out, _ = chaoskit("run")
+    assert code == 1 and "has expired: it was until 2020-01-01 (pyproject.toml:6)" in out
+
+
+def test_workers_of_the_battery_have_the_list(chaoskit, project):
+    keep(FILE.replace("json =", "workers = 2\njson ="))
+    code, out, _ = chaoskit("run")
+    assert code == 0 and re.search(r"test_bad +accepted", out)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool.chaoskit]\ntimout = 3\n", "pyproject.toml:2: there is no key 'timout'; did you mean 'timeout'?"),
+        ("[tool.chaoskit\n", "pyproject.toml is not TOML"),
+        ("[tool.chaoskit]\nselect = 'nothing'\ncommand = 'env O={{out}} true'\n", "selects no experiment"),
+        (FILE.replace("rng-", "rgn-"), "did you mean 'rng-not-restored'?"),
+    ],
+)
+def test_a_wrong_file_is_a_mistake_in_usage(chaoskit, project, text, said):
+    keep(text)
+    code, _, err = chaoskit("run")
+    assert code == ExitCode.USAGE and said in err
+
+
+def test_without_a_command_the_nearest_file_is_named(chaoskit, project, monkeypatch):
+    keep()
+    Path("deep").mkdir()
+    monkeypatch.chdir("deep")
+    code, _, err = chaoskit("run")
+    assert code == ExitCode.USAGE and f"start chaoskit in {project}" in err
+
+
+def test_init_keeps_the_last_run(chaoskit, project):
+    code, _, err = chaoskit("init")
+    assert code == ExitCode.USAGE and "run 'chaoskit run -- COMMAND' first" in err
+    Path("pyproject.toml").write_text('[project]\nname = "mine"')
+    typed = ["chaoskit", "run", "-k", "good", "--relaunches", "2", "--resume-args", "--go 'on it'", "--json", "r.json"]
+    before, sys.argv = sys.argv, [*typed, *job()]
+    try:
+        chaoskit(*typed[1:], *job())
+    finally:
+        sys.argv = before
+    code, out, err = chaoskit("init")
+    assert code == 0 and "pyproject.toml" in err and "Not kept" in out and "-k good" in out
+    found = configuration.read(project)
+    assert found.command == ("env", "OUT={out}", sys.executable, "train.py")
+    assert found.values == {"relaunches": 2, "resume-args": ["--go", "on it"]}
+    assert Path("pyproject.toml").read_text().startswith('[project]\nname = "mine"')
+    code, out, _ = chaoskit("run")
+    assert code == 1 and "test_bad" in out
+    kept = Path("pyproject.toml").read_text()
+    code, out, err = chaoskit("init")
+    assert code == ExitCode.USAGE and "nothing was written" in err and "command =" in out
+    assert Path("pyproject.toml").read_text() == kept
+
+
+def test_init_writes_a_file_of_its_own_where_there_is_no_pyproject(chaoskit, project):
+    chaoskit("run", *job())
+    code, out, _ = chaoskit("init")
+    assert code == 0 and Path("chaoskit.toml").read_text() == out
+    assert configuration.read(project).command[-1] == "train.py"
+
+
+def test_areas_and_the_quick_experiments():
+    quick = battery.titles(battery.Selection(quick=True))
+    assert set(quick) == set(selection.QUICK)
+    every = battery.titles()
+    for area in selection.AREAS:
+        found = battery.titles(battery.Selection(only=area), nodes="1:2")
+        modules = [battery.directory() / f"{module}.py" for module in selection.AREAS[area]]
+        own = {name for name, path in selection.experiments(battery.directory()).items() if path in modules}
+        assert {name.partition("[")[0] for name in found} == own
+        assert area in selection.NEED_NODES or every.keys() & found.keys()
+    # An area has also what the battery leaves out.
+    assert "test_read_only" in battery.titles(battery.Selection(only="storage"))
+    assert set(battery.titles(battery.Selection("disk_full", only="storage"))) == {"test_disk_full"}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--only", "storag"), "did you mean 'storage'?"),
+        (("--only", ","), "name an area"),
+        (("--only", "storage", "--quick"), "exclude each other"),
+        (("--quick", "-k", "nothing"), "--quick -k 'nothing' selects no experiment"),
+        (("--only", "resume"), "--only resume selects no experiment"),
+    ],
+)
+def test_a_wrong_selection(chaoskit, project, monkeypatch, args, said):
+    if "resume" not in args:
+        monkeypatch.setattr(battery, "CANDIDATES", (Path(__file__).parents[2] / "experiments",))
+    code, _, err = chaoskit("run", *args, *job())
+    assert code == ExitCode.USAGE and said in err

@@ -363,3 +363,119 @@ def test_it_weighs_nothing_where_it_is_not_used(pytester):
     done.stdout.no_fnmatch_line("*= chaoskit =*")
     assert not Path(".chaoskit").exists()
     assert "chaoskit.cli.pytest_plugin" in sys.modules
+
+
+ACCEPT = """
+[tool.chaoskit]
+command = "python other.py --out {out}"
+relaunches = 7
+
+[[tool.chaoskit.accept]]
+code = "rng-not-restored"
+reason = "decided"
+"""
+
+
+def accepting(pytester, text=ACCEPT):
+    pytester.makefile(".toml", pyproject=text)
+
+
+def test_a_loss_that_is_accepted_passes_with_a_word_of_its_own(suite, pytester):
+    accepting(pytester)
+    tests = """
+def test_lost(chaos): chaos.run(job()).verify(good, bad)
+def test_good(chaos): chaos.run(job()).verify(good)
+"""
+    done = suite(tests, "--chaos-json", "r.json", "--junitxml", "j.xml")
+    done.assert_outcomes(passed=2)
+    assert done.ret == 0
+    found = results("r.json")
+    lost, fine = found["test_lost"], found["test_good"]
+    assert (lost["verdict"], lost["codes"], lost["accepted"]) == ("accepted", [], ["rng-not-restored"])
+    assert lost["reasons"] == {"rng-not-restored": "decided"}
+    assert (fine["verdict"], fine["accepted"]) == ("pass", [])
+    done.stdout.fnmatch_lines(["*2 experiments*1 passed, 1 accepted*", "accepted: rng-not-restored*decided"])
+    case = next(each for each in ET.parse("j.xml").iter("testcase") if each.get("name") == "test_lost")
+    assert case.find("failure") is None
+    assert properties(case)["chaoskit.verdict"] == "accepted"
+    assert properties(case)["chaoskit.accepted"] == "rng-not-restored"
+
+
+def test_the_test_goes_on_behind_an_accepted_loss(suite, pytester):
+    """What comes later in the test is judged, too: an acceptance hides its own code alone."""
+    accepting(pytester)
+    tests = """
+torn = failed("completed", "It crashed.", "torn-checkpoint")
+
+def test_lost(chaos):
+    chaos.run(job()).verify(good, bad)
+    chaos.run(job()).verify(torn)
+
+def test_undecided(chaos): chaos.run(job()).verify(bad, open_)
+def test_own_claim(chaos):
+    chaos.run(job()).verify(bad)
+    assert 1 == 2
+def test_judged_again(chaos):
+    run = chaos.run(job())
+    run.verify(bad)
+    run.judge(good)
+"""
+    done = suite(tests, "--chaos-json", "r.json")
+    done.assert_outcomes(passed=1, failed=3)
+    found = results("r.json")
+    assert (found["test_lost"]["verdict"], found["test_lost"]["codes"]) == ("fail", ["torn-checkpoint"])
+    assert found["test_lost"]["accepted"] == ["rng-not-restored"]
+    assert found["test_undecided"]["verdict"] == "inconclusive"
+    assert found["test_own_claim"]["verdict"] == "fail"
+    assert found["test_judged_again"]["verdict"] == "accepted"
+
+
+def test_strict_ignores_the_list(suite, pytester):
+    accepting(pytester)
+    done = suite("def test_lost(chaos): chaos.run(job()).verify(bad)", "--chaos-strict", "--chaos-json", "r.json")
+    done.assert_outcomes(failed=1)
+    assert results("r.json")["test_lost"]["codes"] == ["rng-not-restored"]
+
+
+def test_an_expired_acceptance_says_so(suite, pytester):
+    accepting(pytester, ACCEPT + "until = 2020-01-01\n")
+    done = suite("def test_lost(chaos): chaos.run(job()).verify(bad)", "--chaos-json", "r.json")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*rng-not-restored has expired*2020-01-01 (pyproject.toml:5)*"])
+
+
+def test_workers_have_the_list_and_the_options(suite, pytester):
+    accepting(pytester)
+    tests = """
+def test_lost(chaos): chaos.run(job()).verify(bad)
+def test_options(chaos, job): assert chaos.reference(job)["relaunches"] == 7; chaos.run(job).verify(good)
+"""
+    done = suite(tests, "-n", "2", "--chaos-json", "r.json", subprocess=True)
+    done.assert_outcomes(passed=2)
+    assert results("r.json")["test_lost"]["verdict"] == "accepted"
+
+
+def test_the_job_and_the_options_of_the_file_and_an_option_that_wins(suite, pytester):
+    accepting(pytester, ACCEPT.replace("relaunches", 'variables = {A = "1"}\nhang-after = 3\nrelaunches'))
+    tests = """
+def test_x(chaos, job):
+    told = chaos.reference(job)
+    assert (told["relaunches"], told["hang_after"]) == (2, 3.0)
+    assert job.command == ("python", "other.py", "--out", "{out}") and job.env == {"A": "1"}
+    chaos.run(job).verify(good)
+"""
+    suite(tests, "--chaos-relaunches", "2").assert_outcomes(passed=1)
+
+
+def test_an_acceptance_for_a_test_that_does_not_show_it(suite, pytester):
+    accepting(pytester, ACCEPT + 'experiment = "test_suite.py::test_good"\n')
+    done = suite("def test_good(chaos): chaos.run(job()).verify(good)")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["chaoskit: pyproject.toml:5: the acceptance of rng-not-restored matched nothing*"])
+
+
+def test_a_wrong_file_ends_the_session(suite, pytester):
+    accepting(pytester, ACCEPT.replace("rng-not", "rgn-not"))
+    done = suite("def test_good(chaos): chaos.run(job()).verify(good)")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*pyproject.toml:6:*did you mean 'rng-not-restored'*"])

@@ -91,7 +91,7 @@ def test_the_last_suite(report, archived, args):
     assert "1 of 2 experiments failed" in index
     for name in names(archived):
         assert f'href="runs/{name}.html"' in index
-        assert 'class="home" href="../index.html"' in Path(f"chaoskit-report/runs/{name}.html").read_text()
+        assert 'class="home" href="../index.html#experiment-' in Path(f"chaoskit-report/runs/{name}.html").read_text()
 
 
 def test_a_run_by_itself_links_to_no_suite(report, store):

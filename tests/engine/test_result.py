@@ -65,6 +65,7 @@ class Run:
     history: Launches = field(default_factory=Launches)
     job: Job = field(default_factory=lambda: Job("train.py"))
     reference: None = None
+    ruling: None = None
 
 
 def shown(found, width=80, **options):

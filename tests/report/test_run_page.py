@@ -2,17 +2,19 @@
 
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
+from chaoskit.engine.result import of_runs
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import stored as read
 from chaoskit.protocol.events import Event
 from chaoskit.report.html import run_page
 from chaoskit.verdict import failed
 from tests.history_writer import Writer, killed
-from tests.report.browser.stored import HOSTILE, long, stored, stories
+from tests.report.browser.stored import HOSTILE, gone, long, stored, stories
 
 
 class Elements(HTMLParser):
@@ -49,7 +51,9 @@ def page(run, **options):
     return Elements(run_page.render(run, **options))
 
 
-EVERY = {"verdict", "picture", "lanes", "clock", "alignment", "ledger", "checks", "story", "again", "files"}
+EVERY = {
+    "verdict", "picture", "lanes", "clock", "alignment", "ledger", "checks", "last-words", "story", "again", "files",
+}  # fmt: skip
 
 
 def test_a_run_that_passed_shows_all_that_happened_and_no_more(told):
@@ -197,3 +201,58 @@ def test_a_damaged_event_does_not_cost_the_page(store):
     run = killed()
     run.events.append(Event("stack", run.t + 1, "harness", {"rank": 1, "text": "\x00\ud800 odd"}))
     assert "odd" in run_page.render(stored(store, run))
+
+
+def test_each_fault_has_a_link_of_its_own(told):
+    text = run_page.render(told["fallback"])
+    assert re.findall(r'<a id="(fault-\d)" href="#(fault-\d)">([^<]+)', text) == [
+        ("fault-0", "fault-0", "pause rank 1"),
+        ("fault-1", "fault-1", "kill rank 1 at step 46"),
+        ("fault-2", "fault-2", "flip a bit of step 40"),
+    ]
+
+
+def test_the_runs_before_and_after_are_linked(told):
+    before, after = run_page.Neighbour("test_a", "a.html"), run_page.Neighbour(HOSTILE, "b.html")
+    text = run_page.render(told["passed"], home="../index.html", previous=before, next_one=after)
+    assert '<a rel="prev" href="a.html">← test_a</a>' in text and '<a rel="next" href="b.html">' in text
+    assert HOSTILE not in text
+    alone = run_page.render(told["passed"])
+    assert 'rel="prev"' not in alone and 'class="steps"' not in alone
+
+
+def test_the_last_words_come_first_where_the_job_did_not_finish(store):
+    log = "[default0]:step 24\n[default0]:Traceback (most recent call last):\n[default0]:ValueError: <b>bad</b>\n"
+    text = run_page.render(stored(store, gone(), logs={f"launch-{n}.log": log for n in range(4)}))
+    assert text.index('id="last-words"') < text.index('id="picture"')
+    assert '<p class="reason">ValueError: &lt;b&gt;bad&lt;/b&gt;</p>' in text and "<b>bad" not in text
+    text = run_page.render(stored(store, killed(), logs={"launch-0.log": log}))
+    assert text.index('id="last-words"') > text.index('id="picture"')
+
+
+def test_losses_are_decimals_and_raw_evidence_is_closed(told):
+    exact = {
+        "losses": {str(n): (0.1 * n).hex() for n in range(1, 60)},
+        "first": [{"step": 4, "loss": (0.5).hex()}],
+    }
+    verdict = failed("matches_reference", f"the loss is {(0.5).hex()}", "loss-diverged", **exact)
+    text = run_page.render(told["passed"], verdicts=[verdict])
+    assert not re.search(r"0x1\.", text)
+    assert "the loss is 0.5" in text and "<td>0.5</td>" in text
+    assert '<details><summary>losses</summary><pre class="evidence"' in text
+
+
+def test_commands_have_a_button_that_only_the_script_shows(told):
+    text = run_page.render(told["passed"])
+    buttons = re.findall(r"</pre><button([^>]*)>", text)
+    assert len(buttons) == 4 and all("hidden" in each and 'class="copy"' in each for each in buttons)
+
+
+def test_what_is_accepted_is_said_with_its_reason(told):
+    run = told["optimizer"]
+    reasons = {"optimizer-not-restored": f"moments may differ {HOSTILE}"}
+    result = replace(of_runs("test_x", [run]), accepted=("optimizer-not-restored",), reasons=reasons)
+    text = run_page.render(run, result=replace(result, verdict="accepted"))
+    assert "<title>accepted: " in text and "moments may differ &lt;script&gt;" in text
+    assert re.search(r'<h1><span class="verdict accepted">', text)
+    assert re.search(r'<h1><span class="verdict fail">', run_page.render(run, result=result))

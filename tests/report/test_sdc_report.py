@@ -100,10 +100,27 @@ def test_the_picture_is_svg_with_a_cell_for_each_place_and_change():
     root = ET.fromstring(sdc_picture.svg(one))
     assert root.tag.endswith("svg")
     texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {*CHANGES, "parameter", "gradient:reduced"} <= set(texts) and "1/1" in texts
+    assert {*CHANGES, "parameter", "gradient:reduced"} <= set(texts) and "1/1 (21-100 %)" in texts
     assert "collective:all_reduce" not in texts  # nothing was tried there
     titles = [each.text for each in root.iter("{http://www.w3.org/2000/svg}title")]
     assert "silent: 1 of 1 (21-100 %)" in titles
+
+
+def test_cells_of_too_few_corruptions_are_hatched():
+    assert [Share(hits, of).vague for hits, of in ((0, 1), (1, 1), (3, 3), (2, 4), (0, 4), (4, 4), (3, 12))] == [
+        True, True, True, True, False, False, False,
+    ]  # fmt: skip
+    assert sdc_picture.svg(the_map()).count('"url(#vague)"') == 5
+    many = tuple(result(n, PLACES[0], "sign", "silent", worst=0.2) for n in range(1, 21))
+    assert '"url(#vague)"' not in sdc_picture.svg(the_map(results=many))
+
+
+def test_the_picture_is_light_or_dark_as_the_reader_wishes():
+    text = sdc_picture.svg(the_map())
+    assert "@media (prefers-color-scheme:dark)" in text
+    root = ET.fromstring(text)
+    fills = {each.get("fill") for each in root.iter("{http://www.w3.org/2000/svg}rect")} - {None}
+    assert fills == {"url(#vague)"}, "colours are those of the style"
 
 
 def test_a_picture_that_cannot_be_written(tmp_path):

@@ -12,15 +12,25 @@ from tests.studies.nights.made import BASELINE, HOSTILE, result, suite
 
 
 class Table(HTMLParser):
-    """The cells of the table of experiments: of each row the texts, and where it links to."""
+    """The cells of the tables of experiments, as if they were one: of each row the texts, and where it links to. Links
+    to the row itself are left out."""
 
     def __init__(self, text):
         super().__init__()
         self.rows, self.links, self.values, self.cell = [], [], [], None
+        self.skipped = False
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        if tag == "tr":
+        if tag == "thead":
+            self.skipped = bool(self.rows)
+        elif tag == "tbody":
+            self.skipped = False
+        if self.skipped:
+            return
+        if tag == "a" and dict(attributes).get("class") == "anchor":
+            self.cell = None
+        elif tag == "tr":
             self.rows.append([])
             self.links.append([])
             self.values.append([])
@@ -32,7 +42,11 @@ class Table(HTMLParser):
             self.links[-1].append(dict(attributes)["href"])
 
     def handle_endtag(self, tag):
-        if tag in ("td", "th"):
+        if self.skipped:
+            return
+        if tag == "a" and self.rows:
+            self.cell = True
+        elif tag in ("td", "th"):
             self.rows[-1][-1] = " ".join(self.rows[-1][-1].split())
             self.cell = None
 
@@ -51,7 +65,7 @@ def test_the_failures_come_first():
     assert shown.rows[0] == ["verdict", "experiment", "steps lost", "recovery", "launch", "time"]
     assert [row[0] for row in shown.rows[1:]] == ["✗ fail", "? inconclusive", "✓ pass", "✓ pass", "– skipped"]
     assert [row[1][:6] for row in shown.rows[1:]] == ["test_3", "test_2", "test_1", "test_4", "test_0"]
-    assert [row[0] for row in shown.values[1:]] == ["0", "1", "2", "2", "3"]
+    assert [row[0] for row in shown.values[1:]] == ["0", "1", "3", "3", "4"]
 
 
 def test_a_row_has_everything():
@@ -105,7 +119,7 @@ def test_the_last_words_of_a_job_are_folded():
     said = "it ended with exit code 1. It said last:\nTraceback\n  boom"
     text = suite_page.render(suite(result(verdict="inconclusive", sentences=(said,))))
     assert '<p class="found">it ended with exit code 1. It said last:</p>' in text
-    assert "<summary>full message</summary><pre>Traceback\n  boom</pre>" in text
+    assert '<summary>full message</summary><pre tabindex="0">Traceback\n  boom</pre>' in text
 
 
 def test_experiments_of_one_name_are_told_apart():
@@ -120,6 +134,7 @@ def test_experiments_of_one_name_are_told_apart():
         (("pass", "pass", "skipped"), "All 2 experiments passed"),
         (("pass", "fail", "inconclusive", "skipped"), "1 of 3 experiments failed"),
         (("inconclusive",), "1 of 1 experiment could not be decided"),
+        (("pass", "accepted"), "1 of 2 experiments lost what is accepted"),
         (("skipped",), "No verdict: every experiment was skipped"),
         ((), "No verdict: no experiment had ended"),
     ],

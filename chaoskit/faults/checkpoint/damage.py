@@ -110,6 +110,7 @@ class Damage:
                     _keep(out / name, kept[name])
                 for number, (site, name) in enumerate(plan):
                     files.append({**_before(out / name), "file": name, "kept": str(number)})
+                    files[-1]["save"] = dict(site.checkpoint.save)
                     files[-1].update(self.method.change(name, site))
                     _settle(out / name, files[-1])
             same = [entry["file"] for entry in files if entry["after"] == entry["before"]]
@@ -141,14 +142,16 @@ class Damage:
 
     def heal(self, env: CanTouchFiles, applied: Mapping[str, Any]) -> Mapping[str, Any]:
         """Put back every file that is still as the damage left it, and none that the job has removed or rewritten
-        since.
+        since. Mended is a save of which every file came back.
         """
         aside = Path(applied["aside"])
         with unnoticed(env.out(), [entry["file"] for entry in applied["files"]]):
             restored = _put_back(env.out(), applied["files"], aside)
         shutil.rmtree(aside, ignore_errors=True)
-        whole = len(restored) == len(applied["files"])
-        return {"restored": restored, "mended": applied.get("saves", []) if whole else []}
+        spoilt = [entry.get("save") for entry in applied["files"] if entry["file"] not in restored]
+        # A schedule of an earlier chaoskit does not say which file is of which save.
+        known = all(spoilt) or not spoilt
+        return {"restored": restored, "mended": [s for s in applied.get("saves", []) if known and s not in spoilt]}
 
     def to_json(self) -> dict[str, Any]:
         options = {field.name: getattr(self.method, field.name) for field in fields(self.method)}

@@ -11,12 +11,9 @@ from chaoskit.errors import CODES
 from chaoskit.report.html import page
 from chaoskit.report.svg.night_picture import letter, picture
 from chaoskit.report.terminal.history_report import (
-    SIGNS,
-    STRIP,
     at,
     listed,
     shift_lines,
-    strip,
     subject,
     tested,
     turn_lines,
@@ -26,8 +23,8 @@ from chaoskit.studies.nights.suite_history import SettingChange, Track
 from chaoskit.studies.nights.trends import READINGS, LevelShift, Measure
 from chaoskit.studies.nights.verdict_changes import Kind
 
-#: Maximum number of nights in the table below a picture; `--json` has all of them.
-ROWS = 30
+#: Maximum number of nights in the table below a picture and in the grid; `--json` has all of them.
+ROWS, COLUMNS = 30, 60
 #: The picture of an experiment shows the first of these times that it has.
 DRAWN: tuple[Measure, ...] = ("recovery", "launch", "whole")
 KINDS: dict[Kind, tuple[str, str]] = {
@@ -60,8 +57,7 @@ def render(findings: Findings) -> str:
         ],
         jobs=[_job(findings, place, job) for place, job in enumerate(history.jobs)],
         tested=tested(findings),
-        signs=SIGNS,
-        rows=ROWS,
+        columns=COLUMNS,
         meanings=CODES,
     )
 
@@ -76,7 +72,10 @@ def _job(findings: Findings, place: int, job: str) -> dict[str, Any]:
         (letter(n), at(history.nights[night]), listed(group)) for n, (night, group) in enumerate(groups.items())
     ]
     tracks = [_track(findings, track, changes, f"e{place}-{n}") for n, track in enumerate(history.of_job(job))]
-    return {"job": job, "changes": legend, "tracks": [*tracks], "together": list(_together(findings, job, place))}
+    return {
+        "job": job, "changes": legend, "tracks": tracks, "nights": _heads(findings),
+        "together": list(_together(findings, job, place)),
+    }  # fmt: skip
 
 
 def _track(findings: Findings, track: Track, changes: Sequence[SettingChange], name: str) -> dict[str, Any]:
@@ -88,8 +87,8 @@ def _track(findings: Findings, track: Track, changes: Sequence[SettingChange], n
     figures = {name: findings.figure(track, name) for name in FIGURES}
     last = track.decided[-1][1] if track.decided else None
     return {
-        "id": name, "name": track.name, "measure": measure, "last": last, "strip": strip(track)[-STRIP:],
-        "figures": figures, "table": _table(findings, track),
+        "id": name, "name": track.name, "measure": measure, "last": last,
+        "figures": figures, "table": _table(findings, track, name), "cells": _cells(findings, track, name),
         "description": _description(findings, verdicts, shifts, changes),
         "picture": picture(
             values, verdicts, home=[night.machine == machine for night in findings.history.nights],
@@ -133,12 +132,28 @@ def _shifts(findings: Findings, job: str, name: str, measure: Measure) -> list[L
     ]
 
 
-def _table(findings: Findings, track: Track) -> list[dict[str, Any]]:
+def _table(findings: Findings, track: Track, name: str) -> list[dict[str, Any]]:
     """Return the last nights of an experiment, the newest first."""
     nights = [(night, result) for night, result in enumerate(track.results) if result is not None]
     return [
-        {"when": findings.history.nights[night].when, "result": result}
+        {"id": f"{name}-n{night}", "when": findings.history.nights[night].when, "result": result}
         for night, result in reversed(nights[-ROWS:])
+    ]
+
+
+def _heads(findings: Findings) -> list[tuple[str, str]]:
+    """The last nights, the oldest first: a short date, and the whole one."""
+    return [(night.when[5:10], night.when) for night in findings.history.nights[-COLUMNS:]]
+
+
+def _cells(findings: Findings, track: Track, name: str) -> list[dict[str, Any]]:
+    """The last nights of an experiment in the grid, the oldest first. `row` is the id of its row in the table, if the
+    table has it; `result` is None if the experiment did not run."""
+    listed = {row["id"] for row in _table(findings, track, name)}
+    start = max(0, len(track.results) - COLUMNS)
+    return [
+        {"result": result, "row": row if (row := f"{name}-n{night}") in listed else ""}
+        for night, result in enumerate(track.results[start:], start)
     ]
 
 

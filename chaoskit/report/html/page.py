@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from chaoskit.errors import UsageError
+from chaoskit.report.headline import readable
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 #: Shown for unknown values.
@@ -66,7 +67,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters.update(seconds=seconds, number=number)
+    made.filters.update(seconds=seconds, number=number, readable=readable)
     script = (TEMPLATES / "page.js").read_text()
     # chaoskit's own files are trusted, so they are not escaped.
     made.globals.update(

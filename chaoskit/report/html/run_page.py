@@ -1,10 +1,12 @@
 """The HTML page of one run: the faults, the reaction of the job, and the verdicts.
 
-It presents the stored history and the stored verdicts and makes none. From the top: headline, losses, lanes of the
-ranks, timeline, alignment, data ledger, checks, stacks, story, commands, files.
+It presents the stored history and the stored verdicts and makes none. From the top: headline, last words of the
+ranks if the job did not finish, losses, lanes of the ranks, timeline, alignment, data ledger, checks, stacks, story,
+commands, files.
 
-For tests and style sheets, sections have ids: `#verdict`, `#picture`, `#lanes`, `#clock`,
-`#alignment`, `#ledger`, `#checks`, `#stacks`, `#story`, `#again`, `#files`. In the picture (`svg.losses`):
+For tests and style sheets, sections have ids: `#verdict`, `#last-words`, `#picture`, `#lanes`, `#clock`,
+`#alignment`, `#ledger`, `#checks` (each `#check-NAME`), `#stacks`, `#story`, `#again`, `#files`; `#fault-N` names a
+fault. In the picture (`svg.losses`):
 `.line.reference`, `.line.run`, `.band`, `.branch.rolled-back` (one per lifetime, `data-life`), `.fault-window` (with
 `data-fault`, the number of the fault; its name in `.fault-name`), `.checkpoint` (`.valid`, `.refused`, `.poisoned`,
 `.resumed`; with `data-position`, `data-life`; `.harmed` for a damaged one that the job resumed from),
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import lifetimes
 from chaoskit.analysis.record.rank_lifetime import common_settings
 from chaoskit.analysis.recovery.phases import PHASES, phases
-from chaoskit.engine.result import advice_of
+from chaoskit.engine.result import ACCEPTED, Result, advice_of
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Run
 from chaoskit.errors import CODES, StoreError
@@ -34,6 +37,7 @@ from chaoskit.report.alignment_rows import table
 from chaoskit.report.evidence import pieces
 from chaoskit.report.headline import ENDS, headline
 from chaoskit.report.html import page
+from chaoskit.report.last_words import last_words
 from chaoskit.report.remedies import REMEDIES
 from chaoskit.report.story import story
 from chaoskit.report.svg.clock import clock, room
@@ -43,6 +47,16 @@ from chaoskit.verdict import Verdict
 
 #: Maps a path of the store to a link.
 Link = Callable[[Path], str]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """The previous or the next run of a suite: the name of its experiment, and the link to its page."""
+
+    name: str
+    link: str
+
+
 #: Maximum number of linked files, and of entries of the story.
 FILES, MOMENTS = 60, 300
 #: Evidence that has its own section on the page.
@@ -56,10 +70,14 @@ def render(
     verdicts: Sequence[Verdict] | None = None,
     links: Link | None = None,
     home: str = "",
+    previous: Neighbour | None = None,
+    next_one: Neighbour | None = None,
+    result: Result | None = None,
 ) -> str:
     """Render the page of a stored run. `verdicts` default to those of `verdicts.json`, `store` to that of the run;
-    `links` maps paths of the store to links (default: absolute ones); `home` links to the page of the suite. Raises
-    StoreError if the run cannot be read."""
+    `links` maps paths of the store to links (default: absolute ones); `home` links to the page of the suite,
+    `previous` and `next_one` to the pages of other runs of it; `result` is that of its experiment, which knows what is
+    accepted. Raises StoreError if the run cannot be read."""
     store = store or run.store
     told = store.read(run.dir)
     found = stored_verdicts(run, store) if verdicts is None else tuple(verdicts)
@@ -69,6 +87,13 @@ def render(
         "run.html.j2",
         run=run,
         home=home,
+        previous=previous,
+        next=next_one,
+        accepted={code: result.reasons.get(code, "") for code in result.accepted} if result is not None else {},
+        verdict=ACCEPTED if result is not None and result.verdict == ACCEPTED else "",
+        faults=list(faults(case, told)),
+        words=last_words(case, run.dir),
+        finished=case.history.end == "finished",
         told=told,
         case=case,
         headline=headline(case, found),
@@ -96,6 +121,13 @@ def render(
         settings=settings(case),
         files=list(files(run.dir, links or Path.as_uri))[:FILES],
     )
+
+
+def faults(case: Case, told: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Return the number and the name of each fault, as planned where the record has none."""
+    if case.history.faults:
+        return [(fault.index, fault.name) for fault in case.history.faults]
+    return [(number, str(fault.get("text", "fault"))) for number, fault in enumerate(told["schedule"])]
 
 
 def stored_verdicts(run: Run, store: Store) -> tuple[Verdict, ...] | None:

@@ -1,4 +1,9 @@
-"""The HTML page of a suite: the result of each experiment, failures first, with a link to the page of each run."""
+"""The HTML page of a suite: its problems, then each experiment under the problem that it shows.
+
+For tests, links and style sheets: a problem is `.problem#problem-CODE`, its experiments are in
+`details.group#of-problem-CODE`, the others in `details.group#of-verdict-VERDICT`. An experiment is
+`tr#experiment-NAME` with `data-codes`. The filter is `form#filter`, which only the script shows.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +13,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chaoskit.engine.result import SKIPPED, WORDS, Result
+from chaoskit.engine.result import ACCEPTED, SKIPPED, WORDS, Result
 from chaoskit.errors import CODES
 from chaoskit.report.headline import readable
 from chaoskit.report.html import page
+from chaoskit.report.html.groups import ORDER, Group, anchors, groups, shown_by
 from chaoskit.report.terminal.table import total
 from chaoskit.studies.nights.suite import Suite
+from chaoskit.studies.problems.problem import Problem, Proof
 
-#: Failures come first.
-ORDER = ("fail", "inconclusive", "pass", SKIPPED)
+#: For each outcome of a proof: the verdict that selects the mark and the colour, and a label.
+PROOFS = {
+    "proven": ("pass", "Proven"),
+    "more-lost": ("fail", "More is lost"),
+    "impossible": ("inconclusive", "Not proven"),
+}
 STATUS = {
     "interrupted": "This suite was interrupted. The page shows the experiments that had ended.",
     "running": "This suite has no end: chaoskit is still running or was killed. The page shows the experiments that "
@@ -24,13 +35,23 @@ STATUS = {
 }
 
 
-def render(suite: Suite, *, links: Mapping[str, str] | None = None, why: Mapping[str, str] | None = None) -> str:
+def render(
+    suite: Suite,
+    *,
+    links: Mapping[str, str] | None = None,
+    why: Mapping[str, str] | None = None,
+    problems: Sequence[Problem] = (),
+) -> str:
     """Render the page. `links` maps the directory of a run to its page, `why` to the reason why it has none; a run in
-    neither is shown as deleted."""
+    neither is shown as deleted. `problems` are those of the suite, the worst first."""
     links, why = links or {}, why or {}
+    # By identity: two stored runs of one experiment may have one name.
+    rows = {id(one): _row(one, name, links, why) for one, name in addresses(suite)}
+    found = groups(suite.results, problems)
+    shown = [(group, _shown(group, suite.results, links)) for group in found if group.problem is not None]
     return page.render(
         "suite.html.j2",
-        headline=headline(suite),
+        headline=asked(problems) or headline(suite),
         command=shlex.join(suite.command),
         begun=suite.when,
         status=STATUS.get(suite.status, ""),
@@ -38,15 +59,61 @@ def render(suite: Suite, *, links: Mapping[str, str] | None = None, why: Mapping
         told=total(suite.results, seconds=suite.seconds).rpartition(": ")[0],
         counts=counts(suite.results),
         words=WORDS,
-        rows=[_row(result, links, why) for result in in_order(suite.results)],
+        problems=[each for each in shown if each[0].number],
+        weaknesses=[each for each in shown if not each[0].number],
+        proof=proof_line,
+        groups=found,
+        row=lambda result: rows[id(result)],
+        codes=Counter(code for result in suite.results for code in (*result.codes, *result.accepted)),
         repeated=_repeated(suite.results),
         about=about(suite),
         meanings=CODES,
     )
 
 
+def addresses(suite: Suite) -> list[tuple[Result, str]]:
+    """Each experiment with its id on the page."""
+    return list(zip(suite.results, anchors(f"experiment-{one.name}" for one in suite.results), strict=True))
+
+
+def run_order(suite: Suite, problems: Sequence[Problem] = ()) -> list[Result]:
+    """The experiments in the order of the page."""
+    return [result for group in groups(suite.results, problems) for result in group.results]
+
+
+def asked(problems: Sequence[Problem]) -> str:
+    """'3 problems in your job'; empty without problems and weaknesses."""
+    count = sum(not problem.weakness for problem in problems)
+    weak = len(problems) - count
+    if count:
+        return f"{count} problem{'' if count == 1 else 's'} in your job"
+    return f"No problem, {weak} weakness{'' if weak == 1 else 'es'} in your job" if weak else ""
+
+
+def proof_line(proof: Proof) -> tuple[str, str, str]:
+    """The verdict that selects the mark of a proof, its label and its sentence."""
+    verdict, label = PROOFS[proof.outcome]
+    sentence = proof.sentence.strip()
+    if sentence.lower().startswith(label.lower()):
+        sentence = sentence[len(label) :].lstrip(" :.")
+    return verdict, label, readable(sentence)
+
+
+def _shown(group: Group, results: Sequence[Result], links: Mapping[str, str]) -> dict[str, Any]:
+    """What the page shows of a problem: 'Shown by test_resume and 22 more', and what follows from it."""
+    problem = group.problem
+    assert problem is not None
+    names = problem.shown_by
+    found = shown_by(problem, results)
+    return {
+        "problem": problem, "sentence": readable(problem.sentence), "first": names[0] if names else "",
+        "smallest": found[0] if found else None, "more": max(0, len(names) - 1),
+        "page": links.get(problem.run),
+    }  # fmt: skip
+
+
 def in_order(results: Sequence[Result]) -> list[Result]:
-    """Sort by verdict: failed, inconclusive, passed, skipped; otherwise keep the order."""
+    """Sort by verdict: failed, inconclusive, accepted, passed, skipped; otherwise keep the order."""
     return sorted(results, key=lambda result: ORDER.index(result.verdict))
 
 
@@ -64,7 +131,7 @@ def headline(suite: Suite) -> str:
         return "No verdict: every experiment was skipped" if found else "No verdict: no experiment had ended"
     worst = next(iter(found))
     if worst != "pass":
-        verb = {"fail": "failed", "inconclusive": "could not be decided"}[worst]
+        verb = {"fail": "failed", "inconclusive": "could not be decided", ACCEPTED: "lost what is accepted"}[worst]
         return f"{found[worst]} of {judged} experiment{'' if judged == 1 else 's'} {verb}"
     return "The experiment passed" if judged == 1 else f"All {judged} experiments passed"
 
@@ -91,15 +158,15 @@ def runs_of(result: Result) -> tuple[str, ...]:
     return tuple(sorted(runs, key=lambda run: run != result.run))
 
 
-def _row(result: Result, links: Mapping[str, str], why: Mapping[str, str]) -> dict[str, Any]:
+def _row(result: Result, anchor: str, links: Mapping[str, str], why: Mapping[str, str]) -> dict[str, Any]:
     """Return what the page shows of an experiment. The first line of a long sentence (such as the end of a log) is in
     the row, the rest is folded."""
     sentences = [readable(sentence).partition("\n")[::2] for sentence in result.sentences]
     runs = [{"name": Path(run).name, "link": links.get(run), "why": why.get(run, "")} for run in runs_of(result)]
     first = runs[0] if runs else None
     return {
-        "result": result, "place": ORDER.index(result.verdict), "sentences": sentences, "run": first,
-        "others": runs[1:],
+        "result": result, "anchor": anchor, "place": ORDER.index(result.verdict), "sentences": sentences,
+        "run": first, "others": runs[1:],
     }  # fmt: skip
 
 

@@ -18,6 +18,8 @@ def properties(result: Result, *, base: Path) -> list[tuple[str, str]]:
     values = {
         "verdict": result.verdict,
         "codes": " ".join(result.codes),
+        "accepted": " ".join(result.accepted),
+        "reasons": "; ".join(f"{code}: {why}" for code, why in result.reasons.items()),
         "sentence": " ".join(result.sentences),
         "run": run,
         "resumed_from": result.resumed_from,

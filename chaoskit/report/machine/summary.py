@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaoskit.engine.result import SKIPPED, WORDS, Result
+from chaoskit.engine.result import ACCEPTED, SKIPPED, WORDS, Result
 from chaoskit.report.html.page import number, seconds
 from chaoskit.report.html.suite_page import counts, headline, in_order
 from chaoskit.report.terminal.table import printable, total
 from chaoskit.studies.nights.suite import Suite
 
-SYMBOLS = {"pass": "✓", "fail": "✗", "inconclusive": "?", SKIPPED: "–"}
+SYMBOLS = {"pass": "✓", ACCEPTED: "≈", "fail": "✗", "inconclusive": "?", SKIPPED: "–"}
 HEAD = "| verdict | experiment | findings | steps lost | recovery | time |\n|---|---|---|--:|--:|--:|\n"
 #: GitHub drops a summary above 1 MiB; all steps that write to the file share this limit.
 LIMIT = 1_000_000
@@ -57,7 +57,7 @@ def _table(results: Sequence[Result], room: int) -> str:
 
 
 def _row(result: Result) -> str:
-    codes = " ".join(f"<code>{_plain(code)}</code>" for code in result.codes)
+    codes = " ".join(f"<code>{_plain(code)}</code>" for code in (*result.codes, *result.accepted))
     findings = "<br>".join(filter(None, [codes, *map(_plain, result.sentences)]))
     verdict = f"{SYMBOLS[result.verdict]} {result.verdict}"
     figures = (number(result.steps_lost), seconds(result.recovery_seconds), seconds(result.seconds))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from chaoskit.engine.result import SKIPPED
+from chaoskit.engine.result import ACCEPTED, SKIPPED
 from chaoskit.report.html.suite_page import counts
 from chaoskit.studies.nights.suite import Suite
 
 LABEL = "survives"
 #: White text has enough contrast on each of these.
-COLOURS = {"pass": "#00704f", "fail": "#b23c00", "inconclusive": "#7c5a00", SKIPPED: "#59626b"}
+COLOURS = {
+    "pass": "#00704f", ACCEPTED: "#4a3fb5", "fail": "#b23c00", "inconclusive": "#7c5a00", SKIPPED: "#59626b",
+}  # fmt: skip
 HEIGHT = 20
 #: In pixels: average width of a letter, and margin beside the text.
 LETTER, MARGIN = 6.6, 7
@@ -21,6 +23,8 @@ def words(suite: Suite) -> str:
     if not judged:
         return "nothing was tested"
     parts = [f"{found.get('pass', 0)} of {judged}"]
+    if accepted := found.get(ACCEPTED):
+        parts.append(f"{accepted} accepted")
     if undecided := found.get("inconclusive"):
         parts.append(f"{undecided} inconclusive")
     if suite.status == "interrupted":
@@ -32,7 +36,7 @@ def svg(suite: Suite) -> str:
     """Return the badge as SVG."""
     text = words(suite)
     worst = next(iter(counts(suite.results)), SKIPPED)
-    colour = COLOURS["inconclusive" if worst == "pass" and suite.status != "finished" else worst]
+    colour = COLOURS["inconclusive" if worst in ("pass", ACCEPTED) and suite.status != "finished" else worst]
     left, right = (round(len(part) * LETTER) + 2 * MARGIN for part in (LABEL, text))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{HEIGHT}" role="img" '

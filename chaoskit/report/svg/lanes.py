@@ -126,12 +126,12 @@ def _bars(case: Case, rank: int) -> Iterator[Bar]:
         last = base + (own.steps.numbers[-1] if own.steps else 0)
         row = next((row for row, end in enumerate(ends) if end <= base), len(ends))
         ends[row : row + 1] = [last]
-        end, how = _end(case.history, inc, own)
+        end, how = ending(case.history, inc, own)
         stalls = tuple(_stalls(case.history, inc, own, base, end))
         yield Bar(inc.index, base, last, row, end, how, stalls, inc.taken)
 
 
-def _end(history: History, inc: Incarnation, own: RankLifetime) -> tuple[End, str]:
+def ending(history: History, inc: Incarnation, own: RankLifetime) -> tuple[End, str]:
     """Return how a lifetime ended, also in words."""
     following = next((one for one in history.incarnations if one.index == inc.index + 1), None)
     if following is not None and following.taken and following.launch == inc.launch and own.end is not None:

@@ -134,7 +134,7 @@ class LossPicture:
     def _lines(self) -> Iterator[str]:
         yield f"Loss by step, from 0 to {self.steps}{', on a logarithmic scale' if self.y.log else ''}"
         if self.reference is not None:
-            yield "The wide pale line is the uninterrupted run, the thin line is the run with faults"
+            yield "The thick line is this run, the thin dashed line the uninterrupted run"
         for line in self.branches:
             steps = line.curve.steps
             yield f"Steps {steps[0]} to {steps[-1]} of incarnation {line.curve.incarnation} were rolled back"

@@ -75,7 +75,7 @@ def picture(
         kind: _signs(
             kind, [scale.x(at) for at, one in enumerate(verdicts) if one == kind], small=scale.step < NARROW
         )
-        for kind in ("pass", "fail", "skipped")
+        for kind in ("pass", "fail", "accepted", "skipped")
     }
     return NightPicture(
         line=_line([(scale.x(at), scale.y(places[at])) for at in mine]),
@@ -137,10 +137,11 @@ def _levels(scale: _Scale, nights: Sequence[int], shifts: Sequence[LevelShift]) 
 
 
 def _signs(kind: str, xs: Sequence[float], *, small: bool) -> str:
-    """Draw a tick, a cross or a dash at each position; smaller shapes for narrow nights."""
+    """Draw a tick, a cross, two waves or a dash at each position; smaller shapes for narrow nights."""
     shapes = {
         "pass": "m0-2v4" if small else "m-3 0l2 3 4-6",
         "fail": "m-2.5-4l5 8m0-8l-5 8" if small else "m-3-3l6 6m0-6l-6 6",
+        "accepted": "m-1 0h2" if small else "m-3-1q1.5-2 3 0t3 0m-6 3q1.5-2 3 0t3 0",
         "skipped": "m-.5 0h1" if small else "m-2 0h4",
     }
     return "".join(f"M{_n(x)} {VERDICTS}{shapes[kind]}" for x in xs)

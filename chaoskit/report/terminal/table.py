@@ -16,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoskit.analysis.record.rank_lifetime import COMPONENTS
-from chaoskit.engine.result import SKIPPED, WORDS, Result
+from chaoskit.engine.result import ACCEPTED, SKIPPED, WORDS, Result
 from chaoskit.engine.run_store import NAME
 from chaoskit.report.remedies import remedies
 
-STYLES = {"pass": "green", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}
+STYLES = {"pass": "green", ACCEPTED: "cyan", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}
 NARROWEST = 80
 #: Terminals of this width also show the times until a fault was noticed and until all ranks had stopped.
 WIDE = 110
@@ -61,10 +61,26 @@ def show(
         console.print()
         where = passed[0] if len(passed) == 1 else Path(passed[0]).parent
         console.print(Text(f"{'run stored in' if len(passed) == 1 else 'runs stored in'} {where}"), soft_wrap=True)
+    for line in accepted_lines(results):
+        console.print(Text(line, style=STYLES[ACCEPTED]), soft_wrap=True)
     console.print()
     console.print(Text(total(results, seconds=seconds), style="bold"), soft_wrap=True)
     if look and unsettled(results):
         console.print(Text(look), soft_wrap=True)
+
+
+def accepted_lines(results: Iterable[Result]) -> list[str]:
+    """Return one line for each code that is accepted: how many experiments show it, and why it is accepted."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        for code in result.accepted:
+            found.setdefault((code, result.reasons.get(code, "")), []).append(_name(result))
+    return [
+        printable(
+            f"accepted: {code}, shown by {names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {why}"
+        )
+        for (code, why), names in found.items()
+    ]
 
 
 def look_at(what: str, root: Path | None = None, *, report: Path | None = None) -> str:
@@ -203,7 +219,7 @@ def total(results: Sequence[Result], *, seconds: float | None = None) -> str:
 def _alike(results: Sequence[Result]) -> list[list[Result]]:
     groups: dict[tuple[object, ...], list[Result]] = {}
     for result in results:
-        if result.verdict != "pass":
+        if result.verdict not in ("pass", ACCEPTED):
             alone = result.name if result.table else ""
             key = (result.verdict, result.codes, result.sentences, result.run, alone)
             groups.setdefault(key, []).append(result)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from chaoskit.engine.result import Result
+from chaoskit.engine.result import ACCEPTED, Result
 from chaoskit.errors import ExitCode, UsageError
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.drift import Drift, drift
@@ -31,9 +31,13 @@ class VerdictChange:
 
     @property
     def direction(self) -> Direction:
-        """`worse` for a new failure or a new code; `unknown` if the new verdict is inconclusive or skipped."""
+        """`worse` for a new failure or a new code, also one that is accepted; `unknown` if the new verdict is
+        inconclusive or skipped."""
         if self.new.verdict == "pass":
             return "better"
+        if self.new.verdict == ACCEPTED:
+            less = self.old.verdict == ACCEPTED and set(self.new.accepted) < set(self.old.accepted)
+            return "better" if less or self.old.verdict not in ("pass", ACCEPTED) else "worse"
         if self.new.verdict != "fail":
             return "unknown"
         return "better" if self.old.verdict == "fail" and set(self.new.codes) < set(self.old.codes) else "worse"
@@ -157,11 +161,11 @@ def _are(things: tuple[object, ...]) -> str:
 
 
 def _decided(result: Result) -> bool:
-    return result.verdict in ("pass", "fail")
+    return result.verdict in ("pass", ACCEPTED, "fail")
 
 
 def _state(result: Result) -> tuple[str, frozenset[str]]:
-    return result.verdict, frozenset(result.codes)
+    return result.verdict, frozenset((*result.codes, *result.accepted))
 
 
 def _named(old: Suite, new: Suite) -> tuple[Mapping[str, Result], Mapping[str, Result]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from chaoskit.engine.result import Result, overall
+from chaoskit.engine.result import WORDS, Result, overall
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.conditions import Conditions
 from chaoskit.verdict import Outcome
@@ -74,8 +74,8 @@ def result_of(data: Mapping[str, Any]) -> Result:
     """Read a result from JSON of this or an older version; raises KeyError, TypeError or ValueError for invalid
     data."""
     known = {name: value for name, value in data.items() if name in _DEFAULTS}
-    lists = ("codes", "sentences", "table", "launched", "references", "runs", "probe_errors")
+    lists = ("codes", "sentences", "table", "launched", "references", "runs", "probe_errors", "accepted")
     known.update({name: tuple(known[name]) for name in lists if name in known})
-    if "name" not in known or known.get("verdict") not in ("pass", "fail", "inconclusive", "skipped"):
+    if "name" not in known or known.get("verdict") not in WORDS:
         raise ValueError("an experiment needs a name and a verdict")
     return Result(**known)

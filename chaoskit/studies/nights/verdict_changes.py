@@ -1,6 +1,7 @@
 """`VerdictTurn`: a change of an experiment's verdict over the nights: it became red or green, or it is flaky.
 
-- *red*: it passed before and has not passed since; at least one of the nights since then failed.
+- *red*: it passed before and has not passed since; at least one of the nights since then failed. (All that it lost is
+  accepted: that is no red.)
 - *undecided*: the same, without a failure.
 - *green*: it did not pass before, and passes now.
 - *flaky*: its verdict changed at least twice on nights that are alike: the same sources that the ranks imported, the
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Literal
 
-from chaoskit.engine.result import Result
+from chaoskit.engine.result import ACCEPTED, Result
 from chaoskit.studies.nights.suite_history import SettingChange, SuiteHistory, Track
 
 Kind = Literal["red", "undecided", "green", "flaky"]
@@ -72,7 +73,7 @@ def _of(track: Track, history: SuiteHistory) -> Iterator[VerdictTurn]:
 
 
 def _good(result: Result) -> bool:
-    return result.verdict == "pass"
+    return result.verdict in ("pass", ACCEPTED)
 
 
 def _lasting(streaks: Sequence[int]) -> bool:

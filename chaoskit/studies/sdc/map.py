@@ -32,6 +32,12 @@ class Share:
     def interval(self) -> tuple[float, float]:
         return wilson(self.hits, self.of)
 
+    @property
+    def vague(self) -> bool:
+        """Whether so few corruptions say nothing sure: the interval is wider than half of the range."""
+        low, high = self.interval
+        return high - low > 0.5
+
     def to_json(self) -> dict[str, Any]:
         low, high = self.interval
         return {"hits": self.hits, "share": round(self.value, 4), "low": round(low, 4), "high": round(high, 4)}

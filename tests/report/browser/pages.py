@@ -1,4 +1,4 @@
-"""The pages that are looked at: of every story a run's page; of a suite, two suites, many nights, and an upgrade."""
+"""The pages that are looked at: of every story a run's page; of suites, of many nights, of an upgrade, of a map."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chaoskit.engine.result import of_runs
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Run
 from chaoskit.job import Job
-from chaoskit.report.html import compare_page, history_page, page, site, upgrade_page
+from chaoskit.report.html import compare_page, history_page, page, sdc_page, site, suite_page, upgrade_page
 from chaoskit.studies.nights.comparison import compare_suites
 from chaoskit.studies.nights.findings import Findings
 from chaoskit.studies.nights.suite import Suite
@@ -18,13 +18,15 @@ from chaoskit.studies.upgrade.band import LossTolerance
 from chaoskit.studies.upgrade.crossing import Crossing
 from chaoskit.studies.upgrade.interpreter import Interpreter
 from chaoskit.studies.upgrade.upgrade import WAYS, Upgrade
+from tests.report import five_problems
 from tests.report.browser.stored import STORIES, stories
+from tests.report.test_sdc_report import the_map
 from tests.studies.nights.nights import night, result
 from tests.two_suites import SETTINGS, baseline, drifted
 from tests.two_suites import result as experiment
 from tests.two_suites import suite as session
 
-NAMES = (*STORIES, "suite", "compare", "history", "upgrade")
+NAMES = (*STORIES, "suite", "problems", "compare", "history", "upgrade", "sdc")
 
 
 def written(directory: Path) -> dict[str, Path]:
@@ -34,7 +36,9 @@ def written(directory: Path) -> dict[str, Path]:
     made = site.write(suite(runs), directory / "suite", store=store)
     assert not made.damaged and not made.failed, made
     found = {name: directory / "suite" / "runs" / f"{run.id}.html" for name, run in runs.items()}
-    for name, text in {"compare": compare(), "history": history(), "upgrade": upgrade()}.items():
+    problems = suite_page.render(five_problems.suite(), problems=five_problems.PROBLEMS)
+    others = {"compare": compare(), "history": history(), "upgrade": upgrade(), "sdc": sdc_page.render(the_map())}
+    for name, text in {**others, "problems": problems}.items():
         found[name] = directory / f"{name}.html"
         page.write(text, found[name])
     return {**found, "suite": made.index}

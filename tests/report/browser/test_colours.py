@@ -9,7 +9,7 @@ from tests.report.browser.conftest import SCHEMES
 
 #: Which ones stand beside one another.
 BESIDE = {
-    "verdicts": ("good", "bad", "unsure"),
+    "verdicts": ("good", "bad", "unsure", "accepted"),
     "lines": ("run", "reference", "faded", "fault"),
     "phases": ("phase-1", "phase-2", "phase-3", "phase-4", "phase-5"),
 }

@@ -1,5 +1,6 @@
 "use strict";
-// The pages are complete without this: it sorts tables, and reads values out of pictures.
+// The pages are complete without this: it sorts and filters tables, copies commands, unfolds what a link leads to, and
+// reads values out of pictures.
 (function () {
   function value(row, column) {
     const cell = row.cells[column];
@@ -42,6 +43,61 @@
       });
     });
   }
+
+  for (const button of document.querySelectorAll("button.copy")) {
+    const text = button.previousElementSibling;
+    const done = () => {
+      button.textContent = "copied";
+      setTimeout(() => (button.textContent = "copy"), 2000);
+    };
+    // Where a page may not write to the clipboard, the command is selected.
+    const select = () => getSelection().selectAllChildren(text);
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      if (navigator.clipboard) navigator.clipboard.writeText(text.textContent).then(done, select);
+      else select();
+    });
+  }
+
+  // Not every browser unfolds what a link leads to.
+  function unfold() {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target) return;
+    for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+    target.scrollIntoView();
+  }
+  addEventListener("hashchange", unfold);
+  if (location.hash) unfold();
+
+  const form = document.getElementById("filter");
+  if (form) {
+    const groups = Array.from(document.querySelectorAll(".group"), (group) => ({ group, open: group.open }));
+    const all = Array.from(document.querySelectorAll("tr[data-codes]"));
+    let active = false;
+    const filter = () => {
+      const code = form.elements.code.value;
+      const words = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+      // Groups that a reader had unfolded are so again afterwards.
+      if (!active) groups.forEach((each) => (each.open = each.group.open));
+      active = Boolean(code || words.length);
+      for (const row of all) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !((!code || row.dataset.codes.split(" ").includes(code)) && words.every((word) => text.includes(word)));
+      }
+      for (const { group, open } of groups) {
+        group.hidden = active && !group.querySelector("tr[data-codes]:not([hidden])");
+        group.open = active || open;
+      }
+      const left = all.filter((row) => !row.hidden).length;
+      form.querySelector("output").textContent = active ? left + " of " + all.length + " experiments" : "";
+    };
+    form.addEventListener("input", filter);
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.hidden = false;
+  }
+
+  // The newest nights are on the right.
+  for (const grid of document.querySelectorAll("table.grid")) grid.closest(".scroll").scrollLeft = grid.offsetWidth;
 
   // A picture with lines says their values at a step: under the pointer, and by a slider for keys and fingers.
   function points(path) {

@@ -1,0 +1,137 @@
+"""`ProgressBoard`: how far a battery is, and what its experiments wait for: one line that changes on a terminal.
+
+Experiments run in this process or in workers of pytest-xdist. Each writes its phase into a file of one directory; the
+board, which only the controller has, reads them all as it draws.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+#: As often a second the line is drawn.
+REFRESHES = 4
+
+
+class Countdown:
+    """'12 of 34, about 2 min left'. What is left takes as long as the median of what has ended: the first experiment
+    takes longer, because it makes the reference."""
+
+    def __init__(self, total: int, *, workers: int = 1) -> None:
+        self.total = total
+        self.workers = max(1, workers)
+        self._seconds: list[float] = []
+
+    def ended(self, seconds: float) -> None:
+        """Take in an experiment that has ended."""
+        self._seconds.append(seconds)
+
+    @property
+    def left(self) -> float | None:
+        """The seconds that are left; None as long as fewer than two experiments have ended."""
+        if len(self._seconds) < 2:
+            return None
+        return max(0, self.total - len(self._seconds)) * median(self._seconds) / self.workers
+
+    def __str__(self) -> str:
+        counted = f"{len(self._seconds)} of {self.total}"
+        if self.left is None or len(self._seconds) >= self.total:
+            return counted
+        minutes = round(self.left / 60)
+        return f"{counted}, {f'about {minutes} min' if minutes else 'less than a minute'} left"
+
+
+class PhaseFile:
+    """Keeps the phase of one experiment where the board reads it; satisfies `Progress`."""
+
+    def __init__(self, directory: Path, label: str) -> None:
+        self._file = directory / str(os.getpid())
+        self._label = label
+
+    def phase(self, text: str) -> None:
+        """See `Progress`. A board that is gone must not end the run."""
+        draft = self._file.with_suffix(".draft")
+        try:
+            draft.write_text(f"{self._label}: {text}", encoding="utf-8", errors="backslashreplace")
+            os.replace(draft, self._file)
+        except OSError:
+            pass
+
+    def stop(self) -> None:
+        """Remove the phase: the experiment has ended."""
+        self._file.unlink(missing_ok=True)
+
+
+class ProgressBoard:
+    """The line on the terminal `stream`, from `start` to `stop`. `directory` is where experiments keep their phases."""
+
+    def __init__(self, stream: TextIO) -> None:
+        # pytest captures the terminal's own descriptor during a test.
+        self._stream = os.fdopen(os.dup(stream.fileno()), "w")
+        self.directory = Path(tempfile.mkdtemp(prefix="chaoskit-progress-"))
+        self.countdown: Countdown | None = None
+        self._live: Live | None = None
+        self._spinner: Spinner | None = None
+
+    def start(self, countdown: Countdown) -> None:
+        """Begin to draw."""
+        from rich.console import Console
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        self.countdown = countdown
+        self._spinner = Spinner("dots")
+        self._live = Live(
+            console=Console(file=self._stream, force_terminal=True, highlight=False),
+            get_renderable=self._drawn,
+            refresh_per_second=REFRESHES,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            transient=True,
+        )
+        self._live.start()
+
+    def say(self, text: str) -> None:
+        """Print a line above."""
+        if self._live is None:
+            print(text, file=self._stream, flush=True)
+        else:
+            from rich.text import Text
+
+            self._live.console.print(Text(text), soft_wrap=True)
+
+    def stop(self) -> None:
+        """Remove the line, and the directory."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self._stream.close()
+
+    def text(self) -> str:
+        """The line: how far the battery is, and what runs."""
+        return " · ".join([str(self.countdown), *self._phases()])
+
+    def _drawn(self) -> Spinner:
+        from rich.text import Text
+
+        assert self._spinner is not None
+        self._spinner.update(text=Text(self.text(), no_wrap=True, overflow="ellipsis"))
+        return self._spinner
+
+    def _phases(self) -> Iterator[str]:
+        for file in sorted(self.directory.glob("*")):
+            try:
+                if file.suffix != ".draft":
+                    yield file.read_text(encoding="utf-8")
+            except OSError:
+                continue

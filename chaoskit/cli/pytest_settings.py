@@ -1,0 +1,71 @@
+"""`Settings`: what a session of pytest takes from the configuration of the project.
+
+Options of pytest win over the file. `chaoskit run` hands over its own with a hidden option, because the battery is no
+part of the project; pytest-xdist hands it on to its workers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaoskit.cli import options
+
+if TYPE_CHECKING:
+    import pytest
+
+    from chaoskit.studies.problems.acceptance import Acceptance
+
+#: The attribute of the hidden option.
+HIDDEN = "chaos_settings"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`acceptances` are those of the file; `command` is that of the job, to be started in `directory` with these
+    `variables` of the environment, which a job from the command line gets, too."""
+
+    acceptances: tuple[Acceptance, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    directory: str = ""
+
+    def to_text(self) -> str:
+        """The value of the hidden option."""
+        accept = [one.to_json() for one in self.acceptances]
+        return json.dumps({**self.__dict__, "acceptances": accept})
+
+    @classmethod
+    def from_text(cls, text: str) -> Settings:
+        """The inverse of `to_text`."""
+        from chaoskit.studies.problems.acceptance import Acceptance
+
+        data = json.loads(text)
+        accept = tuple(Acceptance.from_json(each) for each in data["acceptances"])
+        return cls(**{**data, "acceptances": accept, "command": tuple(data["command"])})
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """Return the settings of the session, and fill in the options that the file of pytest's root directory gives and
+    the command line does not. Raises UsageError for a wrong file."""
+    if text := getattr(config.option, HIDDEN):
+        return Settings.from_text(text)
+    if not any((config.rootpath / name).is_file() for name in ("pyproject.toml", "chaoskit.toml")):
+        return Settings()
+    from chaoskit.cli import configuration
+
+    found = configuration.read(config.rootpath)
+    if found is None:
+        return Settings()
+    for option in options.SHARED:
+        attribute = f"chaos_{option.attribute}"
+        value = found.value(option.name)
+        # Standard output belongs to pytest.
+        if value is not None and value != "-" and getattr(config.option, attribute) in (None, False):
+            setattr(config.option, attribute, value)
+    made = Settings(found.acceptances, found.variables, found.command, str(Path(config.rootpath)))
+    setattr(config.option, HIDDEN, made.to_text())
+    return made

@@ -1,0 +1,41 @@
+"""`Ruling`: what is left of the verdicts on a run, without the losses that the user has accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from chaoskit.verdict import Outcome, Verdict, merge
+
+if TYPE_CHECKING:
+    from chaoskit.engine.runner import Run
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """`verdicts` are those that still count: a fail has the codes that are not accepted, and one without such a code is
+    left out. `accepted` are the codes that were found and are accepted, `reasons` says why, by code. `told` are the
+    sentences of the fails that were left out, `notes` what else a person has to know: what was accepted, until when,
+    what the rest was compared with, and which acceptance has expired."""
+
+    verdicts: tuple[Verdict, ...]
+    accepted: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst outcome of the verdicts that still count; pass if every verdict was an accepted fail."""
+        if not self.verdicts and self.accepted:
+            return Outcome.PASS
+        return merge(verdict.outcome for verdict in self.verdicts)
+
+
+class Rule(Protocol):
+    """Decides what counts of the verdicts on a run (see `studies.problems.acceptance`)."""
+
+    def __call__(self, run: Run, verdicts: Sequence[Verdict]) -> Ruling:
+        """Return the ruling; raises nothing for a fail."""
+        ...
