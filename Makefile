@@ -114,7 +114,8 @@ $(READY): pyproject.toml
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	    echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv"; \
 	    exit 1; }
-	@echo 'setting up $(VENV), once: PyTorch is large'
+	@echo 'setting up $(VENV), once: pip downloads PyTorch (5 GB on the disk; 1 GB with PIP_EXTRA_INDEX_URL at its CPU builds),'
+	@echo 'transformers, lightning and the tools of the tests. That takes some minutes. chaoskit itself downloads nothing.'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(READY)
 

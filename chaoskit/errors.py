@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
 
 #: What each exit code says to the shell.
 EXIT_MEANINGS: dict[ExitCode, str] = {
-    ExitCode.PASS: "every verdict is a pass",
+    ExitCode.PASS: "every verdict is a pass, or all that was lost is accepted",
     ExitCode.FAIL: "at least one verdict is a fail",
     ExitCode.USAGE: (
         "usage error: a command, an option or a name cannot be used; nothing was run, nothing was lost"

@@ -51,7 +51,7 @@ def test_every_command_of_a_guide_is_one_that_chaoskit_takes(page):
         own, job = main.split(shlex.split(line)[1:])
         args = main.make_parser().parse_args(own)
         assert args.do is not None, line
-        if own[0] == "run":
+        if own[0] == "run" and own[1:] not in ([], ["--strict"]):  # these take the command of the project's file
             assert job and (job == ["COMMAND"] or "{out}" in job), line
             assert not args.k or battery.titles(battery.Selection(args.k)), line
 

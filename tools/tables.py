@@ -144,6 +144,46 @@ def _escaped(text: str) -> str:
     return re.sub(r"\bdocs/([\w/-]+\.md)", r"[docs/\1](../\1)", text)
 
 
+@part("configuration")
+def configuration() -> str:
+    """Every key of the configuration file: those of its own, the shared options, and the keys of an acceptance."""
+    from chaoskit.cli.configuration import ACCEPT_KEYS, KEYS, TABLES
+
+    lines = ["| key | value | meaning |", "|---|---|---|"]
+    lines += [f"| `{name}` | | {_escaped(text)} |" for name, text in TABLES.items()]
+    for name, option in KEYS.items():
+        value = f"`{option.metavar}`" if option.metavar else "`true`"
+        lines.append(f"| `{name}` | {value} | {_escaped(option.help)} |")
+    lines += ["", "An entry of `accept` has these keys:", "", "| key | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {_escaped(text)} |" for name, text in ACCEPT_KEYS.items()]
+    return "\n".join(lines)
+
+
+@part("areas")
+def areas() -> str:
+    """The areas of experiments, and the modules of each."""
+    from chaoskit.cli.selection import AREAS, NEED_NODES
+
+    lines = ["| area | experiments | |", "|---|---|---|"]
+    for name, modules in AREAS.items():
+        named = ", ".join(f"`{module}`" for module in modules)
+        lines.append(f"| `{name}` | {named} | {'needs several nodes' if name in NEED_NODES else ''} |")
+    return "\n".join(lines)
+
+
+@part("quick")
+def quick() -> str:
+    """The quick experiments, and what each does."""
+    from chaoskit.cli.selection import QUICK, experiments
+
+    lines = []
+    for name in QUICK:
+        module = ast.parse(experiments(ROOT / "experiments")[name].read_text())
+        found = next(node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == name)
+        lines.append(f"- `{name}`: {first_sentence(ast.get_docstring(found) or '')}")
+    return "\n".join(lines)
+
+
 @part("api-faults")
 def api_faults() -> str:
     """A directive of mkdocstrings for each function that makes a fault."""

@@ -14,8 +14,6 @@ from chaoskit.errors import UsageError
 if TYPE_CHECKING:
     import pytest
 
-    from chaoskit.cli.pytest_settings import Settings
-    from chaoskit.job import Job
 
 
 def count(text: str) -> int:
@@ -226,16 +224,3 @@ def overrides(config: pytest.Config) -> dict[str, Any]:
     """Return the fields of a `Job` that options override."""
     given = {field: config.getoption(f"chaos_{name}") for field, name in JOB_FIELDS.items()}
     return {field: value for field, value in given.items() if value is not None}
-
-
-def job_given(config: pytest.Config, settings: Settings) -> Job | None:
-    """Return the job of `--chaos-job`, to be started in pytest's directory, else that of the file, to be started in the
-    directory of the file; None without both."""
-    command, directory = config.getoption("chaos_job"), str(config.invocation_params.dir)
-    if not command:
-        command, directory = list(settings.command), settings.directory
-    if not command:
-        return None
-    from chaoskit.job import Job
-
-    return Job.from_command(command, cwd=directory, env=dict(settings.variables))

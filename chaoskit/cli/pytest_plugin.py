@@ -15,7 +15,7 @@ import pytest
 
 from chaoskit.cli import options
 from chaoskit.cli.pytest_session import RESULT, TARGETS, Chaos, ChaosSession
-from chaoskit.cli.pytest_settings import Settings, settings_of
+from chaoskit.cli.pytest_settings import Settings, job_given, settings_of
 from chaoskit.errors import ChaoskitError, CheckFailed, Inconclusive, ReferenceFailed, UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     from chaoskit.engine import launch_mode
 
     wish = config.getoption("chaos_launch") or "auto"
-    given = options.job_given(config, config.stash[SETTINGS])
+    given = job_given(config, config.stash[SETTINGS])
     if given is None:
         return f"chaoskit: launching {launch_mode.WISHED[wish]}"
     try:
@@ -84,7 +84,7 @@ def chaos(request: pytest.FixtureRequest) -> Generator[Chaos, None, None]:
 @pytest.fixture
 def job(pytestconfig: pytest.Config) -> Job:
     """The job of `--chaos-job`, or of the file; a conftest.py may define its own fixture with this name."""
-    given = options.job_given(pytestconfig, pytestconfig.stash[SETTINGS])
+    given = job_given(pytestconfig, pytestconfig.stash[SETTINGS])
     if given is None:
         raise UsageError(
             "the fixture 'job' has no job: pass --chaos-job 'torchrun --nproc-per-node 2 train.py --out {out}', "

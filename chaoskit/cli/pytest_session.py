@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from chaoskit.cli.progress_board import PhaseFile
     from chaoskit.engine.progress import Live, PhaseLines, Progress
     from chaoskit.engine.result import Result
-    from chaoskit.engine.ruling import Rule, Ruling
-    from chaoskit.engine.runner import Run, Runner
+    from chaoskit.engine.ruling import Ruling
+    from chaoskit.engine.runner import Rule, Run, Runner
     from chaoskit.environments import StorageKind
     from chaoskit.faults import Fault
     from chaoskit.job import Job

@@ -17,6 +17,7 @@ from chaoskit.cli import options
 if TYPE_CHECKING:
     import pytest
 
+    from chaoskit.job import Job
     from chaoskit.studies.problems.acceptance import Acceptance
 
 #: The attribute of the hidden option.
@@ -69,3 +70,16 @@ def settings_of(config: pytest.Config) -> Settings:
     made = Settings(found.acceptances, found.variables, found.command, str(Path(config.rootpath)))
     setattr(config.option, HIDDEN, made.to_text())
     return made
+
+
+def job_given(config: pytest.Config, settings: Settings) -> Job | None:
+    """Return the job of `--chaos-job`, to be started in pytest's directory, else that of the file, to be started in the
+    directory of the file; None without both."""
+    command, directory = config.getoption("chaos_job"), str(config.invocation_params.dir)
+    if not command:
+        command, directory = list(settings.command), settings.directory
+    if not command:
+        return None
+    from chaoskit.job import Job
+
+    return Job.from_command(command, cwd=directory, env=dict(settings.variables))

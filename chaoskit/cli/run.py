@@ -32,7 +32,7 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument("-k", metavar="EXPR", help="select experiments by name, with pytest's -k syntax")
     command.add_argument(
-        "--quick", action="store_true", help="run the few experiments that find most, in a minute on a small job"
+        "--quick", action="store_true", help="run the few experiments that find most: try these first"
     )
     command.add_argument(
         "--only",

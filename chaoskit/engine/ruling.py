@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 
 from chaoskit.verdict import Outcome, Verdict, merge
-
-if TYPE_CHECKING:
-    from chaoskit.engine.runner import Run
 
 
 @dataclass(frozen=True)
@@ -31,11 +27,3 @@ class Ruling:
         if not self.verdicts and self.accepted:
             return Outcome.PASS
         return merge(verdict.outcome for verdict in self.verdicts)
-
-
-class Rule(Protocol):
-    """Decides what counts of the verdicts on a run (see `studies.problems.acceptance`)."""
-
-    def __call__(self, run: Run, verdicts: Sequence[Verdict]) -> Ruling:
-        """Return the ruling; raises nothing for a fail."""
-        ...

@@ -6,7 +6,7 @@ faults are injected, and returns the run, which is judged by its record alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,7 +26,7 @@ from chaoskit.engine import reference_store, target_validation
 from chaoskit.engine.execution import execute
 from chaoskit.engine.progress import Progress, quiet
 from chaoskit.engine.reference_maker import ReferenceMaker
-from chaoskit.engine.ruling import Rule, Ruling
+from chaoskit.engine.ruling import Ruling
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.launch.mode import COLD, Mode, wish
 from chaoskit.environments.traits import StorageKind
@@ -101,6 +101,10 @@ class Run:
         if outcome is Outcome.INCONCLUSIVE:
             raise Inconclusive(message, verdicts=verdicts, run=str(self.dir))
         return verdicts
+
+
+#: Decides what counts of the verdicts on a run (see `studies.problems.acceptance`); raises nothing for a fail.
+Rule = Callable[[Run, Sequence[Verdict]], Ruling]
 
 
 class Runner:
