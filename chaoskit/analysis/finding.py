@@ -98,10 +98,12 @@ class Finding:
         if self.code == "checkpoint-unfaithful":
             return f"{verdict} (the save of step {self.expected} held another {what} than the run did{self._tensors()})"
         if self.harmless is not None:
-            return f"{verdict} ({what} {self._place()}), but no loss and no batch differed through step {self.harmless}"
-        return f"{verdict} ({what} {self._place()})"
+            return f"{verdict} ({what} {self.place}), but no loss and no batch differed through step {self.harmless}"
+        return f"{verdict} ({what} {self.place})"
 
-    def _place(self) -> str:
+    @property
+    def place(self) -> str:
+        """'is that of step 0': where the component is instead."""
         if self.found is None:
             return f"diverges at step {self.step}"
         if self.found:

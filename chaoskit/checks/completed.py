@@ -254,7 +254,7 @@ def _torn(case: Case, verb: str) -> tuple[tuple[str, ...], str]:
         return ("torn-checkpoint", "checkpoint-lost"), clause
     if resume.removed:
         clause += f"; no file of the last valid checkpoint (step {resume.last_valid}) was left"
-        return ("torn-checkpoint", "checkpoint-lost") if died_reading else ("checkpoint-lost",), clause
+        return ("checkpoint-lost", "torn-checkpoint") if died_reading else ("checkpoint-lost",), clause
     return ("torn-checkpoint",), clause
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from chaoskit.cli import options
-from chaoskit.cli.output import complain, internal, report, targets_of
+from chaoskit.cli.output import complain, internal, report_problems, targets_of
 from chaoskit.errors import ExitCode, UsageError
 
 EXAMPLE = "chaoskit run -- torchrun --nproc-per-node 2 train.py --out {out}"
@@ -34,6 +34,18 @@ def add_to(commands: Any) -> None:
         "-n", metavar="WORKERS", help="experiments in parallel (default: as cores and memory allow)"
     )
     command.add_argument("-x", action="store_true", help="stop at the first experiment that does not pass")
+    command.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="also print every experiment: a table, and why each one did not pass",
+    )
+    command.add_argument(
+        "--fail-on",
+        choices=("weaknesses", "problems"),
+        default="weaknesses",
+        help="what makes the exit code 1: problems and weaknesses (the default), or problems alone",
+    )
     options.add_to_parser(command)
     command.set_defaults(do=do)
 
@@ -74,7 +86,7 @@ def do(args: argparse.Namespace) -> int:
     )
     found = collected.all_results()
     suite = replace(collected.suite, results=tuple(found)) if collected.suite is not None else None
-    report(found, args, targets, Store(root), seconds=time.monotonic() - begun, suite=suite)
+    report_problems(found, args, targets, Store(root), seconds=time.monotonic() - begun, suite=suite)
     if collected.interrupted:
         complain("interrupted; the results above cover the experiments that had ended")
         return ExitCode.INTERRUPTED
@@ -82,7 +94,7 @@ def do(args: argparse.Namespace) -> int:
         sentences = [r.sentences[0] for r in found if r.trouble == "internal" and r.sentences]
         internal(root, collected.troubles, (sentences or ["an experiment could not be run"])[0])
         return ExitCode.INTERNAL
-    return result.exit_code(found)
+    return result.exit_code(found, fail_on=args.fail_on)
 
 
 def _list(titles: dict[str, str]) -> None:

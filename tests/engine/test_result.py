@@ -55,6 +55,7 @@ class Launch:
 @dataclass
 class Launches:
     launches: tuple = (Launch(),)
+    faults: tuple = ()
 
 
 @dataclass
@@ -94,7 +95,7 @@ def test_nothing_that_a_terminal_would_obey_is_printed():
         text.encode()
         assert not any(ord(letter) < 32 for letter in text.replace("\n", ""))
     assert "FAIL a[<b>]\\n\\x1b[31mred\\r\\x07" in shown([one])
-    assert "\n  a[<b>]\n  \\x1b[31mred\\r\\x07 " in shown([one])
+    assert "\n  A[<b>]\n  \\x1b[31mred\\r\\x07 " in shown([one])
 
 
 def test_how_to_look_at_it_is_said_last_where_something_did_not_pass():
@@ -159,7 +160,7 @@ def test_trouble_goes_before_verdicts():
 
 def test_schema_1_of_the_json():
     document = json_report.document([results.of_runs("x", [Run((GOOD,))]), Result("y", "skipped")])
-    assert list(document) == ["schema", "verdict", "experiments"]
+    assert list(document) == ["schema", "verdict", "problems", "undecided", "experiments"]
     assert document["schema"] == 1
     promised = ["name", "verdict", "codes", "resumed_from", "last_valid", "steps_lost", "recovery_seconds", "run"]
     first, second = document["experiments"]

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.result import SKIPPED, WORDS, Result
 from chaoskit.errors import CODES
-from chaoskit.report.headline import readable
 from chaoskit.report.html import page
 from chaoskit.report.terminal.table import total
 from chaoskit.studies.nights.suite import Suite

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.result import Result
 
 #: Prefix of all names.
@@ -16,9 +17,9 @@ def properties(result: Result, *, base: Path) -> list[tuple[str, str]]:
     if run is not None and run.is_relative_to(base):
         run = run.relative_to(base)
     values = {
-        "verdict": result.verdict,
+        "verdict": result.word,
         "codes": " ".join(result.codes),
-        "sentence": " ".join(result.sentences),
+        "sentence": readable(" ".join(result.sentences)),
         "run": run,
         "resumed_from": result.resumed_from,
         "steps_lost": result.steps_lost,
