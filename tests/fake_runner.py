@@ -36,6 +36,7 @@ class Launch:
 
 class History:
     launches = (Launch(),)
+    faults = ()
 
 
 class Run:

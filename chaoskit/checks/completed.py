@@ -207,7 +207,7 @@ def _uncaught(case: Case) -> str:
     first = min(ended, key=lambda lifetime: lifetime.left or 0.0, default=None)
     if first is None:
         return ""
-    return f"; in the last launch rank {first.rank} failed with {' '.join(first.uncaught.split())}"
+    return f"; in the last launch rank {first.rank} failed with {' '.join(first.uncaught.split()).rstrip(': ')}"
 
 
 def _added(case: Case) -> str:

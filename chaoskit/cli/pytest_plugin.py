@@ -126,8 +126,7 @@ def pytest_runtest_makereport(
     report = yield
     if not own and report.failed:
         # No line of the user's led here: the frames would be those of pytest and of chaoskit.
-        kind = f"{type(error).__name__}: " if isinstance(error, UsageError) else ""
-        report.longrepr = f"{kind}{table.explanation(found)}"
+        report.longrepr = f"{type(error).__name__}: {table.explanation(found)}"
     setattr(report, RESULT, json.dumps(found.to_json()))
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None and isinstance(error, CheckFailed | Inconclusive | ReferenceFailed):

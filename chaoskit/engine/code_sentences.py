@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chaoskit.analysis.finding import Finding, show_ranks
+from chaoskit.analysis.finding import WORDS, Finding, show_ranks
 from chaoskit.analysis.record.steps import readable
 from chaoskit.verdict import Verdict
 
@@ -40,7 +40,9 @@ def sentence_of(code: str, verdict: Verdict, verdicts: Sequence[Verdict]) -> str
     ]
     if code.startswith("data-"):
         return _of_data(code, found, verdict, verdicts)
-    if found and code != "checkpoint-unfaithful":
+    if found and code == "checkpoint-unfaithful":
+        return _of_saves(found)
+    if found:
         return _of_state(found, verdicts)
     return capital(readable(verdict.sentence))
 
@@ -50,6 +52,23 @@ def capital(text: str) -> str:
     text = text.strip()
     ended = "\n" in text or text.endswith((".", "!", "?", "…"))  # several lines are output of the job
     return f"{text[:1].upper()}{text[1:]}{'' if ended else '.'}"
+
+
+def position_of(code: str, verdicts: Sequence[Verdict]) -> int | None:
+    """The step of the reference that the component of a code stands at after a resume."""
+    for one in (one for each in verdicts for one in each.evidence.get("findings", ())):
+        if code in (one["code"], *one.get("more", ())) and one["found"]:
+            return int(one["found"][0])
+    return None
+
+
+def _of_saves(found: Sequence[Mapping[str, Any]]) -> str:
+    """'The save of step 30 holds another model and optimizer than the run held, and the job resumed from it.'"""
+    first = _finding(found[0])
+    families = dict.fromkeys(_finding(one).family for one in found)
+    *some, last = (WORDS.get(name, name) for name in families)
+    what = f"{', '.join(some)} and {last}" if some else last
+    return f"The save of step {first.expected} holds another {what} than the run held, and the job resumed from it."
 
 
 def _of_state(found: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict]) -> str:
@@ -85,8 +104,9 @@ def _of_data(
     count, unit = (ledger[key], ledger["unit"]) if ledger is not None else (0, "batch")
     many = f"{count} {unit if count == 1 else 'batches' if unit == 'batch' else unit + 's'}" if count else "data"
     told = READS.get(code, "the data differ").format(many)
-    if batch is not None and batch["found"]:
-        told += f", beginning with the data of step {batch['found'][0] + 1} instead of {batch['step']}"
+    if batch is not None and batch["found"] and batch["found"][0] != batch["expected"]:
+        told = f"the job reads the data of step {batch['found'][0] + 1} instead of {batch['step']}"
+        told += f" ({READS[code].format(many).removeprefix('the job ')})" if count else ""
     elif ledger is not None and (place := ledger.get(f"first_{key}")):
         told += f", first at step {place['step']}"
     orders = ledger.get("orders", ()) if ledger is not None else ()

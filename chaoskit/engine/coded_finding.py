@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from chaoskit.engine.code_sentences import sentence_of
+from chaoskit.engine.code_sentences import position_of, sentence_of
 from chaoskit.engine.consequences import causes_of
 from chaoskit.engine.weaknesses import is_weakness
 from chaoskit.errors import CODES, FAMILIES, WEAKNESSES
@@ -19,6 +19,8 @@ from chaoskit.verdict import Verdict, failed
 
 #: The checks that tell most about a kind of code come first; others follow in the order in which they were applied.
 _TELLING = ("state_restored", "same_data", "samples_exactly_once")
+#: The same for numbers that are not finite, and for those that differ from rank to rank.
+_OF_NUMBERS = ("replicas_agree", "detected_within", "stays_finite")
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class CodedFinding:
     """`code` was found by `check`; `sentence` is about this code alone, `advice` says what to change.
 
     `follows` is the code of the same experiment that this one is a consequence of, empty for a cause. `weakness`: a
-    guard is missing, and nothing was lost or changed.
+    guard is missing, and nothing was lost or changed. `at` is the step of the reference that the component stands at,
+    None if it is at no step or that is not known.
     """
 
     code: str
@@ -35,6 +38,7 @@ class CodedFinding:
     advice: str = ""
     weakness: bool = False
     follows: str = ""
+    at: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, every field."""
@@ -62,6 +66,7 @@ def findings_of(verdicts: Sequence[Verdict], kinds: Collection[str] = ()) -> tup
             advice or REMEDIES.get(code, ""),
             is_weakness(code, verdicts, kinds),
             causes.get(code, ""),
+            position_of(code, verdicts),
         )
     return tuple(found.values())
 
@@ -98,5 +103,6 @@ def of_codes(
 
 
 def _place(code: str, check: str) -> int:
-    order = _TELLING if FAMILIES.get(code) in ("state", "data") else ("completed",)
+    family = FAMILIES.get(code)
+    order = _TELLING if family in ("state", "data") else _OF_NUMBERS if family == "trajectory" else ("completed",)
     return order.index(check) if check in order else len(order)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from chaoskit.engine.weaknesses import TAKEN_IN
+from chaoskit.engine.weaknesses import NUMBERS, TAKEN_IN
 from chaoskit.errors import FAMILIES
 from chaoskit.verdict import Verdict
 
@@ -25,7 +25,7 @@ TRAINED = ("model", "buffers", "optimizer", "ema")
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """The verdicts of one run that decide it, and the kinds of the faults that took effect in it."""
 
     verdicts: tuple[Verdict, ...]
@@ -77,7 +77,7 @@ class Evidence:
 def causes_of(verdicts: Sequence[Verdict], kinds: Collection[str] = ()) -> dict[str, str]:
     """The consequences among the codes of one run, each with the code that caused it. No code is the cause of its own
     cause."""
-    evidence = Evidence(tuple(verdicts), frozenset(kinds))
+    evidence = RunEvidence(tuple(verdicts), frozenset(kinds))
     found: dict[str, str] = {}
     for mechanism in MECHANISMS:
         for consequence, cause in mechanism(evidence):
@@ -93,19 +93,26 @@ def _root(found: Mapping[str, str], code: str) -> str:
     return code
 
 
-def wrong_numbers(one: Evidence) -> Iterator[Pair]:
+def wrong_numbers(one: RunEvidence) -> Iterator[Pair]:
     """A number that a fault put in and that the job took in: whatever it broke later came of that."""
     taken: list[str] = [code for code in ("nonfinite-accepted", "corruption-accepted") if code in one.codes]
     taken += [code for code in one.codes if code in TAKEN_IN and code not in taken]
     if not taken:
         return
     yield from ((code, taken[0]) for code in taken[1:])
+    if NUMBERS.isdisjoint(one.kinds) and one.family("state", "data", "checkpoint") != ["poisoned-checkpoint"]:
+        # Nobody put a number in: a wrong state makes one, or a damaged checkpoint has one.
+        others = [code for code in one.codes if code not in TAKEN_IN]
+        first = next((code for code in ("corrupt-accepted", *one.family("state", "data")) if code in others), None)
+        if first is not None and one.kinds:
+            yield taken[0], first
+            return
     # The check of the state after a resume has its own evidence, and speaks for itself.
     own = {code for check in ("state_restored", "same_data") for code in one.of(check)}
     yield from ((code, taken[0]) for code in one.codes if code not in own)
 
 
-def rollbacks(one: Evidence) -> Iterator[Pair]:
+def rollbacks(one: RunEvidence) -> Iterator[Pair]:
     """One rollback to a wrong state has one cause, whatever differs there; what is saved later differs, too."""
     codes = one.of("rolled_back_cleanly")
     first = next((code for code in FAMILIES if code in codes and FAMILIES[code] in ("state", "data")), None)
@@ -113,7 +120,7 @@ def rollbacks(one: Evidence) -> Iterator[Pair]:
         yield from ((code, first) for code in (*codes, "corruption-saved", "poisoned-checkpoint"))
 
 
-def interrupted_saves(one: Evidence) -> Iterator[Pair]:
+def interrupted_saves(one: RunEvidence) -> Iterator[Pair]:
     """A verdict on a resume that failed names what was wrong with the checkpoint first, and how it ended last."""
     of_files = ("torn-checkpoint", "checkpoint-lost", "corrupt-accepted")
     for verdict in one.verdicts:
@@ -126,7 +133,7 @@ def interrupted_saves(one: Evidence) -> Iterator[Pair]:
         yield from ((code, "checkpoint-lost") for code in ("stale-checkpoint", "restarted-from-scratch"))
 
 
-def accepted_files(one: Evidence) -> Iterator[Pair]:
+def accepted_files(one: RunEvidence) -> Iterator[Pair]:
     """State that was read from an altered checkpoint is that of the altered checkpoint."""
     if "corrupt-accepted" not in one.codes:
         return
@@ -149,7 +156,7 @@ def _was_read(there: Sequence[Mapping[str, Any]], read: set[str]) -> bool:
     return not read or families & set(TRAINED) != set() or any(key.partition(".")[0] in families for key in read)
 
 
-def unfaithful_saves(one: Evidence) -> Iterator[Pair]:
+def unfaithful_saves(one: RunEvidence) -> Iterator[Pair]:
     """A save that was written while the training went on holds later values: what was restored from it is later than
     the step of the save, or a mixture that no step has."""
     bad = {each["incarnation"] for each in one.those("checkpoint-unfaithful")}
@@ -170,7 +177,7 @@ def _later(one: Mapping[str, Any]) -> bool:
     return not found if not found else min(found) > one["expected"]
 
 
-def scratch(one: Evidence) -> Iterator[Pair]:
+def scratch(one: RunEvidence) -> Iterator[Pair]:
     """A job that begins again is at 0 in everything."""
     begun = {each["incarnation"] for each in one.resumes if each["resumed_from"] == 0}
     if "restarted-from-scratch" not in one.codes:
@@ -182,7 +189,7 @@ def scratch(one: Evidence) -> Iterator[Pair]:
     yield from ((code, "restarted-from-scratch") for code in ("disk-use-grows", "exited-early"))
 
 
-def some_ranks(one: Evidence) -> Iterator[Pair]:
+def some_ranks(one: RunEvidence) -> Iterator[Pair]:
     """Ranks that loaded nothing, or another checkpoint than the others, are wrong in everything at once."""
     if "ranks-diverged" in one.of("resumed_from_last_valid"):
         yield from ((code, "ranks-diverged") for code in one.family("state", "data"))
@@ -196,7 +203,7 @@ def some_ranks(one: Evidence) -> Iterator[Pair]:
             yield code, "model-not-restored"
 
 
-def whole_model(one: Evidence) -> Iterator[Pair]:
+def whole_model(one: RunEvidence) -> Iterator[Pair]:
     """Buffers belong to the model's state: where both are wrong at the same resume, the model was not loaded."""
     model = {(each["incarnation"], each["rank"]) for each in one.those("model-not-restored")}
     buffers = {(each["incarnation"], each["rank"]) for each in one.those("buffers-not-restored")}
@@ -204,7 +211,7 @@ def whole_model(one: Evidence) -> Iterator[Pair]:
         yield "buffers-not-restored", "model-not-restored"
 
 
-def rate_of_the_optimizer(one: Evidence) -> Iterator[Pair]:
+def rate_of_the_optimizer(one: RunEvidence) -> Iterator[Pair]:
     """The rate is kept with the optimizer. If it is wrong in the first step only, the schedule itself is right, and
     sets it right from the second step on."""
     optimizer = {(each["incarnation"], each["rank"]) for each in one.those("optimizer-not-restored")}
@@ -220,12 +227,12 @@ def rate_of_the_optimizer(one: Evidence) -> Iterator[Pair]:
         yield "lr-schedule-off", "optimizer-not-restored"
 
 
-def same_data(one: Evidence) -> Iterator[Pair]:
+def same_data(one: RunEvidence) -> Iterator[Pair]:
     """The position in the data is one thing, whether rows come twice, never or in another order because of it."""
     yield from ((code, one.data[0]) for code in one.data[1:])
 
 
-def other_batch(one: Evidence) -> Iterator[Pair]:
+def other_batch(one: RunEvidence) -> Iterator[Pair]:
     """A forward pass over another batch leaves other buffers and other random streams: where these match no step of
     the reference, nor does the batch, the batch is the cause. A stream that was lost is at a step of the reference."""
     batches = {(each["incarnation"], each["rank"]) for each in one.findings if each["component"] == "batch"}
@@ -241,7 +248,7 @@ def other_batch(one: Evidence) -> Iterator[Pair]:
             yield code, one.data[0]
 
 
-def out_of_data(one: Evidence) -> Iterator[Pair]:
+def out_of_data(one: RunEvidence) -> Iterator[Pair]:
     """A job that skips rows comes to the end of its data too early; one that ends too early leaves rows out."""
     end = one.evidence("completed")
     if "exited-early" not in one.codes or "data-skipped" not in one.data:
@@ -256,7 +263,7 @@ def out_of_data(one: Evidence) -> Iterator[Pair]:
         yield "data-skipped", "exited-early"
 
 
-def other_size(one: Evidence) -> Iterator[Pair]:
+def other_size(one: RunEvidence) -> Iterator[Pair]:
     """With another number of ranks: if the first step already has a wrong number of samples, the batch is wrong, and
     the data and the schedule with it; if only later steps have, they ran out of data."""
     if "global-batch-changed" not in one.codes:
@@ -270,10 +277,11 @@ def other_size(one: Evidence) -> Iterator[Pair]:
     yield from ((code, "global-batch-changed") for code in (*one.data, *later))
 
 
-def trajectory(one: Evidence) -> Iterator[Pair]:
+def trajectory(one: RunEvidence) -> Iterator[Pair]:
     """Losses and replicas that differ are what a wrong state or wrong data look like; so are counters in a log."""
-    first = next(iter(one.family("state", "data", "checkpoint")), None)
-    if first is not None and first not in ("disk-use-grows", "debris-left", "rng-unused-not-restored"):
+    quiet = ("disk-use-grows", "debris-left", "rng-unused-not-restored")
+    first = next((code for code in one.family("state", "data", "checkpoint") if code not in quiet), None)
+    if first is not None:
         yield "loss-diverged", first
         if "ranks-diverged" not in one.of("resumed_from_last_valid"):
             yield "ranks-diverged", first
@@ -281,7 +289,7 @@ def trajectory(one: Evidence) -> Iterator[Pair]:
     yield "loss-diverged", "ranks-diverged"
 
 
-def leftovers(one: Evidence) -> Iterator[Pair]:
+def leftovers(one: RunEvidence) -> Iterator[Pair]:
     """What accumulates fills the disk; a job that cannot go on did not wait out the fault either."""
     yield "disk-use-grows", "debris-left"
     yield from (("needless-restart", end) for end in (*ENDINGS, "torn-checkpoint", "checkpoint-lost"))
@@ -289,7 +297,7 @@ def leftovers(one: Evidence) -> Iterator[Pair]:
 
 
 #: In this order: the first mechanism that explains a code counts.
-MECHANISMS: tuple[Callable[[Evidence], Iterator[Pair]], ...] = (
+MECHANISMS: tuple[Callable[[RunEvidence], Iterator[Pair]], ...] = (
     wrong_numbers, rollbacks, interrupted_saves, some_ranks, accepted_files, unfaithful_saves, scratch, whole_model,
     rate_of_the_optimizer, other_size, out_of_data, same_data, other_batch, trajectory, leftovers,
 )  # fmt: skip

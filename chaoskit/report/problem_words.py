@@ -36,10 +36,9 @@ def count_line(problems: Sequence[Problem], results: Sequence[Result]) -> str:
 
 def counted_results(results: Sequence[Result]) -> str:
     """'34 experiments: 29 failed, 4 passed, 1 skipped'."""
-    words = {verdict: word for verdict, word in WORDS.items() if verdict != "pass"} | {"pass": WORDS["pass"]}
-    order = ["fail", "inconclusive", ERROR, *[word for word in words if word not in ("fail", "inconclusive")]]
+    order = dict.fromkeys(("fail", "inconclusive", ERROR, *WORDS))
     counts = [(word, sum(result.word == word for result in results)) for word in order]
-    told = ", ".join(f"{count} {words.get(word, word)}" for word, count in counts if count)
+    told = ", ".join(f"{count} {WORDS.get(word, word)}" for word, count in counts if count)
     return f"{counted(len(results), 'experiment')}: {told or 'none ran'}"
 
 
@@ -52,14 +51,19 @@ def counted(count: int, noun: str, *, none: str = "no") -> str:
 def weakness_line(problems: Iterable[Problem]) -> str:
     """'2 weaknesses: no guard against NaN · does not ride out a short failure'; empty without any."""
     weak = [problem for problem in problems if problem.weakness]
-    told = " · ".join(dict.fromkeys(WEAKNESSES.get(problem.code, problem.code) for problem in weak))
+    told = " · ".join(f"{WEAKNESSES.get(one.code, one.code)} ({names(one)})" for one in weak)
     return f"{counted(len(weak), 'weakness')}: {told}" if weak else ""
+
+
+def names(problem: Problem) -> str:
+    """'test_resume and 22 more'."""
+    first, *others = problem.shown_by
+    return f"{first}{f' and {len(others)} more' if others else ''}"
 
 
 def shown_by(problem: Problem) -> str:
     """'Shown by test_resume and 22 more.'"""
-    first, *others = problem.shown_by
-    return f"Shown by {first}{f' and {len(others)} more' if others else ''}."
+    return f"Shown by {names(problem)}."
 
 
 def proof_line(problem: Problem) -> str:

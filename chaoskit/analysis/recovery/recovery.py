@@ -77,7 +77,8 @@ def _recovery(
         if struck is not None:
             resume = resume_after(history, timeline, written, following)
             # A save that was running at the fault has settled, if the job was right to resume from it.
-            last_valid = resumed if resumed in resume.acceptable and resume.window else resume.last_valid
+            settled = resumed in resume.acceptable and resume.window and not timeline.starts[following.index].apart
+            last_valid = resumed if settled else resume.last_valid
             # Of a fault that the job went on under for a while, the steps until it did not.
             position = max(position, resume.position) if resume.before == struck.index else position
         lost = max(0, position - resumed) if resumed is not None else None

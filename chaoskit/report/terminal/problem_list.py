@@ -33,13 +33,9 @@ def show(
     real = [problem for problem in problems if not problem.weakness]
     for number, problem in enumerate(real, start=1):
         _entry(console, f"{number:<{INDENT}}", problem, STYLES["fail"], width)
-    weak = [problem for problem in problems if problem.weakness]
-    if weak:
-        for line in _wrapped(problem_words.weakness_line(problems), width):
+    if len(real) < len(problems):
+        for line in _wrapped(problem_words.weakness_line(problems), width, INDENT):
             _say(console, line, "bold")
-        for problem in weak:
-            told = f"{problem.code}: {problem_words.shown_by(problem)} {problem.repeat}"
-            _say(console, f"{'':{INDENT}}{told}", "")
     for problem in open_:
         count = problem_words.counted(len(problem.shown_by), "experiment")
         _say(console, f"{count} could not be judged", "bold")

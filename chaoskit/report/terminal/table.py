@@ -99,7 +99,7 @@ def as_text(results: Sequence[Result], *, width: int = NARROWEST) -> str:
 def explanation(result: Result) -> str:
     """Explain why one experiment did not pass, as the message of an exception; lines with paths are not wrapped."""
     console = Console(file=io.StringIO(), width=110, color_system=None)
-    _details([result], console)
+    _details([result], console, bare=True)
     assert isinstance(console.file, io.StringIO)
     codes = printable(f"{', '.join(result.codes)}: ") if result.codes else ""
     return codes + "\n".join(line.rstrip() for line in console.file.getvalue().strip().splitlines())
@@ -139,10 +139,12 @@ def explain(group: Sequence[Result], console: Console) -> None:
     _details(group, console)
 
 
-def _details(group: Sequence[Result], console: Console) -> None:
+def _details(group: Sequence[Result], console: Console, *, bare: bool = False) -> None:
+    """Print why; `bare` sentences, without a capital and a full stop, follow codes in the message of an exception."""
     first = group[0]
     for sentence in first.sentences:
-        for line in printable(capital(readable(sentence)).replace("\r\n", "\n")).splitlines():
+        text = readable(sentence) if bare else capital(readable(sentence))
+        for line in printable(text.replace("\r\n", "\n")).splitlines():
             console.print(Text(f"  {line}"), soft_wrap=True)
     if first.table:
         console.print(Padding(alignment_table(first.table), (0, 0, 0, 2), expand=False))

@@ -27,7 +27,9 @@ SEVERITY = {"state": 0, "data": 0, "checkpoint": 0, "trajectory": 1, "liveness":
 ELSEWHERE = ("checkpoint", "liveness", "trajectory")
 #: One thing that shows itself by turns, depending on where the fault struck: rows come twice or never, as the position
 #: in the data is wrong; the checkpoint that a save leaves cannot be read, or the one before it is gone already.
-BY_TURNS = (("data-replayed", "data-skipped"), ("checkpoint-lost", "torn-checkpoint"))
+BY_TURNS = (("data-replayed", "data-skipped", "data-reordered"), ("checkpoint-lost", "torn-checkpoint"))
+#: Of the data these are the position by themselves; others are if the job stands at some step in the data.
+POSITION = ("data-replayed", "data-skipped")
 #: The exception that ended a job, in the sentence of the check, and what of it differs from run to run.
 _RAISED = re.compile(r"failed with (.+?)(?:; |$)", re.DOTALL)
 _VARIES = re.compile(r"/\S+|\d+")
@@ -134,7 +136,11 @@ def _by_turns(cause: _Cause, other: _Cause) -> bool:
     if not any(cause.code in pair and other.code in pair for pair in BY_TURNS):
         return False
     if FAMILIES[cause.code] == "data":
-        return True
+        return all(
+            finding.code in POSITION or finding.at is not None
+            for each in (cause, other)
+            for _, finding in each.shown
+        )
     # What was destroyed says more than what was left.
     found = [finding for each in (cause, other) for _, finding in each.shown]
     return cause.code == "checkpoint-lost" and all(finding.check == "completed" for finding in found)
@@ -142,7 +148,7 @@ def _by_turns(cause: _Cause, other: _Cause) -> bool:
 
 def _seen_elsewhere(cause: _Cause, other: _Cause) -> bool:
     """Whether `other` was a consequence of the cause in some experiment, and shows itself alike in others."""
-    if FAMILIES.get(other.code) not in ELSEWHERE or other.code not in cause.consequences:
+    if FAMILIES.get(other.code) not in ELSEWHERE or other.code not in cause.consequences or other.weakness:
         return False
     known = cause.consequences[other.code]
     return all(_raised(finding) in known for _, finding in other.shown)

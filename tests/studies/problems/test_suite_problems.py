@@ -72,8 +72,22 @@ def test_state_that_is_lost_by_itself_too_is_a_problem_of_its_own():
     assert sorted(codes(accepted, result("test_b", "rng-not-restored"))) == ["corrupt-accepted", "rng-not-restored"]
 
 
+def test_another_order_is_the_position_where_the_job_stands_at_a_step_in_the_data():
+    other = CodedFinding("data-reordered", "another order", at=0)
+    assert codes(result("test_a", "data-replayed"), result("test_b", other)) == ["data-replayed"]
+    strange = replace(other, at=None)
+    assert codes(result("test_a", "data-replayed"), result("test_b", strange)) == ["data-replayed", "data-reordered"]
+
+
 def test_the_position_in_the_data_is_one_thing():
     assert codes(result("test_a", "data-replayed"), result("test_b", "data-skipped")) == ["data-replayed"]
+
+
+def test_a_missing_guard_is_a_weakness_though_the_same_code_is_a_consequence_elsewhere():
+    accepted = result("test_a", "corrupt-accepted", ("nonfinite-accepted", "corrupt-accepted"))
+    guard = result("test_b", CodedFinding("nonfinite-accepted", "it trained on nan", weakness=True))
+    found = problems_of([accepted, guard])
+    assert [(one.code, one.weakness) for one in found] == [("corrupt-accepted", False), ("nonfinite-accepted", True)]
 
 
 def test_a_weakness_that_is_a_problem_elsewhere_is_that_problem():
