@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from chaoskit.engine.result import ERROR, WORDS, Result
+from chaoskit.engine.result import ERROR, SKIPPED, WORDS, Result
 from chaoskit.studies.problems.problem import Problem
 
 #: Weaknesses in a few words, by their codes.
@@ -25,12 +25,14 @@ PROOFS = {"proven": "Proven", "more-lost": "More is lost", "impossible": "Not pr
 def count_line(problems: Sequence[Problem], results: Sequence[Result]) -> str:
     """'3 problems in your job (34 experiments: 29 failed, 4 passed, 1 skipped)'."""
     real = [problem for problem in problems if not problem.weakness]
-    decided = [result for result in results if result.verdict in ("pass", "fail")]
+    verdicts = {result.verdict for result in results} - {SKIPPED}
     told = counted_results(results)
-    if not decided and any(result.verdict == "inconclusive" for result in results):
-        return f"Nothing could be judged ({told})"
-    if not real and any(result.verdict == "fail" for result in results):
-        return f"No problem in your job, only weaknesses ({told})"
+    if verdicts <= {"inconclusive"}:
+        return f"Nothing {'could be judged' if verdicts else 'was tested'} ({told})"
+    if not real and "fail" in verdicts:
+        return f"No problem in your job, but weaknesses ({told})"
+    if not real and "inconclusive" in verdicts:
+        return f"No problem found in your job, but not all could be judged ({told})"
     return f"{counted(len(real), 'problem', none='No')} in your job ({told})"
 
 

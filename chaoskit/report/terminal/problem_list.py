@@ -29,7 +29,8 @@ def show(
 ) -> None:
     """Print the list. `open_` is what could not be judged, `look` says where the details are."""
     width = min(console.width, WIDEST)
-    _say(console, problem_words.count_line(problems, results), "bold")
+    for line in _wrapped(problem_words.count_line(problems, results), width):
+        _say(console, line, "bold")
     real = [problem for problem in problems if not problem.weakness]
     for number, problem in enumerate(real, start=1):
         _entry(console, f"{number:<{INDENT}}", problem, STYLES["fail"], width)

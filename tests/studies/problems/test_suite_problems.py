@@ -140,14 +140,15 @@ def test_the_sentence_of_a_code_is_about_that_code_alone():
 
 
 @pytest.mark.parametrize(
-    ("kinds", "weak"), [(["nan", "kill"], True), (["kill"], False)]
+    ("kinds", "cause", "weak"),
+    [(["nan", "kill"], "nonfinite-accepted", True), (["kill"], "model-not-restored", False)],
 )
-def test_taking_in_a_number_that_a_fault_put_in_is_a_weakness(kinds, weak):
+def test_taking_in_a_number_that_a_fault_put_in_is_a_weakness(kinds, cause, weak):
     verdicts = [
         failed("no_poisoned_checkpoint", "saved", "poisoned-checkpoint"),
         failed("detected_within", "trained", "nonfinite-accepted"),
         failed("resumed_from_last_valid", "wrong", "model-not-restored"),
     ]
     found = {one.code: one for one in findings_of(verdicts, kinds)}
-    assert [code for code, one in found.items() if not one.follows] == ["nonfinite-accepted"]
+    assert [code for code, one in found.items() if not one.follows] == [cause]
     assert found["nonfinite-accepted"].weakness is weak
