@@ -113,9 +113,11 @@ def wrong_numbers(one: RunEvidence) -> Iterator[Pair]:
 
 
 def rollbacks(one: RunEvidence) -> Iterator[Pair]:
-    """One rollback to a wrong state has one cause, whatever differs there; what is saved later differs, too."""
+    """One rollback to a wrong state has one cause, whatever differs there; what is saved later differs, too. Buffers
+    are named last: any forward pass moves them."""
     codes = one.of("rolled_back_cleanly")
-    first = next((code for code in FAMILIES if code in codes and FAMILIES[code] in ("state", "data")), None)
+    state = [code for code in FAMILIES if code in codes and FAMILIES[code] in ("state", "data")]
+    first = next(iter(sorted(state, key="buffers-not-restored".__eq__)), None)
     if first is not None:
         yield from ((code, first) for code in (*codes, "corruption-saved", "poisoned-checkpoint"))
 
@@ -192,7 +194,11 @@ def scratch(one: RunEvidence) -> Iterator[Pair]:
 def some_ranks(one: RunEvidence) -> Iterator[Pair]:
     """Ranks that loaded nothing, or another checkpoint than the others, are wrong in everything at once."""
     if "ranks-diverged" in one.of("resumed_from_last_valid"):
-        yield from ((code, "ranks-diverged") for code in one.family("state", "data"))
+        yield from ((code, "ranks-diverged") for code in (*one.family("state", "data"), *ENDINGS[:2]))
+        altered = one.evidence("checkpoints_faithful").get("altered", ())
+        if altered and all(entry.get("position_read") is not None for entry in altered):
+            # Each read what had been saved, and one of them at another step.
+            yield "corrupt-accepted", "ranks-diverged"
     model = {(each["incarnation"], each["rank"]) for each in one.those("model-not-restored")}
     every = {
         (row["incarnation"], row["rank"]) for row in one.table if row["incarnation"] in {index for index, _ in model}
@@ -298,6 +304,6 @@ def leftovers(one: RunEvidence) -> Iterator[Pair]:
 
 #: In this order: the first mechanism that explains a code counts.
 MECHANISMS: tuple[Callable[[RunEvidence], Iterator[Pair]], ...] = (
-    wrong_numbers, rollbacks, interrupted_saves, some_ranks, accepted_files, unfaithful_saves, scratch, whole_model,
+    rollbacks, wrong_numbers, interrupted_saves, some_ranks, accepted_files, unfaithful_saves, scratch, whole_model,
     rate_of_the_optimizer, other_size, out_of_data, same_data, other_batch, trajectory, leftovers,
 )  # fmt: skip

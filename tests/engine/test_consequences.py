@@ -101,6 +101,28 @@ def test_a_wrong_number_is_the_cause_only_where_a_fault_put_it_in():
     assert causes_of(taken, ["nan", "kill"]) == {"crash-loop": "nonfinite-accepted"}
 
 
+def test_a_rollback_to_a_wrong_state_has_one_cause():
+    verdicts = [
+        failed("no_poisoned_checkpoint", "saved", "corruption-saved"),
+        failed("rolled_back_cleanly", "back", "buffers-not-restored", "optimizer-not-restored", "rng-not-restored"),
+    ]
+    found = causes_of(verdicts, ["nan"])
+    assert set(found.values()) == {"optimizer-not-restored"} and len(found) == 3
+
+
+def test_ranks_that_read_different_checkpoints_are_the_cause_of_all_that_follows():
+    verdicts = [
+        failed("completed", "timed out", "crash-loop"),
+        failed("resumed_from_last_valid", "apart", "ranks-diverged", resumes=[]),
+        restored(finding("model-not-restored", "model", rank=1)),
+        failed("checkpoints_faithful", "other", "corrupt-accepted", altered=[{"incarnation": 1, "position_read": 10}]),
+    ]
+    assert set(causes_of(verdicts, ["kill"]).values()) == {"ranks-diverged"} and len(causes_of(verdicts)) == 3
+    # A file that holds what was never saved is another matter.
+    verdicts[-1] = failed("checkpoints_faithful", "other", "corrupt-accepted", altered=[{"incarnation": 1, "keys": []}])
+    assert "corrupt-accepted" not in causes_of(verdicts, ["kill"])
+
+
 def test_no_code_is_the_cause_of_its_own_cause():
     for codes in (("torn-checkpoint", "checkpoint-lost"), ("global-batch-changed", "data-replayed")):
         found = causes_of([failed("completed", "x", *codes)])
