@@ -120,7 +120,7 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
 CODES: dict[str, str] = {code: text for family in _BY_FAMILY.values() for code, text in family.items()}
 #: The codes of a weakness: a guard is missing, and nothing was lost or changed in the run that shows it. All others are
 #: problems.
-WEAKNESSES = frozenset({"rng-unused-not-restored"})
+WEAKNESSES = frozenset({"rng-unused-not-restored", "needless-restart"})
 #: The family of each code.
 FAMILIES: dict[str, str] = {code: family for family, codes in _BY_FAMILY.items() for code in codes}
 

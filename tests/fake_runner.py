@@ -37,6 +37,7 @@ class Launch:
 
 class History:
     launches = (Launch(),)
+    faults = ()
 
 
 class Run:

@@ -8,7 +8,7 @@ import pytest
 
 from chaoskit import checks, faults
 from chaoskit.errors import CODES, ExitCode
-from chaoskit.report.remedies import REMEDIES
+from chaoskit.remedies import REMEDIES
 from tools import site, tables
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -243,7 +243,7 @@ def codes() -> str:
 @part("remedies")
 def remedies() -> str:
     """Each code of diagnosis with what to change."""
-    from chaoskit.report.remedies import REMEDIES
+    from chaoskit.remedies import REMEDIES
 
     rows = [f"| `{code}` | {_cell(text)} |" for code, text in REMEDIES.items()]
     return "\n".join(["| code | change |", "|---|---|", *rows])

@@ -101,12 +101,14 @@ class Finding:
         if self.code == "checkpoint-unfaithful":
             return f"{verdict} (the save of step {self.expected} held another {what} than the run did{self._tensors()})"
         if self.idle:
-            return f"{verdict} ({what} {self._place()}), but nothing that was trained on was drawn from it"
+            return f"{verdict} ({what} {self.place}), but nothing that was trained on was drawn from it"
         if self.harmless is not None:
-            return f"{verdict} ({what} {self._place()}), but no loss and no batch differed through step {self.harmless}"
-        return f"{verdict} ({what} {self._place()})"
+            return f"{verdict} ({what} {self.place}), but no loss and no batch differed through step {self.harmless}"
+        return f"{verdict} ({what} {self.place})"
 
-    def _place(self) -> str:
+    @property
+    def place(self) -> str:
+        """'is that of step 0': where the component is instead."""
         if self.found is None:
             return f"diverges at step {self.step}"
         if self.found:

@@ -207,7 +207,7 @@ def _uncaught(case: Case) -> str:
     first = min(ended, key=lambda lifetime: lifetime.left or 0.0, default=None)
     if first is None:
         return ""
-    return f"; in the last launch rank {first.rank} failed with {' '.join(first.uncaught.split())}"
+    return f"; in the last launch rank {first.rank} failed with {' '.join(first.uncaught.split()).rstrip(': ')}"
 
 
 def _added(case: Case) -> str:
@@ -254,7 +254,7 @@ def _torn(case: Case, verb: str) -> tuple[tuple[str, ...], str]:
         return ("torn-checkpoint", "checkpoint-lost"), clause
     if resume.removed:
         clause += f"; no file of the last valid checkpoint (step {resume.last_valid}) was left"
-        return ("torn-checkpoint", "checkpoint-lost") if died_reading else ("checkpoint-lost",), clause
+        return ("checkpoint-lost", "torn-checkpoint") if died_reading else ("checkpoint-lost",), clause
     return ("torn-checkpoint",), clause
 
 

@@ -10,7 +10,7 @@ from chaoskit.analysis.alignment.segment import Execution
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.comparison import Comparison, Difference
 from chaoskit.analysis.diagnosis import Diagnosis, diagnose, tell
-from chaoskit.analysis.record.steps import finite, furthest
+from chaoskit.analysis.record.steps import finite, furthest, readable
 from chaoskit.checks.band import within
 from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import incomplete
@@ -104,7 +104,7 @@ class MatchesReference:
             evidence["advice"] = diagnosis.advice
         evidence["differences"] = [_as_json(one) for one in differences[:20]]
         evidence["table"] = case.table()
-        return failed(self.name, "; ".join(parts), *codes, **evidence)
+        return failed(self.name, readable("; ".join(parts)), *codes, **evidence)
 
     def _statistical(self, case: Case, why: str) -> Verdict:
         """Compare deterministic components to the bit, and the losses after each resume with the spread of the

@@ -154,9 +154,14 @@ SHARED = (
     Option("json", "write the results as JSON to a file ('-' for standard output, not with pytest)", "FILE", str),
     Option("report", "write HTML pages to a directory: one for the suite, one for each run", "DIR", str),
     Option(
-        "summary", "append the results as a Markdown table to a file such as $GITHUB_STEP_SUMMARY", "FILE", str
+        "summary", "append the problems and the results as Markdown to a file such as $GITHUB_STEP_SUMMARY", "FILE", str
     ),
-    Option("badge", "write an SVG badge for a README that shows how many experiments passed", "FILE", str),
+    Option(
+        "badge",
+        "write an SVG badge for a README: how many experiments passed, and how many problems there are",
+        "FILE",
+        str,
+    ),
 )
 #: Output files, which the command itself writes after the last verdict.
 TARGETS = ("json", "report", "summary", "badge")

@@ -12,6 +12,8 @@ from chaoskit.cli import options
 from chaoskit.errors import StoreError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from chaoskit.engine.result import Result
     from chaoskit.engine.run_store import Store
     from chaoskit.report.machine.publishing import Targets
@@ -56,14 +58,51 @@ def report(
     suite: Suite | None = None,
 ) -> None:
     """Print the table of results and write the requested files. With `--json -` the table goes to standard error."""
-    from chaoskit.report.machine import publishing
     from chaoskit.report.terminal import table
-    from chaoskit.studies.nights.archive import typed, unkept
+
+    look = _look(found, targets, store, suite)
+    table.show(found, _console(args), seconds=seconds, look=look)
+    _publish(found, targets, store, suite)
+
+
+def report_problems(
+    found: Sequence[Result],
+    args: argparse.Namespace,
+    targets: Targets,
+    store: Store,
+    *,
+    seconds: float,
+    suite: Suite | None = None,
+) -> None:
+    """Print the problems that the results come to, and write the requested files. Every experiment is shown first if
+    the command has `verbose`."""
+    from chaoskit.report.terminal import problem_list, table
+    from chaoskit.studies.problems.suite_problems import problems_of, undecided
+
+    look, console = _look(found, targets, store, suite), _console(args)
+    if args.verbose:
+        table.show(found, console)
+        console.print()
+    problem_list.show(problems_of(found), undecided(found), found, console, seconds=seconds, look=look)
+    _publish(found, targets, store, suite)
+
+
+def _look(found: Sequence[Result], targets: Targets, store: Store, suite: Suite | None) -> str:
+    from chaoskit.report.terminal import table
 
     one = next((result.run_path for result in found if result.run_path), "RUN")
     shown = ("--last-suite", store.root) if suite else (one,)
-    look = table.look_at(*shown, report=targets.report)
-    console = table.console_for(sys.stderr if args.json == "-" else sys.stdout)
-    table.show(found, console, seconds=seconds, look=look)
-    suite = suite or unkept(typed(), found)
-    publishing.publish(suite, targets, store=store, complain=complain)
+    return table.look_at(*shown, report=targets.report)
+
+
+def _console(args: argparse.Namespace) -> Console:
+    from chaoskit.report.terminal import table
+
+    return table.console_for(sys.stderr if args.json == "-" else sys.stdout)
+
+
+def _publish(found: Sequence[Result], targets: Targets, store: Store, suite: Suite | None) -> None:
+    from chaoskit.report.machine import publishing
+    from chaoskit.studies.nights.archive import typed, unkept
+
+    publishing.publish(suite or unkept(typed(), found), targets, store=store, complain=complain)

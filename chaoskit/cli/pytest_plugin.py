@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import _pytest
+import pluggy
 import pytest
 
 from chaoskit.cli import options
@@ -128,9 +130,13 @@ def pytest_runtest_makereport(
         hangs.add(found)
     item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith(junit.PREFIX)]
     item.user_properties += junit.properties(found, base=item.config.invocation_params.dir)
+    own = True
     if call.excinfo is not None and isinstance(error, ChaoskitError | CheckFailed):
-        _explain(call.excinfo, error, found)
+        own = _explain(call.excinfo, error, found)
     report = yield
+    if not own and report.failed:
+        # No line of the user's led here: the frames would be those of pytest and of chaoskit.
+        report.longrepr = f"{type(error).__name__}: {table.explanation(found)}"
     setattr(report, RESULT, json.dumps(found.to_json()))
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None and isinstance(error, CheckFailed | Inconclusive | ReferenceFailed):
@@ -150,7 +156,9 @@ def _result(item: pytest.Item, error: BaseException | None) -> Result:
     if error is None:
         # The test decides: a test that expects a fail passes if the verdict is fail.
         found = result.of_runs(item.name, judged)
-        return replace(found, verdict="pass", codes=(), sentences=(), table=(), stacks={})
+        return replace(
+            found, verdict="pass", codes=(), sentences=(), table=(), stacks={}, findings=(), weakness=False
+        )
     if isinstance(error, pytest.skip.Exception):
         return result.Result(item.name, result.SKIPPED, sentences=(str(error.msg),))
     if isinstance(error, pytest.fail.Exception):
@@ -158,12 +166,14 @@ def _result(item: pytest.Item, error: BaseException | None) -> Result:
     return result.of_error(item.name, error, judged)
 
 
-def _explain(excinfo: pytest.ExceptionInfo[BaseException], error: BaseException, found: Result) -> None:
+def _explain(excinfo: pytest.ExceptionInfo[BaseException], error: BaseException, found: Result) -> bool:
+    """Have pytest show the findings and the user's own frames; returns whether there are any."""
     from chaoskit.report.terminal import table
 
     error.args = (table.explanation(found),)
     error.__cause__, error.__suppress_context__ = None, True
-    home = Path(__file__).parents[1]
-    theirs = excinfo.traceback.filter(lambda entry: home not in Path(entry.path).parents)
+    homes = [Path(__file__).parents[1], *(Path(str(each.__file__)).parent for each in (pytest, pluggy, _pytest))]
+    theirs = excinfo.traceback.filter(lambda entry: not {*homes} & {*Path(entry.path).parents})
     if theirs:
         excinfo.traceback = theirs
+    return bool(theirs)

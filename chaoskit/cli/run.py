@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.cli import options, selection
-from chaoskit.cli.output import complain, internal, report, targets_of
+from chaoskit.cli.output import complain, internal, report_problems, targets_of
 from chaoskit.errors import ExitCode, UsageError
 
 EXAMPLE = "chaoskit run -- torchrun --nproc-per-node 2 train.py --out {out}"
@@ -46,6 +46,18 @@ def add_to(commands: Any) -> None:
         "-n", metavar="WORKERS", help="experiments in parallel (default: as cores and memory allow)"
     )
     command.add_argument("-x", action="store_true", help="stop at the first experiment that does not pass")
+    command.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="also print every experiment: a table, and why each one did not pass",
+    )
+    command.add_argument(
+        "--fail-on",
+        choices=("weaknesses", "problems"),
+        default="weaknesses",
+        help="what makes the exit code 1: problems and weaknesses (the default), or problems alone",
+    )
     options.add_to_parser(command)
     command.set_defaults(do=do)
 
@@ -100,7 +112,7 @@ def do(args: argparse.Namespace) -> int:
     )
     results = collected.all_results()
     suite = replace(collected.suite, results=tuple(results)) if collected.suite is not None else None
-    report(results, args, targets, Store(root), seconds=time.monotonic() - begun, suite=suite)
+    report_problems(results, args, targets, Store(root), seconds=time.monotonic() - begun, suite=suite)
     if collected.interrupted:
         complain("interrupted; the results above cover the experiments that had ended")
         return ExitCode.INTERRUPTED
@@ -111,7 +123,7 @@ def do(args: argparse.Namespace) -> int:
     if chosen.everything and not args.x:
         for one in acceptance.unmatched(settings.acceptances, results):
             complain(acceptance.useless(one, len(results)))
-    return result.exit_code(results)
+    return result.exit_code(results, fail_on=args.fail_on)
 
 
 def _no_command() -> str:

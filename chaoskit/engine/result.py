@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from chaoskit.engine.coded_finding import CodedFinding, findings_of, of_codes, of_many_runs
 from chaoskit.engine.ruling import Ruling
 from chaoskit.errors import (
     ChaoskitError,
@@ -19,14 +20,19 @@ from chaoskit.errors import (
     StoreError,
     UsageError,
 )
+from chaoskit.remedies import REMEDIES
 from chaoskit.verdict import Outcome, Verdict, merge
 
 if TYPE_CHECKING:
     from chaoskit.engine.runner import Run
 
+#: What makes a suite fail: problems and weaknesses, or problems alone.
+FailOn = Literal["weaknesses", "problems"]
 SKIPPED = "skipped"
 #: All that was lost is accepted by the users (see `Ruling`).
 ACCEPTED = "accepted"
+#: What people see instead of `inconclusive` where an experiment ended with an exception of its own.
+ERROR = "error"
 #: The verdicts as participles, for summaries.
 WORDS = {
     "pass": "passed", ACCEPTED: "accepted", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped",
@@ -45,7 +51,8 @@ class Result:
     hung. `waited_seconds` is the part of `seconds` that was spent waiting for a timer. `launched` lists how the job was
     launched: `warm`, `cold`, or `cold: ` and the reason; `launch_seconds` is the duration of a launch, `step_seconds`
     that of a step. `advice` maps codes to what to change, where the findings tell it better than the code does.
-    `weakness`: all that is wrong is that a guard is missing, and nothing was lost or changed. `job` is the command,
+    `findings` has each code with its own sentence, and what it follows from. `weakness`: all that is wrong is that a
+    guard is missing, and nothing was lost or changed. `job` is the command,
     `runs` every stored run that was judged, `references` the digests of their references. `probe_errors` are those of
     the probe itself that may have spoilt a part of the record. `trouble` is set where there is no verdict on the job:
     `usage` for a mistake in the experiment or its options, `internal` for an error of chaoskit's own.
@@ -79,6 +86,17 @@ class Result:
     accepted: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
     trouble: Literal["", "usage", "internal"] = ""
+    findings: tuple[CodedFinding, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """The verdict for people: `error` where the experiment itself went wrong and nothing was judged."""
+        return ERROR if self.trouble else self.verdict
+
+    @property
+    def told(self) -> tuple[CodedFinding, ...]:
+        """The findings; of a result that was stored without them, what its codes tell."""
+        return self.findings or of_codes(self.codes, self.sentences, self.advice, weakness=self.weakness)
 
     @property
     def run_path(self) -> str | None:
@@ -93,6 +111,7 @@ class Result:
         lists = ("launched", "runs", "references", "probe_errors", "accepted")
         content.update({name: list(content[name]) for name in lists})
         content.update(advice=dict(self.advice), reasons=dict(self.reasons))
+        content["findings"] = [one.to_json() for one in self.findings]
         content["table"] = [dict(row) for row in self.table]
         return content
 
@@ -101,7 +120,8 @@ class Result:
         """The inverse of `to_json`."""
         named = ("codes", "sentences", "table", "launched", "runs", "references", "probe_errors", "accepted")
         tuples = {name: tuple(data.get(name, ())) for name in named}
-        return cls(**{**data, **tuples})
+        findings = tuple(map(CodedFinding.from_json, data.get("findings", ())))
+        return cls(**{**data, **tuples, "findings": findings})
 
 
 def of_runs(name: str, runs: Sequence[Run]) -> Result:
@@ -121,8 +141,17 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
     if deciding is None:
         return result
     summary = deciding.summary
+    counting = zip(runs, rulings, strict=True)
+    decided = [(run, [v for v in ruling.verdicts if v.outcome is overall]) for run, ruling in counting]
+    findings = of_many_runs(
+        findings_of(own, [fault.kind for fault in run.history.faults if fault.observed is not None and fault.kind])
+        for run, own in decided
+        if overall is not Outcome.PASS
+    )
     return replace(
         result,
+        findings=findings,
+        weakness=overall is Outcome.FAIL and _weak(findings),
         resumed_from=summary.resumed_from,
         last_valid=summary.last_valid,
         steps_lost=summary.steps_lost,
@@ -149,15 +178,20 @@ def of_verdicts(name: str, verdicts: Iterable[Verdict]) -> Result:
     deciding = [v for v in given if v.outcome is overall and overall is not Outcome.PASS]
     tables = [v.evidence["table"] for v in deciding if v.evidence.get("table")]
     stacks = [v.evidence["stacks"] for v in deciding if v.evidence.get("stacks")]
+    sentences = [v.sentence for v in deciding]
+    if overall is Outcome.INCONCLUSIVE:
+        # What keeps one check from a judgement keeps the others from it, too.
+        sentences = list({v.codes: v.sentence for v in reversed(deciding)}.values())[::-1]
     return Result(
         name,
         overall.value,
         codes=tuple(dict.fromkeys(code for v in deciding for code in v.codes)),
-        sentences=without_repeats([v.sentence for v in deciding]),
+        sentences=without_repeats(sentences),
         table=tuple(tables[0]) if tables else (),
         stacks={str(rank): str(text) for rank, text in stacks[0].items()} if stacks else {},
         advice=advice_of(deciding),
-        weakness=bool(deciding) and all(v.weakness for v in deciding),
+        findings=(findings := findings_of(deciding)),
+        weakness=overall is Outcome.FAIL and _weak(findings),
     )
 
 
@@ -176,6 +210,11 @@ def with_rulings(result: Result, rulings: Sequence[Ruling]) -> Result:
     return replace(result, accepted=codes, reasons=reasons, sentences=(*result.sentences, *notes))
 
 
+def _weak(findings: Sequence[CodedFinding]) -> bool:
+    """Whether every cause is a weakness."""
+    return bool(findings) and all(one.weakness for one in findings if not one.follows)
+
+
 def advice_of(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """What the findings of these verdicts advise, by code; the first advice for a code counts."""
     found: dict[str, str] = {}
@@ -186,9 +225,14 @@ def advice_of(verdicts: Iterable[Verdict]) -> dict[str, str]:
 
 
 def without_repeats(sentences: Sequence[str]) -> tuple[str, ...]:
-    """Each sentence once, and none that another one begins with."""
+    """Each sentence once; none that another one begins with, and none that only leads up to another one: what follows
+    from the end of a job is no news beside it."""
     unique = dict.fromkeys(sentences)
-    return tuple(one for one in unique if not any(o != one and o.startswith(one) for o in unique))
+    return tuple(
+        one
+        for one in unique
+        if not any(other != one and (other.startswith(one) or one.endswith(f": {other}")) for other in unique)
+    )
 
 
 def of_error(name: str, error: BaseException, runs: Sequence[Run]) -> Result:
@@ -201,7 +245,10 @@ def of_error(name: str, error: BaseException, runs: Sequence[Run]) -> Result:
         case CheckFailed() if runs:
             return base
         case ReferenceFailed():
-            return replace(_undecided(base, said), codes=(error.code,), run=error.run or base.run)
+            own = CodedFinding(error.code, said, advice=REMEDIES.get(error.code, ""))
+            return replace(
+                _undecided(base, said), codes=(error.code,), findings=(own,), run=error.run or base.run
+            )
         case MissingCapability():
             remedy = f"; {error.remedy}" if error.remedy and error.remedy not in said else ""
             return _undecided(base, said + remedy)
@@ -218,7 +265,16 @@ def of_error(name: str, error: BaseException, runs: Sequence[Run]) -> Result:
 
 
 def _undecided(base: Result, sentence: str) -> Result:
-    return replace(base, verdict=Outcome.INCONCLUSIVE.value, codes=(), sentences=(sentence,), table=(), stacks={})
+    return replace(
+        base,
+        verdict=Outcome.INCONCLUSIVE.value,
+        codes=(),
+        sentences=(sentence,),
+        table=(),
+        stacks={},
+        findings=(),
+        weakness=False,
+    )
 
 
 def overall(results: Iterable[Result]) -> Outcome:
@@ -236,11 +292,17 @@ EXIT_CODES = {
 }
 
 
-def exit_code(results: Sequence[Result]) -> ExitCode:
-    """The exit code of all: an internal error comes before a mistake in usage, and that before the verdicts."""
+def exit_code(results: Sequence[Result], *, fail_on: FailOn = "weaknesses") -> ExitCode:
+    """The exit code of all: an internal error comes before a mistake in usage, and that before the verdicts. With
+    `fail_on="problems"` an experiment that shows nothing but weaknesses counts as one that passed."""
     troubles = {r.trouble for r in results}
     if "internal" in troubles:
         return ExitCode.INTERNAL
     if "usage" in troubles:
         return ExitCode.USAGE
-    return EXIT_CODES[overall(results)]
+    outcomes = [
+        Outcome.PASS if fail_on == "problems" and r.verdict == "fail" and r.weakness else Outcome(r.verdict)
+        for r in results
+        if r.verdict != SKIPPED
+    ]
+    return EXIT_CODES[merge(outcomes)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.report.headline import readable
+from chaoskit.analysis.record.steps import readable
 
 #: Limits: rows of a table, entries of a list, characters of a text, lines of a piece.
 ROWS, ENTRIES, LETTERS, LINES = 60, 40, 4000, 60

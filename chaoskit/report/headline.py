@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chaoskit.analysis.case import Case
+from chaoskit.analysis.record.steps import readable
 from chaoskit.analysis.recovery.recovery import Recovery
+from chaoskit.engine.code_sentences import capital
 from chaoskit.engine.result import without_repeats
 from chaoskit.errors import CODES
 from chaoskit.verdict import Outcome, Verdict, merge
@@ -21,8 +22,6 @@ _CAUSES = (
 #: Checks that compare the training with the reference, the strictest first.
 _COMPARING = ("matches_reference", "returned_to_reference")
 ORDER: Mapping[str, int] = {code: rank for rank, code in enumerate(dict.fromkeys((*_CAUSES, *CODES)))}
-#: As `float.hex` writes it.
-_HEX = re.compile(r"-?\b0x[01]\.[0-9a-f]+p[+-]\d{1,4}\b")
 #: How a run ended, in words.
 ENDS = {
     "finished": "the job finished", "gave-up": "the job used up its relaunches",
@@ -63,17 +62,7 @@ def _priority(verdict: Verdict) -> int:
 
 
 def _sentence(text: str) -> str:
-    text = readable(text.strip())
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?', '…')) else '.'}"
-
-
-def readable(text: str) -> str:
-    """Replace hexadecimal floats ('0x1.8p+1') by decimals ('3'), with enough digits to distinguish them."""
-    exact = set(_HEX.findall(text))
-    short = {one: f"{float.fromhex(one):.6g}" for one in exact}
-    if len(set(short.values())) < len(exact):
-        short = {one: repr(float.fromhex(one)) for one in exact}
-    return _HEX.sub(lambda found: short[found[0]], text)
+    return capital(readable(text))
 
 
 def _proved(case: Case, verdicts: Sequence[Verdict]) -> str:

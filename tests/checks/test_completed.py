@@ -131,7 +131,7 @@ def test_a_checkpoint_that_was_removed_before_its_successor_was_written_is_lost(
         return completed()(run.died().end("gave-up").case()).codes
 
     assert listed(reads=False) == ("checkpoint-lost", "crash-loop")
-    assert listed(reads=True) == ("torn-checkpoint", "checkpoint-lost", "crash-loop")
+    assert listed(reads=True) == ("checkpoint-lost", "torn-checkpoint", "crash-loop")
 
 
 def test_a_hang_on_an_unfinished_save_is_torn_too():

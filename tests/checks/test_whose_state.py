@@ -7,7 +7,7 @@ from chaoskit.analysis.diagnosis import diagnose
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine.result import of_verdicts
 from chaoskit.protocol.fingerprint import of_bytes
-from chaoskit.report.remedies import REMEDIES, remedies
+from chaoskit.remedies import REMEDIES, remedies
 from chaoskit.verdict import Outcome
 from tests.history_writer import NAMES, Writer
 

@@ -77,15 +77,14 @@ def job(script="train.py"):
 
 
 def test_the_table_the_explanation_and_the_exit_code(chaoskit, project):
-    code, out, err = chaoskit("run", *job())
+    code, out, err = chaoskit("run", "-v", *job())
     assert code == ExitCode.FAIL
     assert re.search(r"^test_good +pass +20 +30 +5 +2.5 s", out, re.M)
     assert re.search(r"^FAIL test_bad: rng-not-restored\n  The RNG was not restored.$", out, re.M)
     run = re.search(r"^  repeat  chaoskit replay (.chaoskit/runs/\S+)$", out, re.M)[1]
     assert (project / run / "run.json").is_file()
-    assert re.search(
-        r"^2 experiments in [\d.]+ s, launched cold: 1 passed, 1 failed \(6 s of it spent waiting", out, re.M
-    )
+    assert re.search(r"^1 problem in your job \(2 experiments: 1 failed, 1 passed\)$", out, re.M)
+    assert re.search(r"^[\d.]+ s, launched cold, 6 s of it spent waiting", out, re.M)
     assert err.splitlines()[:2] == [
         "chaoskit: launching cold: 'env' is no Python program",
         "2 experiments to run",
@@ -140,14 +139,14 @@ def test_what_cannot_be_written_afterwards_changes_no_exit_code(chaoskit, projec
     Path("gone").mkdir()
     code, out, err = chaoskit("run", "-k", "bad", f"--{name}", "gone/x", *job())
     assert code == ExitCode.FAIL
-    assert "FAIL test_bad: rng-not-restored" in out
+    assert "1  rng-not-restored  The RNG was not restored." in out
     assert re.search(rf"^chaoskit: the {name} could not be written \(", err, re.M)
 
 
 def test_how_to_look_at_it_is_the_last_line_where_something_did_not_pass(chaoskit):
     _, out, _ = chaoskit("run", "--dir", "else where", *job())
-    total, last = out.splitlines()[-2:]
-    assert total.startswith("2 experiments in ")
+    took, last = out.splitlines()[-2:]
+    assert "launched cold" in took
     assert re.fullmatch(r"HTML report: chaoskit report --last-suite --dir '/.*/else where'", last)
     _, out, _ = chaoskit("run", "-k", "good", *job())
     assert "HTML report" not in out
@@ -179,14 +178,14 @@ def test_the_users_own_pytest_has_no_say(chaoskit, project, monkeypatch):
 def test_x_stops_at_the_first_that_does_not_pass(chaoskit, project):
     suite = project.parent / "battery" / "test_suite.py"
     suite.write_text(SUITE + "\ndef test_later(chaos, job): pass\n")
-    code, out, _ = chaoskit("run", "-x", *job())
+    code, out, _ = chaoskit("run", "-v", "-x", *job())
     assert code == ExitCode.FAIL
     assert re.search(r"^SKIPPED test_later\n  not run: stopped before \(-x\)", out, re.M)
 
 
 def test_workers(chaoskit):
     pytest.importorskip("xdist")
-    code, out, _ = chaoskit("run", "-n", "2", *job())
+    code, out, _ = chaoskit("run", "-v", "-n", "2", *job())
     assert code == ExitCode.FAIL
     assert re.search(r"^test_good +pass", out, re.M)
 
@@ -231,8 +230,9 @@ def test_bad_input_is_a_message_and_exit_code_2(chaoskit, args, said):
 def test_a_job_that_crashes_by_itself_is_inconclusive(chaoskit):
     code, out, _ = chaoskit("run", *job("crash.py"))
     assert code == ExitCode.INCONCLUSIVE
-    assert "INCONCLUSIVE test_good, test_bad: reference-failed\n  it says: ZeroDivisionError" in out
-    assert "  run     /stored/control\n" in out
+    assert out.count("it says: ZeroDivisionError") + out.count("It says: ZeroDivisionError") == 1
+    assert "Nothing could be judged (2 experiments: 2 inconclusive)" in out
+    assert "   Run: /stored/control\n" in out
 
 
 def test_an_environment_that_is_not_there(chaoskit, monkeypatch):
@@ -279,7 +279,7 @@ def test_an_interrupt_leaves_a_partial_table(chaoskit, project):
     suite = project.parent / "battery" / "test_suite.py"
     stopped = "\ndef test_stopped(chaos, job):\n    import os, signal; os.kill(os.getpid(), signal.SIGTERM)\n"
     suite.write_text(SUITE + stopped)
-    code, out, err = chaoskit("run", "-k", "not bad", "--json", "r.json", *job())
+    code, out, err = chaoskit("run", "-v", "-k", "not bad", "--json", "r.json", *job())
     assert code == ExitCode.INTERRUPTED
     assert re.search(r"^test_good +pass", out, re.M)
     assert re.search(r"^INCONCLUSIVE test_stopped\n  not run: interrupted", out, re.M)

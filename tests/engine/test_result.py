@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import dataclass, field
 
 import pytest
@@ -55,6 +56,7 @@ class Launch:
 @dataclass
 class Launches:
     launches: tuple = (Launch(),)
+    faults: tuple = ()
 
 
 @dataclass
@@ -95,7 +97,7 @@ def test_nothing_that_a_terminal_would_obey_is_printed():
         text.encode()
         assert not any(ord(letter) < 32 for letter in text.replace("\n", ""))
     assert "FAIL a[<b>]\\n\\x1b[31mred\\r\\x07" in shown([one])
-    assert "\n  a[<b>]\n  \\x1b[31mred\\r\\x07 " in shown([one])
+    assert "\n  A[<b>]\n  \\x1b[31mred\\r\\x07 " in shown([one])
 
 
 def test_how_to_look_at_it_is_said_last_where_something_did_not_pass():
@@ -160,7 +162,7 @@ def test_trouble_goes_before_verdicts():
 
 def test_schema_1_of_the_json():
     document = json_report.document([results.of_runs("x", [Run((GOOD,))]), Result("y", "skipped")])
-    assert list(document) == ["schema", "verdict", "experiments"]
+    assert list(document) == ["schema", "verdict", "problems", "undecided", "experiments"]
     assert document["schema"] == 1
     promised = ["name", "verdict", "codes", "resumed_from", "last_valid", "steps_lost", "recovery_seconds", "run"]
     first, second = document["experiments"]
@@ -228,3 +230,41 @@ def test_a_reference_that_failed_is_explained_once_and_not_to_be_replayed():
 def test_stacks_of_a_hang_are_shown():
     hang = failed("completed", "It hung.", "hang", stacks={"0": "train.py:12 in step"})
     assert "stack of rank 0:\n    train.py:12 in step" in shown([results.of_verdicts("x", [hang])])
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("weaknesses", 1), ("problems", 0)])
+def test_weaknesses_alone_fail_unless_problems_alone_are_to(fail_on, code):
+    weak = results.of_verdicts("x", [failed("ridden_out", "It restarted.", "needless-restart")])
+    assert weak.weakness and results.exit_code([weak, Result("y", "pass")], fail_on=fail_on) == code
+    assert results.exit_code([weak], fail_on=fail_on) == code
+    bad = results.of_verdicts("z", [BAD])
+    assert results.exit_code([weak, bad], fail_on=fail_on) == 1
+    assert results.exit_code([weak, Result("y", "inconclusive")], fail_on=fail_on) == (1 if code else 3)
+
+
+def test_an_experiment_that_ended_with_an_exception_is_an_error():
+    error = results.of_error("x", TypeError("no such argument"), [])
+    assert error.word == "error" and "1 error" in table.total([error])
+    assert re.search(r"^x +error", shown([error]), re.M) and "ERROR x" in shown([error])
+
+
+def test_what_keeps_every_check_from_a_judgement_is_said_once():
+    verdicts = [inconclusive(name, f"{name}: not seen", "fault-not-observed") for name in ("a", "b", "c")]
+    assert results.of_verdicts("x", verdicts).sentences == ("a: not seen",)
+    other = inconclusive("d", "no loss", "probe-blind")
+    assert results.of_verdicts("x", [*verdicts, other]).sentences == ("a: not seen", "no loss")
+
+
+def test_the_end_of_a_job_is_told_once():
+    end = "the job did not recover in 3 relaunches"
+    verdicts = [
+        failed("completed", end, "crash-loop"),
+        failed("resumed_from_last_valid", end, "crash-loop"),
+        failed("same_data", f"the data of step 21 was never consumed: {end}", "crash-loop"),
+    ]
+    assert results.of_verdicts("x", verdicts).sentences == (end,)
+
+
+def test_losses_are_decimals():
+    one = Result("x", "fail", codes=("loss-diverged",), sentences=("step 21: 0x1.8p+1 instead of 0x1.0p+1",))
+    assert "Step 21: 3 instead of 2." in shown([one]) and "0x1" not in table.explanation(one)

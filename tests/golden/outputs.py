@@ -15,13 +15,18 @@ from chaoskit import checks
 from chaoskit.analysis.crash_model import crash_states
 from chaoskit.checks import judge as judge_checks
 from chaoskit.cli.main import make_parser
-from chaoskit.engine.result import Result, of_verdicts
+from chaoskit.engine.coded_finding import CodedFinding
+from chaoskit.engine.result import Result, of_error, of_verdicts
+from chaoskit.errors import ReferenceFailed
+from chaoskit.remedies import REMEDIES
 from chaoskit.report.headline import headline
 from chaoskit.report.story import story
-from chaoskit.report.terminal import crash_report, table
+from chaoskit.report.terminal import crash_report, problem_list, table
 from chaoskit.studies.crash_states.explore import judge as judge_state
 from chaoskit.studies.crash_states.result import Exploration
 from chaoskit.studies.crash_states.resume_trial import Answer
+from chaoskit.studies.problems.problem import Proof
+from chaoskit.studies.problems.suite_problems import problems_of, undecided
 from tests.analysis.crash_model.script import Script
 from tests.history_writer import killed
 
@@ -54,6 +59,68 @@ def terminal_table():
     open_ = Result("test_flip", "inconclusive", ("fault-not-observed",), sentences=("The flip was not observed.",))
     shown = console()
     table.show([good, bad, open_], shown, seconds=41.0, look=table.look_at("--last-suite"))
+    return shown.file.getvalue()
+
+
+def problems():
+    """What `chaoskit run` ends with: problems, weaknesses, and what could not be judged."""
+
+    def found(name, *findings, seconds=5.0, verdict="fail"):
+        run = f"/store/runs/20261123-0837{len(name):02}-636757d5e7"
+        return Result(
+            name, verdict, codes=tuple(one.code for one in findings), findings=findings, seconds=seconds, run=run,
+            launched=("warm",), waited_seconds=12.0,
+        )  # fmt: skip
+
+    def finding(code, sentence, **fields):
+        return CodedFinding(code, sentence, advice=REMEDIES[code], **fields)
+
+    data = finding(
+        "data-replayed",
+        "The position in the data is not restored: resumed from step 30, the job reads the data of step 1 instead of "
+        "31 (reads 480 rows again).",
+        at=0,
+    )
+    stream = finding(
+        "rng-not-restored",
+        "The random state is not restored: resumed from step 30, stream torch of every rank is that of step 0.",
+    )
+    torn = finding(
+        "torn-checkpoint",
+        "the job did not recover in 3 relaunches; the last one exited with code 1: the fault left the save of step 20 "
+        "unfinished, and every later restart failed before a step; in the last launch rank 0 failed with EOFError",
+        check="completed",
+    )
+    loop = finding("crash-loop", torn.sentence, follows="torn-checkpoint")
+    results = [
+        found("test_resume", data, stream, seconds=4.0),
+        *(found(f"test_resume_{n}", data, stream) for n in range(21)),
+        found("test_twice", data),
+        found("test_middle_of_save", torn, loop),
+        found("test_write_error", loop),
+        found("test_not_a_number", finding("nonfinite-accepted", "It trained on nan.", weakness=True)),
+        found("test_transient_error", finding("needless-restart", "It restarted.", weakness=True)),
+        *(
+            found(name, finding("fault-not-observed", "the flip was not observed"), verdict="inconclusive")
+            for name in ("test_flip", "test_flips")
+        ),
+        *(Result(f"test_good_{n}", "pass", launched=("warm",)) for n in range(4)),
+        Result("test_skipped", "skipped"),
+    ]
+    proof = Proof(
+        "proven",
+        "with the position in the data and the random streams put back, the run is exact to the bit.",
+        put_back=("batch", "rng.torch"),
+        experiment="test_resume",
+    )
+    shown = console()
+    listed = problems_of(results, proofs=[proof])
+    look = table.look_at("--last-suite")
+    problem_list.show(listed, undecided(results), results, shown, seconds=93.1, look=look)
+    crash = ReferenceFailed("the job crashed", run="/store/references/x/control-0")
+    failed = [of_error(name, crash, []) for name in ("test_resume", "test_twice")]
+    shown.print()
+    problem_list.show(problems_of(failed), undecided(failed), failed, shown, seconds=3.0, look=look)
     return shown.file.getvalue()
 
 
@@ -115,6 +182,7 @@ def help_of_run():
 
 OUTPUTS = {
     "table.txt": terminal_table,
+    "problems.txt": problems,
     "explain.txt": explain,
     "crash-states.txt": crash_states_report,
     "help.txt": help_of_run,

@@ -18,8 +18,8 @@ def of(*verdicts, **fields):
     ("verdicts", "status", "words", "colour"),
     [
         (("pass",) * 28, "finished", "28 of 28", "pass"),
-        (("pass",) * 27 + ("fail",), "finished", "27 of 28", "fail"),
-        (("pass", "fail", "inconclusive"), "finished", "1 of 3, 1 inconclusive", "fail"),
+        (("pass",) * 27 + ("fail",), "finished", "27 of 28, 1 problem", "fail"),
+        (("pass", "fail", "inconclusive"), "finished", "1 of 3, 1 problem, 1 inconclusive", "fail"),
         (("pass", "inconclusive"), "finished", "1 of 2, 1 inconclusive", "inconclusive"),
         (("pass", "skipped"), "finished", "1 of 1", "pass"),
         (("pass", "pass"), "interrupted", "2 of 2, interrupted", "inconclusive"),

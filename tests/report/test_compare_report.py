@@ -106,7 +106,7 @@ def test_few_experiments_are_said_to_be_few():
 def test_a_change_for_the_better():
     said = shown(compare_suites(suite(replace(A, verdict="fail", codes=("hang",))), suite(A)))
     assert "BETTER test_it.py::test_a: fail (hang) → pass" in said
-    assert said.splitlines()[-1].startswith("NOTHING IS WORSE: 1 experiment compared: 1 became better")
+    assert said.splitlines()[-1].startswith("BETTER: 1 experiment compared: 1 became better")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from rich.console import Console
 from chaoskit.engine import result
 from chaoskit.engine.result import Result
 from chaoskit.errors import CODES
-from chaoskit.report.remedies import REMEDIES, remedies
+from chaoskit.remedies import REMEDIES, remedies
 from chaoskit.report.terminal import table
 from chaoskit.verdict import failed, inconclusive, passed
 

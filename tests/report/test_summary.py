@@ -17,8 +17,10 @@ def test_the_failures_are_first_and_in_full():
     bad = result("test_bad", "fail", sentences=(sentence, "Another."), steps_lost=12, recovery_seconds=1.26)
     text = summary.markdown(suite(result("test_good"), result("test_open", "inconclusive"), bad))
     assert text.startswith(
-        "### chaoskit: 1 of 3 experiments failed\n\n3 experiments in 10.0 s: 1 passed, 1 failed, "
+        "### chaoskit: 1 problem in your job (3 experiments: 1 failed, 1 inconclusive, 1 passed)\n\n"
+        "3 experiments in 10.0 s: 1 passed, 1 failed, "
     )
+    assert text.index("1. <code>rng-not-restored</code> ") < text.index("| verdict |")
     first, second, third = rows(text)
     told = f"<code>rng-not-restored</code><br>{sentence.strip()}<br>Another."
     assert first == f"| ✗ fail | test_bad | {told} | 12 | 1.3 s | 2.0 s |"
@@ -37,7 +39,7 @@ def test_when_all_passed_there_is_no_empty_table():
 
 def test_a_suite_without_experiments():
     assert summary.markdown(suite()).startswith(
-        "### chaoskit: No verdict: no experiment had ended\n\n0 experiments"
+        "### chaoskit: Nothing was tested (no experiment: none ran)\n\n0 experiments"
     )
 
 

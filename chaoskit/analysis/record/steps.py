@@ -7,6 +7,7 @@ values share, they are compared and searched a column at a time; a single `Step`
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from typing import overload
 
 #: The name of the losses where they stand among the components.
 LOSS = "loss"
+#: As `float.hex` writes it.
+_HEX = re.compile(r"-?\b0x[01]\.[0-9a-f]+p[+-]\d{1,4}\b")
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,15 @@ def values(losses: str) -> tuple[float, ...] | None:
         return tuple(map(float.fromhex, losses.split()))
     except (ValueError, OverflowError):
         return None
+
+
+def readable(text: str) -> str:
+    """Replace hexadecimal floats ('0x1.8p+1') by decimals ('3'), with enough digits to distinguish them."""
+    exact = set(_HEX.findall(text))
+    short = {one: f"{float.fromhex(one):.6g}" for one in exact}
+    if len(set(short.values())) < len(exact):
+        short = {one: repr(float.fromhex(one)) for one in exact}
+    return _HEX.sub(lambda found: short[found[0]], text)
 
 
 def finite(losses: str) -> bool:

@@ -76,7 +76,9 @@ def _recovery(
         resumed = timeline.base(following.index)
         if struck is not None:
             resume = resume_after(history, timeline, written, following)
-            last_valid = resume.last_valid
+            # A save that was running at the fault has settled, if the job was right to resume from it.
+            settled = resumed in resume.acceptable and resume.window and not timeline.starts[following.index].apart
+            last_valid = resumed if settled else resume.last_valid
             # Of a fault that the job went on under for a while, the steps until it did not.
             position = max(position, resume.position) if resume.before == struck.index else position
         lost = max(0, position - resumed) if resumed is not None else None

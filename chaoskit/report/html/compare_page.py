@@ -26,6 +26,7 @@ DIRECTIONS = {"worse": "fail", "better": "pass", "unknown": "inconclusive"}
 def render(one: SuiteComparison, *, times: bool = False) -> str:
     """Render the page; with `times`, slower times count as worse."""
     verdict, word = ANSWERS[one.exit_code(times=times)]
+    word = "better" if one.better and verdict == "pass" else word
     return page.render(
         "compare.html.j2",
         one=one,

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from chaoskit.errors import UsageError
-from chaoskit.report.headline import readable
+from chaoskit.analysis.record.steps import readable
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 #: Shown for unknown values.

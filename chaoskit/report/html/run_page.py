@@ -33,12 +33,12 @@ from chaoskit.engine.result import ACCEPTED, Result, advice_of
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Run
 from chaoskit.errors import CODES, StoreError
+from chaoskit.remedies import REMEDIES
 from chaoskit.report.alignment_rows import table
 from chaoskit.report.evidence import pieces
 from chaoskit.report.headline import ENDS, headline
 from chaoskit.report.html import page
 from chaoskit.report.last_words import last_words
-from chaoskit.report.remedies import REMEDIES
 from chaoskit.report.story import story
 from chaoskit.report.svg.clock import clock, room
 from chaoskit.report.svg.lane_picture import lane_picture

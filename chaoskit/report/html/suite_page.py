@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.result import ACCEPTED, SKIPPED, WORDS, Result
 from chaoskit.errors import CODES
-from chaoskit.report.headline import readable
 from chaoskit.report.html import page
 from chaoskit.report.html.groups import ORDER, Group, anchors, groups, shown_by
 from chaoskit.report.terminal.table import total

@@ -22,7 +22,7 @@ def document(one: SuiteComparison, *, times: bool = False) -> dict[str, Any]:
     code = one.exit_code(times=times)
     return {
         "schema": SCHEMA,
-        "answer": {ExitCode.PASS: "same", ExitCode.FAIL: "worse"}.get(code, "unknown"),
+        "answer": {ExitCode.PASS: "better" if one.better else "same", ExitCode.FAIL: "worse"}.get(code, "unknown"),
         "exit_code": int(code),
         "sentence": answer(one, times=times),
         "gaps": list(one.gaps),

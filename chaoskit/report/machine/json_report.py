@@ -12,17 +12,24 @@ from typing import Any
 from chaoskit.engine.result import Result, overall
 from chaoskit.errors import UsageError
 from chaoskit.studies.nights.suite import Suite
+from chaoskit.studies.problems.suite_problems import problems_of, undecided
 
 SCHEMA = 1
 #: The keys of an experiment that schema 1 guarantees; others may change.
 KEYS = ("name", "verdict", "codes", "resumed_from", "last_valid", "steps_lost", "recovery_seconds", "run")
-#: Omitted: `trouble` is for pytest only, `stacks` are long and in the stored run.
-LEFT_OUT = ("trouble", "stacks")
+#: Omitted: `stacks` are long and in the stored run.
+LEFT_OUT = ("stacks",)
 
 
 def document(results: Sequence[Result], suite: Suite | None = None) -> dict[str, Any]:
     """Return the document; for a suite it includes the baselines that `chaoskit compare` needs."""
-    plain = {"schema": SCHEMA, "verdict": overall(results).value, "experiments": [_entry(r) for r in results]}
+    plain = {
+        "schema": SCHEMA,
+        "verdict": overall(results).value,
+        "problems": [problem.to_json() for problem in problems_of(results)],
+        "undecided": [reason.to_json() for reason in undecided(results)],
+        "experiments": [_entry(r) for r in results],
+    }
     if suite is None:
         return plain
     baselines = {name: one.to_json() for name, one in suite.baselines.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.result import Result
 
 #: Prefix of all names.
@@ -16,11 +17,11 @@ def properties(result: Result, *, base: Path) -> list[tuple[str, str]]:
     if run is not None and run.is_relative_to(base):
         run = run.relative_to(base)
     values = {
-        "verdict": result.verdict,
+        "verdict": result.word,
         "codes": " ".join(result.codes),
         "accepted": " ".join(result.accepted),
         "reasons": "; ".join(f"{code}: {why}" for code, why in result.reasons.items()),
-        "sentence": " ".join(result.sentences),
+        "sentence": readable(" ".join(result.sentences)),
         "run": run,
         "resumed_from": result.resumed_from,
         "steps_lost": result.steps_lost,

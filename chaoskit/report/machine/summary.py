@@ -1,4 +1,4 @@
-"""The summary: a table of the experiments in GitHub-flavoured Markdown, for the job page of a CI system."""
+"""The summary in GitHub-flavoured Markdown, for the page of a CI system: the problems, and the experiments, folded."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaoskit.engine.result import ACCEPTED, SKIPPED, WORDS, Result
+from chaoskit.analysis.record.steps import readable
+from chaoskit.engine.result import ACCEPTED, SKIPPED, Result
+from chaoskit.report import problem_words
 from chaoskit.report.html.page import number, seconds
-from chaoskit.report.html.suite_page import counts, headline, in_order
+from chaoskit.report.html.suite_page import in_order
 from chaoskit.report.terminal.table import printable, total
 from chaoskit.studies.nights.suite import Suite
+from chaoskit.studies.problems.problem import Problem
+from chaoskit.studies.problems.suite_problems import problems_of, undecided
 
 SYMBOLS = {"pass": "✓", ACCEPTED: "≈", "fail": "✗", "inconclusive": "?", SKIPPED: "–"}
 HEAD = "| verdict | experiment | findings | steps lost | recovery | time |\n|---|---|---|--:|--:|--:|\n"
@@ -21,17 +25,26 @@ _SPECIAL = re.compile(r"[&<>|`*~\[\\$@#]|\b_|_\b")
 
 
 def markdown(suite: Suite, *, limit: int = LIMIT) -> str:
-    """Return the summary: failures first, with codes and full sentences; passed experiments are folded. Above `limit`
-    bytes the last rows are omitted, and a row says how many."""
+    """Return the summary: the list of problems, what could not be judged, and all experiments, folded: first those that
+    did not pass, with codes and full sentences. Above `limit` bytes the last rows are omitted, and a row says how
+    many."""
+    problems = problems_of(suite.results)
+    text = f"### chaoskit: {_plain(problem_words.count_line(problems, suite.results))}\n\n"
+    text += f"{_plain(total(suite.results, seconds=suite.seconds))}\n\n"
+    real = [problem for problem in problems if not problem.weakness]
+    text += "".join(f"{number}. {_problem(one)}\n" for number, one in enumerate(real, start=1)) + "\n" * bool(real)
+    if weak := problem_words.weakness_line(problems):
+        text += f"**{_plain(weak)}**\n\n"
+    open_ = undecided(suite.results)
+    text += "".join(f"- could not be judged: {_problem(one)}\n" for one in open_) + "\n" * bool(open_)
     ordered = in_order(suite.results)
     bad = [result for result in ordered if result.verdict in ("fail", "inconclusive")]
     rest = [result for result in ordered if result not in bad]
-    text = f"### chaoskit: {_plain(headline(suite))}\n\n{_plain(total(suite.results, seconds=suite.seconds))}\n\n"
-    text += _table(bad, limit - _bytes(text))
-    if rest:
-        folded = ", ".join(f"{count} {WORDS[verdict]}" for verdict, count in counts(rest).items())
-        table = _table(rest, limit - _bytes(text))
-        text += f"<details><summary>{folded}</summary>\n\n{table}</details>\n\n"
+    for those in (bad, rest):
+        if those:
+            folded = problem_words.counted_results(those).partition(": ")[2]
+            table = _table(those, limit - _bytes(text))
+            text += f"<details><summary>{folded}</summary>\n\n{table}</details>\n\n"
     return text
 
 
@@ -40,6 +53,18 @@ def append(suite: Suite, path: Path) -> None:
     taken = path.stat().st_size if path.exists() else 0
     with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
         file.write(markdown(suite, limit=LIMIT - taken))
+
+
+def _problem(one: Problem) -> str:
+    """A problem as an item of a list: what happened, what to change, the command that repeats it."""
+    code = f"<code>{_plain(one.code)}</code> " if one.code else ""
+    proof = problem_words.proof_line(one)
+    parts = [f"{code}{_plain(one.sentence)}", _plain(f"{proof} {problem_words.shown_by(one)}".strip())]
+    if one.advice:
+        parts.append(f"Change: {_plain(one.advice)}")
+    if one.repeat:
+        parts.append(f"Repeat: <code>{_plain(one.repeat)}</code>")
+    return "<br>".join(parts)
 
 
 def _table(results: Sequence[Result], room: int) -> str:
@@ -58,8 +83,8 @@ def _table(results: Sequence[Result], room: int) -> str:
 
 def _row(result: Result) -> str:
     codes = " ".join(f"<code>{_plain(code)}</code>" for code in (*result.codes, *result.accepted))
-    findings = "<br>".join(filter(None, [codes, *map(_plain, result.sentences)]))
-    verdict = f"{SYMBOLS[result.verdict]} {result.verdict}"
+    findings = "<br>".join(filter(None, [codes, *(_plain(readable(text)) for text in result.sentences)]))
+    verdict = f"{SYMBOLS[result.verdict]} {result.word}"
     figures = (number(result.steps_lost), seconds(result.recovery_seconds), seconds(result.seconds))
     return f"| {' | '.join([verdict, _plain(result.name), findings, *figures])} |\n"
 

@@ -1,10 +1,12 @@
-"""The badge: "survives | 27 of 28" as a self-contained SVG picture for a README."""
+"""The badge: "survives | 27 of 28, 1 problem" as a self-contained SVG picture for a README."""
 
 from __future__ import annotations
 
 from chaoskit.engine.result import ACCEPTED, SKIPPED
 from chaoskit.report.html.suite_page import counts
+from chaoskit.report.problem_words import counted
 from chaoskit.studies.nights.suite import Suite
+from chaoskit.studies.problems.suite_problems import problems_of
 
 LABEL = "survives"
 #: White text has enough contrast on each of these.
@@ -17,7 +19,7 @@ LETTER, MARGIN = 6.6, 7
 
 
 def words(suite: Suite) -> str:
-    """Return '27 of 28', and the number of undecided experiments."""
+    """Return '27 of 28', the number of problems, or of weaknesses alone, and that of undecided experiments."""
     found = counts(suite.results)
     judged = sum(count for verdict, count in found.items() if verdict != SKIPPED)
     if not judged:
@@ -25,6 +27,11 @@ def words(suite: Suite) -> str:
     parts = [f"{found.get('pass', 0)} of {judged}"]
     if accepted := found.get(ACCEPTED):
         parts.append(f"{accepted} accepted")
+    problems = problems_of(suite.results)
+    if real := sum(not problem.weakness for problem in problems):
+        parts.append(counted(real, "problem"))
+    elif problems:
+        parts.append(counted(len(problems), "weakness"))
     if undecided := found.get("inconclusive"):
         parts.append(f"{undecided} inconclusive")
     if suite.status == "interrupted":

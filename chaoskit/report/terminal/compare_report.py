@@ -229,6 +229,10 @@ def answer(one: SuiteComparison, *, times: bool = False) -> str:
         f"{count} {name} in both" for name in ("fail", "inconclusive", "skipped") if (count := one.both(name))
     ]
     head = {ExitCode.FAIL: "WORSE", ExitCode.PASS: "NOTHING IS WORSE"}.get(code, "INCONCLUSIVE")
+    if code is ExitCode.PASS and one.better:
+        head = "BETTER"
+    if not one.gaps and (undecided := one.changed("unknown")):
+        found.append(f"{len(undecided)} that failed before {'is' if len(undecided) == 1 else 'are'} undecided")
     gaps = f"; the comparison is incomplete: {', '.join(one.gaps)}" if one.gaps else ""
     return f"{head}: {compared}: {', '.join(found)}{gaps}; {_times(one, failing=times)}"
 

@@ -16,14 +16,22 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoskit.analysis.record.rank_lifetime import COMPONENTS
-from chaoskit.engine.result import ACCEPTED, SKIPPED, WORDS, Result
+from chaoskit.analysis.record.steps import readable
+from chaoskit.engine.code_sentences import capital
+from chaoskit.engine.result import ACCEPTED, ERROR, SKIPPED, WORDS, Result
 from chaoskit.engine.run_store import NAME
-from chaoskit.report.remedies import remedies
+from chaoskit.remedies import remedies
 
-STYLES = {"pass": "green", ACCEPTED: "cyan", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim"}
+STYLES = {
+    "pass": "green", ACCEPTED: "cyan", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim",
+    ERROR: "bold magenta",
+}  # fmt: skip
 NARROWEST = 80
 #: Terminals of this width also show the times until a fault was noticed and until all ranks had stopped.
 WIDE = 110
+#: What the marks of the tables mean.
+DASH = "- there is nothing to tell, or it was not seen"
+MARKS = "The step of the reference that each component matches; ! not the one that is due; - not seen"
 #: So many errors of the probe are shown.
 ERRORS = 5
 #: Control characters and lone surrogates.
@@ -48,6 +56,7 @@ def show(
     """Print the table, the explanations and the total; if something did not pass, also the line `look`."""
     if results:
         console.print(experiments_table(results, wide=console.width >= WIDE))
+        console.print(Text(DASH, style="dim"), soft_wrap=True)
     for group in _alike(results):
         console.print()
         explain(group, console)
@@ -107,7 +116,7 @@ def as_text(results: Sequence[Result], *, width: int = NARROWEST) -> str:
 def explanation(result: Result) -> str:
     """Explain why one experiment did not pass, as the message of an exception; lines with paths are not wrapped."""
     console = Console(file=io.StringIO(), width=110, color_system=None)
-    _details([result], console)
+    _details([result], console, bare=True)
     assert isinstance(console.file, io.StringIO)
     codes = printable(f"{', '.join(result.codes)}: ") if result.codes else ""
     return codes + "\n".join(line.rstrip() for line in console.file.getvalue().strip().splitlines())
@@ -124,7 +133,7 @@ def experiments_table(results: Iterable[Result], *, wide: bool = False) -> Table
     for r in results:
         table.add_row(
             Text(_name(r)),
-            Text(r.verdict, style=STYLES[r.verdict]),
+            Text(r.word, style=STYLES[r.word]),
             _number(r.resumed_from),
             _number(r.last_valid),
             _number(r.steps_lost),
@@ -139,7 +148,7 @@ def explain(group: Sequence[Result], console: Console) -> None:
     """Explain why these experiments, which have the same findings, did not pass."""
     first = group[0]
     rank = " (weakness)" if first.weakness else ""
-    head = Text(f"{first.verdict.upper()}{rank}", style=STYLES[first.verdict])
+    head = Text(f"{first.word.upper()}{rank}", style=STYLES[first.word])
     head.append(f" {', '.join(map(_name, group))}", style="bold")
     if first.codes:
         head.append(f": {printable(', '.join(first.codes))}")
@@ -147,13 +156,16 @@ def explain(group: Sequence[Result], console: Console) -> None:
     _details(group, console)
 
 
-def _details(group: Sequence[Result], console: Console) -> None:
+def _details(group: Sequence[Result], console: Console, *, bare: bool = False) -> None:
+    """Print why; `bare` sentences, without a capital and a full stop, follow codes in the message of an exception."""
     first = group[0]
     for sentence in first.sentences:
-        for line in printable(sentence.replace("\r\n", "\n")).splitlines():
+        text = readable(sentence) if bare else capital(readable(sentence))
+        for line in printable(text.replace("\r\n", "\n")).splitlines():
             console.print(Text(f"  {line}"), soft_wrap=True)
     if first.table:
         console.print(Padding(alignment_table(first.table), (0, 0, 0, 2), expand=False))
+        console.print(Text(f"  {MARKS}", style="dim"), soft_wrap=True)
     for rank, stack in first.stacks.items():
         console.print(Text(f"  stack of rank {rank}:"), soft_wrap=True)
         for line in printable(stack).splitlines():
@@ -206,14 +218,31 @@ def is_due(cell: object, due: object) -> bool:
 
 def total(results: Sequence[Result], *, seconds: float | None = None) -> str:
     """'11 experiments in 93.1 s, launched warm: 10 passed, 1 failed', and the time spent waiting."""
-    counted = [(word, sum(r.verdict == verdict for r in results)) for verdict, word in WORDS.items()]
+    words = {**WORDS, ERROR: f"{ERROR}{'' if sum(r.word == ERROR for r in results) == 1 else 's'}"}
+    counted = [(word, sum(r.word == verdict for r in results)) for verdict, word in words.items()]
     counts = ", ".join(f"{count} {word}" for word, count in counted if count) or "no experiment ran"
     time = f" in {seconds:.1f} s" if seconds is not None else ""
+    launched, waits = _launched(results), _waits(results)
+    return (
+        f"{len(results)} experiment{'' if len(results) == 1 else 's'}{time}"
+        f"{f', {launched}' if launched else ''}: {counts}{f' ({waits})' if waits else ''}"
+    )
+
+
+def took(results: Sequence[Result], *, seconds: float | None = None) -> str:
+    """'93.1 s, launched warm, 12 s of it spent waiting'; empty if nothing is known."""
+    time = f"{seconds:.1f} s" if seconds is not None else ""
+    return ", ".join(filter(None, (time, _launched(results), _waits(results))))
+
+
+def _launched(results: Sequence[Result]) -> str:
     how = "; ".join(dict.fromkeys(each for r in results for each in r.launched if each))
-    launched = f", launched {how}" if how else ""
+    return f"launched {how}" if how else ""
+
+
+def _waits(results: Sequence[Result]) -> str:
     waited = sum(r.waited_seconds for r in results)
-    waits = f" ({waited:.0f} s of it spent waiting for timeouts and freezes)" if waited >= 1 else ""
-    return f"{len(results)} experiment{'' if len(results) == 1 else 's'}{time}{launched}: {counts}{waits}"
+    return f"{waited:.0f} s of it spent waiting for timeouts and freezes" if waited >= 1 else ""
 
 
 def _alike(results: Sequence[Result]) -> list[list[Result]]:

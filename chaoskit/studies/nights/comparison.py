@@ -102,7 +102,7 @@ class SuiteComparison:
         reasons = [f"the {word} suite did not finish ({one.status})" for word, one in unfinished]
         if self.gone:
             reasons.append(f"the new suite lacks {counted(len(self.gone), 'experiment')} of the old one")
-        if unknown := self.changed("unknown"):
+        if unknown := self._unconfirmed():
             reasons.append(f"{counted(len(unknown), 'experiment')} {_are(unknown)} no longer decided")
         elif not any(_decided(new) for _, new in self.pairs.values()):
             reasons.append("the new suite has no decided experiment")
@@ -112,9 +112,20 @@ class SuiteComparison:
             reasons.append(
                 f"the references of {counted(len(self.unkept), 'experiment')} are not stored in both suites"
             )
-        if self.void:
-            reasons.append(f"{counted(len(self.void), 'pair')} of references cannot be compared")
+        if void := [one for one in self.void if not (self.changed("better") and one.mended)]:
+            reasons.append(f"{counted(len(void), 'pair')} of references cannot be compared")
         return tuple(reasons)
+
+    def _unconfirmed(self) -> tuple[VerdictChange, ...]:
+        """Return the experiments that no longer decide something. Where others became better, one that failed and is
+        now undecided takes nothing back."""
+        better = self.changed("better")
+        return tuple(one for one in self.changed("unknown") if not (better and one.old.verdict == "fail"))
+
+    @property
+    def better(self) -> bool:
+        """Whether something became better, and nothing worse."""
+        return bool(self.changed("better")) and self.exit_code() is ExitCode.PASS
 
     def exit_code(self, *, times: bool = False) -> ExitCode:
         """Return FAIL if something is worse, INCONCLUSIVE if the comparison is incomplete, else PASS; with `times`

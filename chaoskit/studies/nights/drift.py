@@ -56,6 +56,11 @@ class Drift:
         return self.step is not None
 
     @property
+    def mended(self) -> bool:
+        """Whether the old job was not deterministic and the new one is."""
+        return self.new.deterministic and not self.old.deterministic
+
+    @property
     def course(self) -> Course:
         """The trend of the differences since the first one: compares the medians of the first and the last third of the
         steps; empty if there are too few steps."""

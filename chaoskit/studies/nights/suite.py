@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
+from chaoskit.engine.coded_finding import CodedFinding
 from chaoskit.engine.result import WORDS, Result, overall
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.conditions import Conditions
@@ -78,4 +79,5 @@ def result_of(data: Mapping[str, Any]) -> Result:
     known.update({name: tuple(known[name]) for name in lists if name in known})
     if "name" not in known or known.get("verdict") not in WORDS:
         raise ValueError("an experiment needs a name and a verdict")
+    known["findings"] = tuple(map(CodedFinding.from_json, known.get("findings", ())))
     return Result(**known)

@@ -181,3 +181,22 @@ def test_nothing_to_compare():
         compare_suites(suite(), suite(A))
     with pytest.raises(UsageError, match=r"no common experiment .*test_a.*test_b"):
         compare_suites(suite(A), suite(B))
+
+
+def test_what_failed_and_is_undecided_now_takes_nothing_back_from_what_became_better():
+    undecided = bad(B, "nothing-to-resume", verdict="inconclusive")
+    one = compare_suites(suite(bad(A), bad(B)), suite(A, undecided))
+    assert one.better and not one.gaps and one.exit_code() == ExitCode.PASS
+    # What had passed is no longer confirmed, and nothing better makes up for something worse.
+    assert compare_suites(suite(bad(A), B), suite(A, undecided)).exit_code() == ExitCode.INCONCLUSIVE
+    assert compare_suites(suite(bad(A), B), suite(A, bad(B))).exit_code() == ExitCode.FAIL
+    same = compare_suites(suite(A, B), suite(A, B))
+    assert not same.better and same.exit_code() == ExitCode.PASS
+
+
+def test_a_job_that_became_deterministic_is_better():
+    old = suite(bad(A), baselines={"ref": baseline(deterministic=False)})
+    one = compare_suites(old, suite(A))
+    assert one.void and one.better and one.exit_code() == ExitCode.PASS
+    other = compare_suites(suite(bad(A)), suite(A, baselines={"ref": baseline(deterministic=False)}))
+    assert other.exit_code() == ExitCode.INCONCLUSIVE

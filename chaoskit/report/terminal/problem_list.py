@@ -1,0 +1,82 @@
+"""The end of `chaoskit run`: the problems of the job, each once, then its weaknesses, then what could not be judged."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from chaoskit.analysis.record.steps import readable
+from chaoskit.engine.result import Result
+from chaoskit.report import problem_words
+from chaoskit.report.terminal.table import STYLES, printable, took
+from chaoskit.studies.problems.problem import Problem
+
+#: Text is set under the code of its problem, and no wider than this.
+INDENT, WIDEST = 3, 100
+
+
+def show(
+    problems: Sequence[Problem],
+    open_: Sequence[Problem],
+    results: Sequence[Result],
+    console: Console,
+    *,
+    seconds: float | None = None,
+    look: str | None = None,
+) -> None:
+    """Print the list. `open_` is what could not be judged, `look` says where the details are."""
+    width = min(console.width, WIDEST)
+    for line in _wrapped(problem_words.count_line(problems, results), width):
+        _say(console, line, "bold")
+    real = [problem for problem in problems if not problem.weakness]
+    for number, problem in enumerate(real, start=1):
+        _entry(console, f"{number:<{INDENT}}", problem, STYLES["fail"], width)
+    if len(real) < len(problems):
+        for line in _wrapped(problem_words.weakness_line(problems), width, INDENT):
+            _say(console, line, "bold")
+    for problem in open_:
+        count = problem_words.counted(len(problem.shown_by), "experiment")
+        _say(console, f"{count} could not be judged", "bold")
+        _entry(console, " " * INDENT, problem, STYLES["inconclusive"], width)
+    _say(console, took(results, seconds=seconds), "")
+    if look and any(result.verdict not in ("pass", "skipped") for result in results):
+        _say(console, look, "")
+
+
+def _entry(console: Console, mark: str, problem: Problem, style: str, width: int) -> None:
+    """One problem: what happened, the proof, which experiments show it, what to change, the command."""
+    head = Text(mark, style="bold").append(printable(problem.code), style=style)
+    lines = list(_wrapped(f"{' ' * len(mark)}{problem.code}  {readable(problem.sentence)}", width, len(mark)))
+    shown = len(mark) + len(problem.code)
+    console.print(head + Text(printable(lines[0][shown:])), soft_wrap=True)
+    for line in lines[1:]:
+        _say(console, line, "")
+    for text in _parts(problem):
+        for line in _wrapped(" " * INDENT + text, width, INDENT):
+            _say(console, line, "")
+    if problem.repeat:
+        _say(console, f"{'':{INDENT}}Repeat: {problem.repeat}", "")
+    elif problem.run:
+        _say(console, f"{'':{INDENT}}Run: {problem.run}", "")
+
+
+def _parts(problem: Problem) -> Iterator[str]:
+    proof = problem_words.proof_line(problem)
+    yield f"{proof} {problem_words.shown_by(problem)}".strip()
+    if problem.advice:
+        yield f"Change: {problem.advice}"
+
+
+def _wrapped(text: str, width: int, indent: int = 0) -> Iterator[str]:
+    """Lines of at most `width`; the later ones are indented. A word stays whole, so that it can be copied."""
+    yield from textwrap.wrap(
+        text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _say(console: Console, line: str, style: str) -> None:
+    if line:
+        console.print(Text(printable(line), style=style), soft_wrap=True)
