@@ -65,6 +65,8 @@ class _Hooks:
                     self._begins(module)
                 return original(module, *args, **kwargs)
             self.depth += 1
+            if self.session.moments is not None and not prepares(module, (args, kwargs)):
+                self.session.guard("put back", self.session.moments.forward, module)
             inner = unwrapped(module)
             if inner is module:
                 self._begins(module)
@@ -256,6 +258,8 @@ class _Hooks:
 
         @functools.wraps(following)
         def draw(iterator: Any) -> Any:
+            if self.session.moments is not None:
+                guard("put back", self.session.moments.draws)
             guard("loading", self.observer.draws, iterator)
             self.fetching += 1
             try:

@@ -125,6 +125,7 @@ class Observer:
         self.training.add("optimizer", optimizer)
         if self.explicit or not self._moved or not self.session.open():
             return None
+        self._is_due()
         return self._record(self.training.read(self._batch), {}, self.elastic.parts(*self.training.owners()))
 
     def leave_out(self) -> BaseException | None:
@@ -135,6 +136,7 @@ class Observer:
         self._wasteful |= self.steps == 0
         if self._wasteful or not self.session.open():
             return None
+        self._is_due()
         return self._record(
             self.training.read(self._batch), {}, self.elastic.parts(*self.training.owners()), left_out=True
         )
@@ -151,6 +153,7 @@ class Observer:
         if not self.session.open():
             return None
         self.explicit = True
+        self._is_due()
         self._losses = [exact(loss)] if loss is not None else []
         state, parts = self.training.read(self._batch), self.elastic.parts(*self.training.owners())
         by_name: dict[str, Named] = {}
@@ -176,6 +179,11 @@ class Observer:
             self.session.write("held", n=self.steps, **data)
 
     # Recording.
+
+    def _is_due(self) -> None:
+        """A step is about to be recorded: its state may have to be kept, or put back, before it is read."""
+        if self.session.moments is not None:
+            self.session.guard("put back", self.session.moments.step)
 
     def _batch(self) -> Fingerprint | None:
         whole = self._consumed.batch()

@@ -1,0 +1,154 @@
+"""`rerun`: repeats an experiment with lost components put back, and judges it by the same checks.
+
+When random streams must be put back depends on the job: some draw from them for the data, some for the model only, and
+what a sampler draws as an epoch begins comes even earlier. So several moments are tried, until one makes the run exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from chaoskit import environments
+from chaoskit.analysis.record.harness_record import FaultRecord
+from chaoskit.analysis.reference.divergence import part
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.engine.kept_state import KeptState, keep
+from chaoskit.engine.runner import Run, Runner, replay
+from chaoskit.errors import Undecided
+from chaoskit.protocol.events import rank_events
+from chaoskit.protocol.putting_back import MOMENTS, PutBack
+from chaoskit.studies.putting_back.lost import LostState
+from chaoskit.verdict import Outcome
+
+#: For sentences: when the random streams were put back.
+WHEN = {
+    "draw": "as the first batch after the resume was drawn",
+    "forward": "as the first forward pass after the resume began",
+    "load": "as the checkpoint had been loaded",
+}
+
+
+@dataclass(frozen=True)
+class PutBackRun:
+    """A further run of an experiment, judged. `changed` are the components that were other ones before they were put
+    back. `problem` says, as a sentence, why the run proves nothing; it is empty where all was put back as planned."""
+
+    run: Run
+    moment: str
+    changed: tuple[str, ...]
+    problem: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether every check passed, and the components were put back."""
+        return not self.problem and self.run.outcome is Outcome.PASS
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """What the checks still found, each code once; of checks that failed, where some did."""
+        outcome = self.run.outcome
+        found = (code for one in self.run.verdicts if one.outcome is outcome for code in one.codes)
+        return tuple(dict.fromkeys(found))
+
+
+def rerun(runner: Runner, run: Run, lost: LostState) -> PutBackRun:
+    """Repeat `run` with the lost components put back: the exact run, if one is, else the one with the fewest codes.
+
+    Raises Undecided where the state of the reference cannot be kept, and what `Runner.run` raises.
+    """
+    environments.must_share_files(runner.environment, to="putting back")
+    reference = runner.reference(run.job)
+    _must_be_the_same_job(run, reference)
+    kept = keep(
+        runner.store,
+        run.job,
+        reference,
+        environment=runner.environment,
+        progress=runner.progress,
+        positions=lost.positions,
+        components={name.partition(".")[0] for name in lost.components},
+    )
+    best: PutBackRun | None = None
+    for moment in _moments(lost):
+        runner.progress.phase(f"putting {', '.join(lost.components)} back")
+        found = _once(runner, run, lost, kept, moment)
+        if found.exact:
+            return found
+        if best is None or _rank(found) < _rank(best):
+            best = found
+    assert best is not None
+    return best
+
+
+def _rank(found: PutBackRun) -> tuple[bool, int]:
+    return bool(found.problem), len(found.codes)
+
+
+def _moments(lost: LostState) -> tuple[str, ...]:
+    """The moments to try; only random streams depend on them."""
+    return MOMENTS if any(name.partition(".")[0] == "rng" for name in lost.components) else MOMENTS[:1]
+
+
+def _must_be_the_same_job(run: Run, reference: Reference) -> None:
+    """The components are known from the old record: they mean nothing for another program."""
+    assert run.reference is not None
+    if part(run.reference.controls[0], reference.controls[0], reference.idle) is not None:
+        raise Undecided(
+            "the job is not what it was when it was judged: without a fault it now does something else; run the "
+            "experiment again",
+            code="not-deterministic",
+        )
+
+
+def _once(runner: Runner, run: Run, lost: LostState, kept: KeptState, moment: str) -> PutBackRun:
+    order = PutBack(kept.directory, lost.resumed, kept.digests, moment)
+    again = replay(run, runner, put_back=order)
+    changed = _changed(again)
+    return PutBackRun(again, moment, tuple(changed), _problem(again, lost, changed))
+
+
+def _changed(run: Run) -> dict[str, None]:
+    """The components that were put back and had been other ones, on any rank."""
+    found: dict[str, None] = {}
+    for event in rank_events(run.dir, "state.put"):
+        values: Mapping[str, list[str]] = event["components"]
+        found.update(dict.fromkeys(name.partition(":")[0] if name.startswith(("model", "buffers")) else name
+                                   for name, (before, after) in values.items() if before != after))  # fmt: skip
+    return found
+
+
+def _problem(run: Run, lost: LostState, changed: Mapping[str, None]) -> str:
+    """Why the run is no proof; empty if it is one."""
+    errors = [event for event in rank_events(run.dir, "probe.error") if event["where"] == "put back"]
+    if errors:
+        return f"a component could not be put back: {errors[0]['error']}"
+    if missed := next(_missed(run.history.faults), None):
+        return f"the fault did not strike in the further run as it had before: {missed}"
+    due = {(one.launch, one.restart): one.position for one in lost.resumed}
+    came = {}
+    for resume in run.case.resumes:
+        incarnation = run.history.incarnations[resume.incarnation]
+        came[incarnation.launch, incarnation.restart] = run.case.expected(resume)
+    for at, position in due.items():
+        if at not in came:
+            return f"the further run did not come to the resume from step {position}"
+        if came[at] != position:
+            return f"the further run resumed from step {came[at]}, and not from step {position} as before"
+    told = {(event["position"], event.source) for event in rank_events(run.dir, "state.put")}
+    wanted = sum(len([own for own in one.ranks.values() if own]) for one in lost.resumed)
+    if len(told) < wanted:
+        return "a rank did not come to its first step after the resume, so it put nothing back"
+    if not changed:
+        return (
+            f"nothing was lost this time: {_and(lost.components)} had the right values before chaoskit put them back"
+        )
+    return ""
+
+
+def _missed(faults: list[FaultRecord]) -> Iterator[str]:
+    return (str(fault.name) for fault in faults if fault.observed is None)
+
+
+def _and(names: tuple[str, ...]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
