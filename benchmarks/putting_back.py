@@ -89,7 +89,8 @@ def main() -> int:
         rows.append(row)
         proof = row.get("proof") or {}
         outcome = proof.get("outcome", row.get("error", "nothing lost"))
-        print(f"{mutant.slug:24} {','.join(row.get('codes', ())):40} {outcome:12} {proof.get('sentence', '')}", flush=True)
+        codes = ",".join(row.get("codes", ()))
+        print(f"{mutant.slug:24} {codes:40} {outcome:12} {proof.get('sentence', '')}", flush=True)
         if args.json:
             args.json.write_text(json.dumps({"rows": rows, "counts": _counts(rows)}, indent=1) + "\n")
     print(", ".join(f"{name}: {count}" for name, count in _counts(rows).items()), f"of {len(rows)}")

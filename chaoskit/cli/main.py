@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from chaoskit import __version__
-from chaoskit.cli import compare, crash_states, history, options, report, run, sdc_map, stored_runs, upgrade
+from chaoskit.cli import compare, crash_states, history, options, prove, report, run, sdc_map, stored_runs, upgrade
 from chaoskit.cli.output import complain, internal
 from chaoskit.errors import ChaoskitError, ExitCode
 
@@ -92,6 +92,7 @@ def make_parser() -> Parser:
     upgrade.add_to(commands)
 
     stored_runs.add_to(commands)
+    prove.add_to(commands)
 
     text = "check what this machine supports, and show how to install what is missing"
     doctor = commands.add_parser("doctor", help=text, description=text.capitalize() + ".")

@@ -57,7 +57,7 @@ def do_analyze(args: argparse.Namespace) -> int:
     from chaoskit.engine.runner import analyze
 
     targets = targets_of(args)
-    run, store = _stored(args)
+    run, store = stored_run(args)
     if (run.dir / "verdicts.json").exists():
         analyze(run)
     else:
@@ -74,7 +74,7 @@ def do_explain(args: argparse.Namespace) -> int:
     from chaoskit.report.story import story
     from chaoskit.report.terminal import table as terminal
 
-    run, store = _stored(args)
+    run, store = stored_run(args)
     record = store.read(run.dir)
     print(f"{record['experiment'] or run.id}: {shlex.join(run.job.words())}")
     judged = (run.dir / "verdicts.json").exists()
@@ -96,7 +96,7 @@ def do_replay(args: argparse.Namespace) -> int:
     from chaoskit.engine.runner import Runner, replay
 
     targets = targets_of(args)
-    run, store = _stored(args)
+    run, store = stored_run(args)
     record = store.read(run.dir)
     environment = args.env or record["environment"]
     environments.must_have(environment)
@@ -120,7 +120,7 @@ def do_replay(args: argparse.Namespace) -> int:
     return result.exit_code([found])
 
 
-def _stored(args: argparse.Namespace) -> tuple[Run, Store]:
+def stored_run(args: argparse.Namespace) -> tuple[Run, Store]:
     """Return the named run and the store that contains it, which may be one of another directory."""
     from chaoskit.engine.run_store import Store
     from chaoskit.engine.runner import stored

@@ -52,10 +52,12 @@ def placed(live: Any, kept: Any, *, like: Any = None, replace: bool = True) -> A
                 raise ValueError(f"a tensor of the reference is {shapes}")
         return _made(kept, like)
     if isinstance(kept, Mapping):
-        held = live if isinstance(live, Mapping) else {}
-        return {name: placed(held.get(name), item, like=like, replace=replace) for name, item in kept.items()}
+        named = live if isinstance(live, Mapping) else {}
+        return {name: placed(named.get(name), item, like=like, replace=replace) for name, item in kept.items()}
     if isinstance(kept, (list, tuple)):
-        held = live if isinstance(live, (list, tuple)) and len(live) == len(kept) else [None] * len(kept)
+        held: Sequence[Any] = (
+            live if isinstance(live, (list, tuple)) and len(live) == len(kept) else [None] * len(kept)
+        )
         return type(kept)(placed(a, b, like=like, replace=replace) for a, b in zip(held, kept, strict=True))
     return kept
 
@@ -68,7 +70,9 @@ def _made(kept: Mapping[str, Any], like: Any) -> Any:
     if not kept["sharded"]:
         return value
     if not is_tensor(like) or local_part(like) is like or local_part(like).shape != value.shape:
-        raise ValueError("a sharded tensor of the reference belongs to no parameter that is sharded in the same way")
+        raise ValueError(
+            "a sharded tensor of the reference belongs to no parameter that is sharded in the same way"
+        )
     dtensor = sys.modules["torch.distributed.tensor"].DTensor
     return dtensor.from_local(value, like.device_mesh, like.placements, shape=like.shape, stride=like.stride())
 
@@ -120,7 +124,12 @@ def states_of(optimizers: Sequence[Any], roots: Sequence[Any]) -> list[dict[str,
     """Of each optimizer the state of each parameter, by the name of the parameter."""
     names = naming(optimizers, roots).names
     return [
-        {names[id(p)]: dict(each.state[p]) for group in each.param_groups for p in group["params"] if p in each.state}
+        {
+            names[id(p)]: dict(each.state[p])
+            for group in each.param_groups
+            for p in group["params"]
+            if p in each.state
+        }
         for each in optimizers
     ]
 
@@ -209,7 +218,8 @@ def _attributes(scheduler: Any) -> dict[str, Any]:
 def random_streams(torch: Any) -> dict[str, Any]:
     """The state of every random generator of the process, by the name of its component."""
     version, words, gauss = random.getstate()
-    kept: dict[str, Any] = {"rng.python": [version, list(words), gauss], "rng.torch": torch.default_generator.get_state()}
+    kept: dict[str, Any] = {"rng.python": [version, list(words), gauss]}
+    kept["rng.torch"] = torch.default_generator.get_state()
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         name, keys, *rest = numpy_random.get_state(legacy=True)

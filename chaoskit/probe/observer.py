@@ -172,6 +172,10 @@ class Observer:
                     parts.update(self.elastic.part(name, value))
         return self._record(state, by_name, parts)
 
+    def kept_by_hand(self) -> dict[str, Any]:
+        """The tensors that follow parameters, as an average that the job keeps by hand, as far as they are known."""
+        return self._followers.tensors()
+
     def hold(self) -> None:
         """A checkpoint is about to be written: record the state of an elastic job."""
         # A loop that reports its steps itself has its own components.
@@ -239,7 +243,10 @@ class Observer:
 
         def known() -> Iterable[Any]:
             kept = (leaf for each in optimizers for state in each.state.values() for _, leaf in leaves(state))
-            return (*filter(is_tensor, kept), *(p for each in averages for p in (*each.parameters(), *each.buffers())))
+            return (
+                *filter(is_tensor, kept),
+                *(p for each in averages for p in (*each.parameters(), *each.buffers())),
+            )
 
         self._followers.step(n, lambda: named_parameters(optimizers, roots), known)
 

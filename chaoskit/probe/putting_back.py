@@ -94,8 +94,12 @@ class StateKeeper:
         if self._due():
             if self._wanted("optimizer"):
                 self._kept["optimizer"] = kept_state.packed(kept_state.states_of(optimizers, roots))
-            self._write()
+            self._write(putting_back.state_file(self._position, self._rank), self._kept, position=self._position)
             self._kept, self._position = {}, -1
+        step = self._observer.steps + 1
+        if self._wanted("average") and any(0 < step - at <= putting_back.AVERAGED for at in self._order.positions):
+            kept = kept_state.packed(self._observer.kept_by_hand())
+            self._write(putting_back.average_file(step, self._rank), kept)
 
     @property
     def _rank(self) -> int:
@@ -118,17 +122,15 @@ class StateKeeper:
     def _streams(self) -> dict[str, Any]:
         return kept_state.random_streams(sys.modules["torch"])
 
-    def _write(self) -> None:
-        torch = sys.modules["torch"]
-        name = putting_back.state_file(self._position, self._rank)
-        content = io.BytesIO()
+    def _write(self, name: str, kept: Mapping[str, Any], **about: int) -> None:
+        buffer = io.BytesIO()
         # Past what records the job's own saves.
-        inspect.unwrap(torch.save)(self._kept, content)
+        inspect.unwrap(sys.modules["torch"].save)(kept, buffer)
+        content = buffer.getvalue()
         draft = Path(self._order.directory, f".{name}.{os.getpid()}")
-        draft.write_bytes(content.getbuffer())
+        draft.write_bytes(content)
         os.replace(draft, Path(self._order.directory, name))
-        digest = putting_back.digest_of(content.getbuffer())
-        self._session.write("state.kept", position=self._position, file=name, digest=digest)
+        self._session.write("state.kept", file=name, digest=putting_back.digest_of(content), **about)
 
 
 class StatePutter:
@@ -139,10 +141,11 @@ class StatePutter:
         self._session, self._observer, self._order, self._resumed = session, observer, order, resumed
         self._state: Mapping[str, Any] | None = None
         self._rates: Rates | None = None
-        self._drawn = self._told = self._held = False
+        self._drawn = self._told = self._held = self._averaged = False
         self._roots: list[Any] = []
-        self._before: dict[str, str] = {}
-        self._after: dict[str, str] = {}
+        #: By component and by what of it was put back at once: the fingerprint before and after.
+        self._before: dict[str, dict[str, str]] = {}
+        self._after: dict[str, dict[str, str]] = {}
 
     def saved(self) -> None:
         """A checkpoint is about to be written: that is no moment to put something back."""
@@ -193,6 +196,8 @@ class StatePutter:
         self._hold(optimizers, roots)
         if self._due:
             self._tell()
+        elif self._wanted("average") and not self._averaged:
+            self._put_kept_by_hand()
 
     # What is put back.
 
@@ -212,11 +217,13 @@ class StatePutter:
     def _kept(self) -> Mapping[str, Any]:
         """The state of the reference, read once."""
         if self._state is None:
-            content = self._read(putting_back.state_file(self._resumed.position, self._session.rank or 0))
-            load = inspect.unwrap(sys.modules["torch"].load)
-            self._state = load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        assert self._state is not None
+            self._state = self._load(putting_back.state_file(self._resumed.position, self._session.rank or 0))
         return self._state
+
+    def _load(self, name: str) -> Mapping[str, Any]:
+        load = inspect.unwrap(sys.modules["torch"].load)
+        kept: Mapping[str, Any] = load(io.BytesIO(self._read(name)), map_location="cpu", weights_only=True)
+        return kept
 
     def _read(self, name: str) -> bytes:
         """A file of the reference. Raises ValueError if it is not the one that was kept."""
@@ -225,24 +232,23 @@ class StatePutter:
             raise ValueError(f"{name} is not the file that was kept")
         return content
 
-    def _put(self, component: str, live: Callable[[], Any], put: Callable[[], None]) -> None:
+    def _put(self, component: str, live: Callable[[], Any], put: Callable[[], None], part: str = "") -> None:
         with sys.modules["torch"].no_grad():
             before = kept_state.fingerprint(live())
             put()
-            self._note(component, before, kept_state.fingerprint(live()))
+            self._note(component, before, kept_state.fingerprint(live()), part)
 
-    def _note(self, component: str, before: str, after: str) -> None:
-        """What a component was the first time, and what it is now."""
-        self._before.setdefault(component, before)
-        self._after[component] = after
+    def _note(self, component: str, before: str, after: str, part: str = "") -> None:
+        """What a component, or a part of it, was the first time, and what it is now."""
+        self._before.setdefault(component, {}).setdefault(part, before)
+        self._after.setdefault(component, {})[part] = after
 
     def _put_root(self, name: str, place: int, live: Mapping[str, Any]) -> None:
         roots = self._kept["roots"]
         if place >= len(roots):
             raise ValueError(f"the job calls more models in this step than the {len(roots)} of the reference")
         kept = roots[place][name]
-        # Each of several modules counts.
-        self._put(f"{name}:{place}" if place else name, lambda: live, lambda: kept_state.put_tensors(live, kept, name))
+        self._put(name, lambda: live, lambda: kept_state.put_tensors(live, kept, name), part=str(place))
 
     def _put_averages(self, models: list[Any], kept: list[Mapping[str, Any]]) -> None:
         live = kept_state.averages_of(models)
@@ -254,6 +260,17 @@ class StatePutter:
                 kept_state.put_tensors(own, other, "averaged model")
 
         self._put("ema", lambda: live, put)
+
+    def _put_kept_by_hand(self) -> None:
+        """The average that the job keeps by hand, as soon as it is known which tensors it is made of."""
+        live = self._observer.kept_by_hand()
+        if not live:
+            return
+        self._averaged = True
+        n = self._observer.steps + 1
+        kept = self._load(putting_back.average_file(self._resumed.position + n, self._session.rank or 0))
+        self._put("average", lambda: live, lambda: kept_state.put_tensors(live, kept, "average"))
+        self._write(n, ["average"])
 
     def _put_streams(self, moment: str) -> None:
         torch = sys.modules["torch"]
@@ -292,19 +309,28 @@ class StatePutter:
         with sys.modules["torch"].no_grad():
             self._rates.hold(step, optimizers, roots, lr="lr" in wanted, options="options" in wanted)
         after = {name: as_text(optimizers, lr=name == "lr") for name in wanted}
-        for name in wanted if self._due else ():
-            self._note(name, before[name], after[name])
-        if not self._due and not self._held and before != after:
-            self._held = True
-            changed = {name: [before[name], after[name]] for name in wanted}
-            self._session.write("state.put", n=self._observer.steps + 1, components=changed, **self._about())
+        for name in wanted:
+            if self._due:
+                self._note(name, before[name], after[name])
+            elif not self._held and before[name] != after[name]:
+                self._held = True
+                self._before.setdefault(name, {})[""], self._after.setdefault(name, {})[""] = (
+                    before[name],
+                    after[name],
+                )
+                self._write(self._observer.steps + 1, [name])
 
     def _tell(self) -> None:
-        if self._told:
-            return
-        self._told = True
-        found = {name: [before, self._after[name]] for name, before in self._before.items()}
-        self._session.write("state.put", n=1, components=found, **self._about())
+        if not self._told:
+            self._told = True
+            self._write(1, list(self._before))
 
-    def _about(self) -> dict[str, Any]:
-        return {"position": self._resumed.position, "moment": self._order.moment}
+    def _write(self, n: int, names: list[str]) -> None:
+        found = {name: [_whole(self._before[name]), _whole(self._after[name])] for name in names}
+        about = {"position": self._resumed.position, "moment": self._order.moment}
+        self._session.write("state.put", n=n, components=found, **about)
+
+
+def _whole(parts: Mapping[str, str]) -> str:
+    """One text for the fingerprints of all parts."""
+    return " ".join(parts[name] for name in sorted(parts))

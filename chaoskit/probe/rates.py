@@ -106,7 +106,7 @@ def _set(group: dict[str, Any], wanted: Mapping[str, Any], *, lr: bool, options:
     for name, value in wanted.items():
         if not (lr if name == "lr" else options):
             continue
-        live = group.get(name)
+        live: Any = group.get(name)
         if isinstance(value, dict):
             if not is_tensor(live):
                 raise ValueError(f"{name} is a tensor in the reference, and a number here")

@@ -19,8 +19,10 @@ from typing import Any
 NAME = "putting-back.json"
 FORMAT = 1
 
-#: The components that can be put back. A single stream is `rng.` and its name; `rng` is all of them.
-COMPONENTS = ("model", "buffers", "optimizer", "options", "lr", "scaler", "ema", "rng")
+#: The components that can be put back. A single stream is `rng.` and its name; `rng` is all of them. `average` is one
+#: that the job keeps by hand, which is known only after some steps: it is kept in so many steps.
+COMPONENTS = ("model", "buffers", "optimizer", "options", "lr", "scaler", "ema", "average", "rng")
+AVERAGED = 12
 #: When random streams are put back: as the first batch after the resume is drawn and again as the first forward pass
 #: begins; as the first forward pass begins; as each load of a checkpoint ends.
 MOMENTS = ("draw", "forward", "load")
@@ -29,6 +31,11 @@ MOMENTS = ("draw", "forward", "load")
 def state_file(position: int, rank: int) -> str:
     """The file in which a rank keeps its state at a position."""
     return f"position-{position}-rank-{rank}.pt"
+
+
+def average_file(step: int, rank: int) -> str:
+    """The file in which a rank keeps the averages that it keeps by hand, as a step is about to be taken."""
+    return f"average-{step}-rank-{rank}.pt"
 
 
 def rates_file(rank: int) -> str:
@@ -55,9 +62,13 @@ class Keep:
     components: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _require(isinstance(self.directory, str) and os.path.isabs(self.directory), "directory is no absolute path")
+        _require(
+            isinstance(self.directory, str) and os.path.isabs(self.directory), "directory is no absolute path"
+        )
         _require(bool(self.positions) and all(_whole(p, 1) for p in self.positions), "positions are no steps")
-        _require(bool(self.components) and all(map(is_component, self.components)), "components are not known ones")
+        _require(
+            bool(self.components) and all(map(is_component, self.components)), "components are not known ones"
+        )
 
 
 @dataclass(frozen=True)
@@ -73,7 +84,8 @@ class Resumed:
         _require(_whole(self.launch, 0) and _whole(self.restart, 0), "launch and restart are no counts")
         _require(_whole(self.position, 1), "position is no step")
         _require(all(_whole(rank, 0) for rank in self.ranks), "ranks are no numbers")
-        _require(all(is_component(name) for own in self.ranks.values() for name in own), "components are not known ones")
+        named = (name for own in self.ranks.values() for name in own)
+        _require(all(map(is_component, named)), "components are not known ones")
 
 
 @dataclass(frozen=True)
@@ -87,11 +99,15 @@ class PutBack:
     moment: str = MOMENTS[0]
 
     def __post_init__(self) -> None:
-        _require(isinstance(self.directory, str) and os.path.isabs(self.directory), "directory is no absolute path")
+        _require(
+            isinstance(self.directory, str) and os.path.isabs(self.directory), "directory is no absolute path"
+        )
         _require(self.moment in MOMENTS, f"moment is none of {', '.join(MOMENTS)}")
         _require(bool(self.resumed), "there is no incarnation")
         plain = all(isinstance(name, str) and os.path.basename(name) == name for name in self.digests)
-        _require(plain and all(isinstance(one, str) for one in self.digests.values()), "digests are not by file name")
+        _require(
+            plain and all(isinstance(one, str) for one in self.digests.values()), "digests are not by file name"
+        )
 
     def of(self, launch: int, restart: int) -> Resumed | None:
         """What an incarnation must put back; None for one that must not."""

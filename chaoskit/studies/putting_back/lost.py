@@ -6,17 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from chaoskit.analysis.case import Case
-from chaoskit.analysis.checkpoints.resumes import Resume
 from chaoskit.analysis.diagnosis import CODES, Diagnosis, diagnose
 from chaoskit.analysis.finding import Finding
 from chaoskit.errors import Undecided
 from chaoskit.protocol.putting_back import Resumed
 
-#: What the position in the data has in common with no component: it is held by the script and its samplers.
-DATA = (
-    "the position in the data is kept by the script itself, in its loops and samplers, where chaoskit cannot put it "
-    "back"
-)
+#: Why the position in the data is no component.
+DATA = "the position in the data cannot be put back: the script holds it, in its own loops and samplers"
 
 
 @dataclass(frozen=True)
@@ -40,24 +36,42 @@ class LostState:
 def lost_state(case: Case, codes: Collection[str] = ()) -> LostState | None:
     """The components that a run lost, or those with these `codes`; None if it lost none.
 
-    Raises Undecided, with a sentence, where what was lost cannot be put back.
+    Raises Undecided, with a sentence, where it is not known what was lost, or what was lost cannot be put back.
     """
-    if case.reference is None or not case.resumes:
+    if case.reference is None:
+        raise Undecided("the run has no reference, so it is not known what was lost", code="reference-failed")
+    if not case.resumes:
+        if any(fault.observed is not None for fault in case.history.faults) and case.history.end != "finished":
+            raise Undecided(
+                "the job did not train again after the fault, so it restored nothing", code="crash-loop"
+            )
         return None
     diagnosis = diagnose(case)
     findings = [one for one in diagnosis.findings if not codes or {one.code, *one.more} & {*codes}]
-    held = [one for one in findings if component_of(one)]
-    if not held and not diagnosis.scratch and not findings:
+    if not findings and not diagnosis.scratch:
+        if unknown := (*diagnosis.unseen, *diagnosis.undecided):
+            raise Undecided(f"it is not known what was lost: {unknown[0]}", code="probe-blind")
         return None
+    held = [one for one in findings if components_of(case, one)]
     _must_be_possible(case, diagnosis, held)
     return LostState(tuple(dict.fromkeys(one.code for one in held)), _resumed(case, held))
 
 
-def component_of(finding: Finding) -> str:
-    """The component to put back; empty for one that no rank holds."""
+def components_of(case: Case, finding: Finding) -> tuple[str, ...]:
+    """The components to put back; none for what no rank holds."""
     if finding.component == "batch":
-        return "rng" if finding.redrawn and finding.code == "rng-not-restored" else ""
-    return finding.component if finding.family in CODES else ""
+        # It is not known from which stream the data set drew.
+        return _streams(case, finding.rank) if finding.redrawn and finding.code == "rng-not-restored" else ()
+    if finding.component == "ema" and finding.found is None and finding.tensors:
+        return ("average",)  # the job keeps it by hand, so it is no component of a step
+    return (finding.component,) if finding.family in CODES else ()
+
+
+def _streams(case: Case, rank: int) -> tuple[str, ...]:
+    """Every random stream that is used."""
+    assert case.reference is not None
+    columns = dict(case.reference.traces())[rank].columns
+    return tuple(name for name in columns if name.startswith("rng.") and name not in case.reference.idle)
 
 
 def _must_be_possible(case: Case, diagnosis: Diagnosis, held: Collection[Finding]) -> None:
@@ -96,16 +110,11 @@ def _resumed(case: Case, held: Collection[Finding]) -> tuple[Resumed, ...]:
     """What was lost once is put back at every resume: behind the first loss the later ones are seen less clearly."""
     ranks: dict[int, tuple[str, ...]] = {}
     for finding in held:
-        ranks[finding.rank] = tuple(dict.fromkeys((*ranks.get(finding.rank, ()), component_of(finding))))
+        ranks[finding.rank] = tuple(dict.fromkeys((*ranks.get(finding.rank, ()), *components_of(case, finding))))
     return tuple(
         Resumed(incarnation.launch, incarnation.restart, position, ranks)
         for resume in case.resumes
-        if (position := expected(case, resume)) > 0
+        if (position := case.expected(resume)) > 0
         for incarnation in [case.history.incarnations[resume.incarnation]]
         if not incarnation.taken and incarnation.index not in case.timeline.resized
     )
-
-
-def expected(case: Case, resume: Resume) -> int:
-    """The position that the job resumed from."""
-    return case.expected(resume)

@@ -6,10 +6,11 @@ what a sampler draws as an epoch begins comes even earlier. So several moments a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoskit import environments
+from chaoskit.analysis.finding import STREAMS, WORDS
 from chaoskit.analysis.record.harness_record import FaultRecord
 from chaoskit.analysis.reference.divergence import part
 from chaoskit.analysis.reference.reference import Reference
@@ -113,8 +114,7 @@ def _changed(run: Run) -> dict[str, None]:
     found: dict[str, None] = {}
     for event in rank_events(run.dir, "state.put"):
         values: Mapping[str, list[str]] = event["components"]
-        found.update(dict.fromkeys(name.partition(":")[0] if name.startswith(("model", "buffers")) else name
-                                   for name, (before, after) in values.items() if before != after))  # fmt: skip
+        found.update(dict.fromkeys(name for name, (before, after) in values.items() if before != after))
     return found
 
 
@@ -135,13 +135,17 @@ def _problem(run: Run, lost: LostState, changed: Mapping[str, None]) -> str:
             return f"the further run did not come to the resume from step {position}"
         if came[at] != position:
             return f"the further run resumed from step {came[at]}, and not from step {position} as before"
-    told = {(event["position"], event.source) for event in rank_events(run.dir, "state.put")}
-    wanted = sum(len([own for own in one.ranks.values() if own]) for one in lost.resumed)
-    if len(told) < wanted:
+    events = list(rank_events(run.dir, "state.put"))
+    told = {event.source for event in events}
+    if len(told) < sum(len(one.ranks) for one in lost.resumed):
         return "a rank did not come to its first step after the resume, so it put nothing back"
+    named = {name for event in events for name in event["components"]}
+    families = {*named, *(name.partition(".")[0] for name in named)}
+    if left := [name for name in lost.components if name not in families]:
+        return f"{words(left)} was not put back: the ranks did not find it"
     if not changed:
         return (
-            f"nothing was lost this time: {_and(lost.components)} had the right values before chaoskit put them back"
+            f"{words(lost.components)} had the right value before chaoskit put it back, so this run shows nothing"
         )
     return ""
 
@@ -150,5 +154,10 @@ def _missed(faults: list[FaultRecord]) -> Iterator[str]:
     return (str(fault.name) for fault in faults if fault.observed is None)
 
 
-def _and(names: tuple[str, ...]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+def words(components: Collection[str]) -> str:
+    """'the LR and the torch CPU stream'."""
+    shown = []
+    for name in components:
+        family, _, stream = name.partition(".")
+        shown.append(f"the {STREAMS.get(stream, stream)} stream" if stream else f"the {WORDS.get(family, family)}")
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
