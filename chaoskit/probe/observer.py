@@ -172,6 +172,10 @@ class Observer:
                     parts.update(self.elastic.part(name, value))
         return self._record(state, by_name, parts)
 
+    def rows(self) -> str:
+        """The rows of the data set that the step has consumed so far; empty where they are not known."""
+        return self._consumed.samples.rows
+
     def kept_by_hand(self) -> dict[str, Any]:
         """The tensors that follow parameters, as an average that the job keeps by hand, as far as they are known."""
         return self._followers.tensors()

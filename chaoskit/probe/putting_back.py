@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe import kept_state
 from chaoskit.probe.rates import Rates, RatesWriter, as_text
+from chaoskit.probe.row_order import RowKeeper, RowOrder, kind_of
 from chaoskit.probe.streams import streams
 from chaoskit.protocol import putting_back
 from chaoskit.protocol.putting_back import Keep, PutBack, Resumed
@@ -48,6 +49,7 @@ class StateKeeper:
         self._position = -1
         self._kept: dict[str, Any] = {}
         self._rates: RatesWriter | None = None
+        self._rows: RowKeeper | None = None
 
     def saved(self) -> None:
         """A checkpoint is about to be written."""
@@ -61,6 +63,22 @@ class StateKeeper:
         """A batch is about to be drawn."""
         if self._due() and "draw" not in self._kept["streams"]:
             self._kept["streams"]["draw"] = self._streams()
+
+    def begins(self, iterator: Any) -> None:
+        """A data loader's iterator begins anew."""
+        if self._rows is not None:
+            self._rows.begins(iterator)
+
+    def asks(self, iterator: Any, ask: Callable[[], Any]) -> Any:
+        """A data loader asks its sampler."""
+        return ask()
+
+    def asked(self, iterator: Any, index: Any) -> None:
+        """The sampler has answered."""
+        if self._wanted("batch"):
+            if self._rows is None:
+                self._rows = RowKeeper(Path(self._order.directory, putting_back.rows_file(self._rank)))
+            self._rows.asked(iterator, index)
 
     def forward(self, root: Any) -> None:
         """The forward pass of an outermost module in training mode is about to begin."""
@@ -91,6 +109,8 @@ class StateKeeper:
             if self._rates is None:
                 self._rates = RatesWriter(Path(self._order.directory, putting_back.rates_file(self._rank)))
             self._rates.write(self._observer.steps + 1, optimizers, roots)
+        if self._rows is not None and (rows := self._observer.rows()):
+            self._rows.trained(rows, self._observer.steps)
         if self._due():
             if self._wanted("optimizer"):
                 self._kept["optimizer"] = kept_state.packed(kept_state.states_of(optimizers, roots))
@@ -141,6 +161,7 @@ class StatePutter:
         self._session, self._observer, self._order, self._resumed = session, observer, order, resumed
         self._state: Mapping[str, Any] | None = None
         self._rates: Rates | None = None
+        self._rows: RowOrder | None = None
         self._drawn = self._told = self._held = self._averaged = False
         self._roots: list[Any] = []
         #: By component and by what of it was put back at once: the fingerprint before and after.
@@ -164,6 +185,33 @@ class StatePutter:
             if self._order.moment == "draw" and "draw" in self._kept["streams"]:
                 self._put_streams("draw")
             self._put_schedule()
+
+    def begins(self, iterator: Any) -> None:
+        """A data loader's iterator begins anew."""
+        if self._rows is not None:
+            self._rows.begins(iterator)
+
+    def asks(self, iterator: Any, ask: Callable[[], Any]) -> Any:
+        """A data loader asks its sampler: it gets the rows of the reference instead."""
+        order = self._session.guard("put back", self._order_for, iterator)
+        if order is None:
+            return ask()
+        return order.of_epoch(iterator, ask) if self._order.way == "epoch" else order.flowing(ask)
+
+    def asked(self, iterator: Any, index: Any) -> None:
+        """The sampler has answered, or was not asked."""
+
+    def _order_for(self, iterator: Any) -> RowOrder | None:
+        """The rows that this iterator must ask for; None for one of another loader."""
+        if not self._wanted("batch"):
+            return None
+        if self._rows is None:
+            content = self._read(putting_back.rows_file(self._session.rank or 0))
+            self._rows = RowOrder.read(content, self._resumed.position)
+        if kind_of(iterator) != self._rows.kind:
+            return None
+        self._note("batch", "", f"step {self._resumed.position + 1}")
+        return self._rows
 
     def forward(self, root: Any) -> None:
         """The forward pass of an outermost module in training mode is about to begin."""

@@ -20,12 +20,17 @@ NAME = "putting-back.json"
 FORMAT = 1
 
 #: The components that can be put back. A single stream is `rng.` and its name; `rng` is all of them. `average` is one
-#: that the job keeps by hand, which is known only after some steps: it is kept in so many steps.
-COMPONENTS = ("model", "buffers", "optimizer", "options", "lr", "scaler", "ema", "average", "rng")
+#: that the job keeps by hand, which is known only after some steps: it is kept in so many. `batch` is the position in
+#: the data.
+COMPONENTS = ("model", "buffers", "optimizer", "options", "lr", "scaler", "ema", "average", "batch", "rng")
 AVERAGED = 12
 #: When random streams are put back: as the first batch after the resume is drawn and again as the first forward pass
 #: begins; as the first forward pass begins; as each load of a checkpoint ends.
 MOMENTS = ("draw", "forward", "load")
+
+
+#: How the position in the data is put back: to the end of each epoch of the reference, or from iterator to iterator.
+WAYS = ("epoch", "flow")
 
 
 def state_file(position: int, rank: int) -> str:
@@ -41,6 +46,11 @@ def average_file(step: int, rank: int) -> str:
 def rates_file(rank: int) -> str:
     """The file in which a rank keeps the learning rates and options of every step."""
     return f"rates-rank-{rank}.jsonl"
+
+
+def rows_file(rank: int) -> str:
+    """The file in which a rank keeps the rows that its data loaders ask for."""
+    return f"rows-rank-{rank}.jsonl"
 
 
 def digest_of(content: bytes) -> str:
@@ -91,18 +101,20 @@ class Resumed:
 @dataclass(frozen=True)
 class PutBack:
     """Put components back, from the files below `directory` with these digests, in these incarnations. `moment` is one
-    of `MOMENTS`."""
+    of `MOMENTS`, `way` one of `WAYS`."""
 
     directory: str
     resumed: tuple[Resumed, ...]
     digests: Mapping[str, str] = field(default_factory=dict)
     moment: str = MOMENTS[0]
+    way: str = WAYS[0]
 
     def __post_init__(self) -> None:
         _require(
             isinstance(self.directory, str) and os.path.isabs(self.directory), "directory is no absolute path"
         )
         _require(self.moment in MOMENTS, f"moment is none of {', '.join(MOMENTS)}")
+        _require(self.way in WAYS, f"way is none of {', '.join(WAYS)}")
         _require(bool(self.resumed), "there is no incarnation")
         plain = all(isinstance(name, str) and os.path.basename(name) == name for name in self.digests)
         _require(
@@ -122,6 +134,7 @@ def write(order: Keep | PutBack, run_dir: Path) -> None:
     else:
         content["put_back"] = {
             "moment": order.moment,
+            "way": order.way,
             "digests": dict(order.digests),
             "resumed": [
                 {
@@ -158,7 +171,7 @@ def read(run_dir: Path) -> Keep | PutBack | None:
             )
             for one in told["resumed"]
         )
-        return PutBack(directory, resumed, dict(told["digests"]), told["moment"])
+        return PutBack(directory, resumed, dict(told["digests"]), told["moment"], told["way"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"{NAME}: {error!r}") from error
 

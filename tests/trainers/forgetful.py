@@ -4,15 +4,29 @@ restore. For tests of what was lost, and of what is put back."""
 import argparse
 import os
 import random
+from itertools import count
 from pathlib import Path
 
 import torch
 
-PARTS = ("model", "buffers", "optimizer", "decay", "lr", "scaler", "average", "python", "torch", "boost")
+PARTS = (
+    "model",
+    "buffers",
+    "optimizer",
+    "decay",
+    "lr",
+    "scaler",
+    "average",
+    "python",
+    "torch",
+    "boost",
+    "place",
+    "epoch",
+)
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--out", type=Path, required=True)
-parser.add_argument("--steps", type=int, default=12)
+parser.add_argument("--steps", type=int, default=15)
 parser.add_argument("--lose", default="", help=f"with commas: {', '.join(PARTS)}")
 parser.add_argument("--augment", action="store_true", help="the data set adds noise, drawn from Python's stream")
 parser.add_argument(
@@ -25,7 +39,7 @@ assert lost <= set(PARTS), lost
 
 class Rows(torch.utils.data.Dataset):
     def __init__(self):
-        self.rows = torch.randn(96, 4, generator=torch.Generator().manual_seed(2))
+        self.rows = torch.randn(40, 4, generator=torch.Generator().manual_seed(2))
 
     def __len__(self):
         return len(self.rows)
@@ -76,9 +90,21 @@ if latest.exists():
         random.setstate((kind, tuple(words), gauss))
     if "boost" not in lost:
         boost = state["boost"]
-order = [list(range(at * 8 % 96, at * 8 % 96 + 8)) for at in range(done, args.steps)]
-loader = torch.utils.data.DataLoader(Rows(), batch_sampler=order, generator=torch.Generator().manual_seed(3))
-for rows in loader:
+first, skip = (0 if "epoch" in lost else done // 5), (0 if {"epoch", "place"} & lost else done % 5)
+epochs = count(first) if "epoch" in lost else range(first, args.steps // 5)
+
+
+def batches():
+    """Those of every epoch that is left, each with the rows in an order of its own."""
+    for number, epoch in enumerate(epochs):
+        order = torch.randperm(40, generator=torch.Generator().manual_seed(epoch)).tolist()
+        rows = [order[at : at + 8] for at in range(0, 40, 8)][0 if number else skip :]
+        yield from torch.utils.data.DataLoader(
+            Rows(), batch_sampler=rows, generator=torch.Generator().manual_seed(3)
+        )
+
+
+for rows in batches():
     if args.own_schedule:
         optimizer.param_groups[0]["lr"] = 0.02 * 0.9**counted
     # No component holds what the loss is multiplied by.
@@ -100,3 +126,5 @@ for rows in loader:
         }  # fmt: skip
         torch.save(state, latest.with_suffix(".tmp"))
         os.replace(latest.with_suffix(".tmp"), latest)
+    if done == args.steps:
+        break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.diagnosis import CODES, Diagnosis, diagnose
@@ -11,16 +11,20 @@ from chaoskit.analysis.finding import Finding
 from chaoskit.errors import Undecided
 from chaoskit.protocol.putting_back import Resumed
 
-#: Why the position in the data is no component.
-DATA = "the position in the data cannot be put back: the script holds it, in its own loops and samplers"
+#: Why the position in the data cannot always be put back.
+DATA = "the position in the data cannot be put back: the script holds it in loops and counters of its own"
+#: Its component.
+POSITION = "batch"
 
 
 @dataclass(frozen=True)
 class LostState:
-    """`codes` are those of the lost components; `resumed` says what each rank must put back in which incarnation."""
+    """`codes` are those of all that was lost; `resumed` says what each rank must put back in which incarnation. `data`:
+    the position in the data is lost as well. It is not among these, because it may follow from another loss."""
 
     codes: tuple[str, ...]
     resumed: tuple[Resumed, ...]
+    data: bool = False
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -31,6 +35,14 @@ class LostState:
     def positions(self) -> frozenset[int]:
         """The positions from which the job resumed."""
         return frozenset(one.position for one in self.resumed)
+
+    def with_position(self, ranks: int) -> LostState:
+        """The same and the position in the data, which all `ranks` put back."""
+        resumed = tuple(
+            replace(one, ranks={rank: (*one.ranks.get(rank, ()), POSITION) for rank in range(ranks)})
+            for one in self.resumed
+        )
+        return replace(self, resumed=resumed, data=False)
 
 
 def lost_state(case: Case, codes: Collection[str] = ()) -> LostState | None:
@@ -53,8 +65,14 @@ def lost_state(case: Case, codes: Collection[str] = ()) -> LostState | None:
             raise Undecided(f"it is not known what was lost: {unknown[0]}", code="probe-blind")
         return None
     held = [one for one in findings if components_of(case, one)]
-    _must_be_possible(case, diagnosis, held)
-    return LostState(tuple(dict.fromkeys(one.code for one in held)), _resumed(case, held))
+    _must_be_possible(case, diagnosis, findings)
+    named = tuple(dict.fromkeys(code for one in findings for code in (one.code, *one.more)))
+    resumed = _resumed(case, held)
+    if not resumed:
+        raise Undecided(
+            "no resume from a checkpoint is known to which the state belongs", code="nothing-to-resume"
+        )
+    return LostState(named, resumed, data=any(one not in held for one in findings))
 
 
 def components_of(case: Case, finding: Finding) -> tuple[str, ...]:
@@ -68,13 +86,14 @@ def components_of(case: Case, finding: Finding) -> tuple[str, ...]:
 
 
 def _streams(case: Case, rank: int) -> tuple[str, ...]:
-    """Every random stream that is used."""
+    """Every random stream that is drawn from."""
     assert case.reference is not None
     columns = dict(case.reference.traces())[rank].columns
-    return tuple(name for name in columns if name.startswith("rng.") and name not in case.reference.idle)
+    streams = {name: column for name, column in columns.items() if name.startswith("rng.")}
+    return tuple(name for name, column in streams.items() if len(set(column)) > 1)
 
 
-def _must_be_possible(case: Case, diagnosis: Diagnosis, held: Collection[Finding]) -> None:
+def _must_be_possible(case: Case, diagnosis: Diagnosis, findings: Collection[Finding]) -> None:
     if not case.timeline.bitwise:
         divergence = case.timeline.departure or (case.reference.divergence if case.reference is not None else None)
         why = f": {divergence.sentence}" if divergence is not None else ""
@@ -87,10 +106,8 @@ def _must_be_possible(case: Case, diagnosis: Diagnosis, held: Collection[Finding
             "alone",
             code="restarted-from-scratch",
         )
-    if not held:
-        raise Undecided(DATA, code="data-replayed")
     resumed = {resume.incarnation for resume in case.resumes}
-    for finding in held:
+    for finding in findings:
         incarnation = case.history.incarnations[finding.incarnation]
         if finding.incarnation not in resumed or incarnation.taken:
             raise Undecided(

@@ -18,8 +18,8 @@ from chaoskit.engine.kept_state import KeptState, keep
 from chaoskit.engine.runner import Run, Runner, replay
 from chaoskit.errors import Undecided
 from chaoskit.protocol.events import rank_events
-from chaoskit.protocol.putting_back import MOMENTS, PutBack
-from chaoskit.studies.putting_back.lost import LostState
+from chaoskit.protocol.putting_back import MOMENTS, WAYS, PutBack
+from chaoskit.studies.putting_back.lost import POSITION, LostState
 from chaoskit.verdict import Outcome
 
 #: For sentences: when the random streams were put back.
@@ -61,33 +61,56 @@ def rerun(runner: Runner, run: Run, lost: LostState) -> PutBackRun:
     environments.must_share_files(runner.environment, to="putting back")
     reference = runner.reference(run.job)
     _must_be_the_same_job(run, reference)
-    kept = keep(
-        runner.store,
-        run.job,
-        reference,
-        environment=runner.environment,
-        progress=runner.progress,
-        positions=lost.positions,
-        components={name.partition(".")[0] for name in lost.components},
+    whole = lost.with_position(reference.world_size)
+    attempts = _Attempts(
+        runner,
+        run,
+        keep(
+            runner.store,
+            run.job,
+            reference,
+            environment=runner.environment,
+            progress=runner.progress,
+            positions=lost.positions,
+            components={name.partition(".")[0] for name in whole.components},
+        ),
     )
-    best: PutBackRun | None = None
     for moment in _moments(lost):
-        runner.progress.phase(f"putting {', '.join(lost.components)} back")
-        found = _once(runner, run, lost, kept, moment)
-        if found.exact:
-            return found
-        if best is None or _rank(found) < _rank(best):
-            best = found
-    assert best is not None
-    return best
+        if attempts.make(lost, moment):
+            return attempts.best
+    moment = attempts.best.moment if lost.components else MOMENTS[0]
+    if lost.data or any(code.startswith("data-") for code in attempts.best.codes):
+        for way in WAYS:
+            if attempts.make(whole, moment, way):
+                break
+    return attempts.best
 
 
-def _rank(found: PutBackRun) -> tuple[bool, int]:
-    return bool(found.problem), len(found.codes)
+class _Attempts:
+    """The further runs of one experiment. `best` is the exact one, else the one with the fewest codes."""
+
+    def __init__(self, runner: Runner, run: Run, kept: KeptState) -> None:
+        self._runner, self._run, self._kept = runner, run, kept
+        self._made: list[PutBackRun] = []
+
+    @property
+    def best(self) -> PutBackRun:
+        return min(self._made, key=lambda made: (not made.exact, bool(made.problem), len(made.codes)))
+
+    def make(self, lost: LostState, moment: str, way: str = WAYS[0]) -> bool:
+        """Repeat the experiment; returns whether it was exact."""
+        self._runner.progress.phase(f"with {words(lost.components)} put back")
+        order = PutBack(self._kept.directory, lost.resumed, self._kept.digests, moment, way)
+        again = replay(self._run, self._runner, put_back=order)
+        changed = _changed(again)
+        self._made.append(PutBackRun(again, moment, tuple(changed), _problem(again, lost, changed)))
+        return self._made[-1].exact
 
 
 def _moments(lost: LostState) -> tuple[str, ...]:
-    """The moments to try; only random streams depend on them."""
+    """The moments to try; only random streams depend on them. None where the position in the data alone is lost."""
+    if not lost.components:
+        return ()
     return MOMENTS if any(name.partition(".")[0] == "rng" for name in lost.components) else MOMENTS[:1]
 
 
@@ -100,13 +123,6 @@ def _must_be_the_same_job(run: Run, reference: Reference) -> None:
             "experiment again",
             code="not-deterministic",
         )
-
-
-def _once(runner: Runner, run: Run, lost: LostState, kept: KeptState, moment: str) -> PutBackRun:
-    order = PutBack(kept.directory, lost.resumed, kept.digests, moment)
-    again = replay(run, runner, put_back=order)
-    changed = _changed(again)
-    return PutBackRun(again, moment, tuple(changed), _problem(again, lost, changed))
 
 
 def _changed(run: Run) -> dict[str, None]:
@@ -159,5 +175,8 @@ def words(components: Collection[str]) -> str:
     shown = []
     for name in components:
         family, _, stream = name.partition(".")
+        if name == POSITION:
+            shown.append("the position in the data")
+            continue
         shown.append(f"the {STREAMS.get(stream, stream)} stream" if stream else f"the {WORDS.get(family, family)}")
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

@@ -76,6 +76,15 @@ def test_augmentation_that_draws_from_a_lost_stream_is_no_replayed_data(runner):
 
 
 @pytest.mark.launches
+@pytest.mark.parametrize("lose", ["place", "epoch"])
+def test_the_position_in_the_data_is_put_back_where_a_loader_reads_the_rows(runner, lose):
+    run = failed(runner, "--lose", lose)
+    assert "data-replayed" in codes(run)
+    proof = prove(runner, run)
+    assert proof is not None and (proof.outcome, proof.put_back) == ("proven", ("batch",)), proof
+
+
+@pytest.mark.launches
 def test_with_one_of_two_put_back_the_other_is_named(runner):
     run = failed(runner, "--lose", "torch,scaler")
     assert {"rng-not-restored", "scaler-not-restored"} <= codes(run)
