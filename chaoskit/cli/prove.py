@@ -58,6 +58,8 @@ def do(args: argparse.Namespace) -> int:
     targets_of(args)  # before the job runs: the file must be one that can be written
     run, store = stored_run(args)
     record = store.read(run.dir)
+    if record.get("put_back"):
+        raise UsageError(f"{run.dir} is itself a run in which state was put back: name the run that lost it")
     if not (run.dir / "verdicts.json").exists():
         raise UsageError(f"no check was applied to {run.dir}: 'chaoskit analyze {run.id}' applies some")
     environment = args.env or record["environment"]

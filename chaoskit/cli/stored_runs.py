@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
-from chaoskit.cli.output import report, targets_of
+from chaoskit.cli.output import complain, report, targets_of
 from chaoskit.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -129,4 +129,6 @@ def stored_run(args: argparse.Namespace) -> tuple[Run, Store]:
     run_dir = store.resolve(args.run)
     if run_dir.parent.name == "runs":
         store = Store(run_dir.parent.parent)
+    if put_back := store.read(run_dir).get("put_back"):
+        complain(f"in this run chaoskit put back {', '.join(put_back)}: it does not show the job as it is")
     return stored(run_dir, store), store

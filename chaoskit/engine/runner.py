@@ -186,6 +186,7 @@ class Runner:
         if put_back is not None:
             with self.store.writing():
                 putting_back.write(put_back, run_dir)
+            self.store.update(run_dir, put_back=list(put_back.components))
         deadline = job.timeout or _deadline(job, resolved, reference)
         again = (relaunch_mode or COLD) if job.relaunch_command else None
         with self._port_lock(reference):

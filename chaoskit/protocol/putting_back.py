@@ -121,6 +121,11 @@ class PutBack:
             plain and all(isinstance(one, str) for one in self.digests.values()), "digests are not by file name"
         )
 
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Every component that some rank must put back."""
+        return tuple(dict.fromkeys(name for one in self.resumed for own in one.ranks.values() for name in own))
+
     def of(self, launch: int, restart: int) -> Resumed | None:
         """What an incarnation must put back; None for one that must not."""
         return next((one for one in self.resumed if (one.launch, one.restart) == (launch, restart)), None)
@@ -152,10 +157,11 @@ def write(order: Keep | PutBack, run_dir: Path) -> None:
 def read(run_dir: Path) -> Keep | PutBack | None:
     """What the file says; None where there is none. Raises ValueError for anything that was not written so."""
     try:
-        content = json.loads((run_dir / NAME).read_text())
+        text = (run_dir / NAME).read_text()
     except FileNotFoundError:
         return None
     try:
+        content = json.loads(text)
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']!r} instead of {FORMAT}")
         directory = content["directory"]
