@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from chaoskit.studies.putting_back.attempts import PutBackRun, rerun
 from chaoskit.studies.putting_back.lost import LostState, lost_state
-from chaoskit.studies.putting_back.prove import prove
-from chaoskit.studies.putting_back.rerun import PutBackRun, rerun
+from chaoskit.studies.putting_back.proof import prove
 
 __all__ = ["LostState", "PutBackRun", "lost_state", "prove", "rerun"]

@@ -1,12 +1,15 @@
 """Real jobs that lose something: what a further run with it put back shows."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from chaoskit import Job, faults
+from chaoskit.cli import main
 from chaoskit.engine.runner import Runner
+from chaoskit.errors import ExitCode
 from chaoskit.protocol.events import rank_events
 from chaoskit.studies.putting_back import lost_state, prove, rerun
 from chaoskit.verdict import Outcome
@@ -60,10 +63,25 @@ def test_what_was_lost_is_put_back_and_the_run_is_exact(runner, lose, expected, 
 
 
 @pytest.mark.launches
-def test_a_rate_that_a_script_computes_from_its_own_counter_is_held_in_every_step(runner):
+def test_the_command_holds_in_every_step_a_rate_that_a_script_computes_from_its_own_counter(
+    runner, tmp_path, capsys
+):
     run = failed(runner, "--lose", "lr", "--own-schedule")
-    proof = prove(runner, run)
-    assert proof is not None and (proof.outcome, proof.put_back) == ("proven", ("lr",)), proof
+    answer = tmp_path / "proof.json"
+    typed = ["prove", str(run.dir), "--launch", "warm", "--json", str(answer)]
+    assert main.main(typed) == ExitCode.PASS
+    proof = json.loads(answer.read_text())
+    assert (proof["outcome"], proof["put_back"]) == ("proven", ["lr"]), proof
+    assert "a test: proven: with the LR put back" in capsys.readouterr().out
+    # The further run is green, and shows nothing of the job as it is.
+    assert main.main(["analyze", proof["run"]]) == ExitCode.PASS
+    assert "chaoskit put back lr" in capsys.readouterr().err
+    assert main.main(["prove", proof["run"]]) == ExitCode.USAGE
+
+
+def test_a_code_that_does_not_exist_is_refused_before_anything_runs(tmp_path, capsys):
+    assert main.main(["prove", "x", "--dir", str(tmp_path), "--code", "rng-not-restord"]) == ExitCode.USAGE
+    assert "did you mean 'rng-not-restored'?" in capsys.readouterr().err
 
 
 @pytest.mark.launches

@@ -8,8 +8,8 @@ from dataclasses import replace
 from chaoskit.engine.runner import Run, Runner
 from chaoskit.errors import Undecided
 from chaoskit.studies.problems.problem import Proof
+from chaoskit.studies.putting_back.attempts import WHEN, PutBackRun, rerun, words
 from chaoskit.studies.putting_back.lost import DATA, LostState, lost_state
-from chaoskit.studies.putting_back.rerun import WHEN, PutBackRun, rerun, words
 from chaoskit.verdict import Outcome
 
 
