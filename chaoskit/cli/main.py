@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from chaoskit import __version__
-from chaoskit.cli import compare, crash_states, history, init, options, report, run, sdc_map, stored_runs, upgrade
+from chaoskit.cli import (
+    compare, crash_states, history, init, options, prove, report, run, sdc_map, stored_runs, upgrade,
+)  # fmt: skip
 from chaoskit.cli.output import complain, internal
 from chaoskit.errors import ChaoskitError, ExitCode
 
@@ -93,6 +95,7 @@ def make_parser() -> Parser:
     upgrade.add_to(commands)
 
     stored_runs.add_to(commands)
+    prove.add_to(commands)
 
     text = "check what this machine supports, and show how to install what is missing"
     doctor = commands.add_parser("doctor", help=text, description=text.capitalize() + ".")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
-from chaoskit.cli.output import report, targets_of
+from chaoskit.cli.output import complain, report, targets_of
 from chaoskit.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def do_analyze(args: argparse.Namespace) -> int:
     from chaoskit.engine.runner import analyze
 
     targets = targets_of(args)
-    run, store = _stored(args)
+    run, store = stored_run(args)
     if (run.dir / "verdicts.json").exists():
         analyze(run)
     else:
@@ -74,7 +74,7 @@ def do_explain(args: argparse.Namespace) -> int:
     from chaoskit.report.story import story
     from chaoskit.report.terminal import table as terminal
 
-    run, store = _stored(args)
+    run, store = stored_run(args)
     record = store.read(run.dir)
     print(f"{record['experiment'] or run.id}: {shlex.join(run.job.words())}")
     judged = (run.dir / "verdicts.json").exists()
@@ -96,7 +96,7 @@ def do_replay(args: argparse.Namespace) -> int:
     from chaoskit.engine.runner import Runner, replay
 
     targets = targets_of(args)
-    run, store = _stored(args)
+    run, store = stored_run(args)
     record = store.read(run.dir)
     environment = args.env or record["environment"]
     environments.must_have(environment)
@@ -120,7 +120,7 @@ def do_replay(args: argparse.Namespace) -> int:
     return result.exit_code([found])
 
 
-def _stored(args: argparse.Namespace) -> tuple[Run, Store]:
+def stored_run(args: argparse.Namespace) -> tuple[Run, Store]:
     """Return the named run and the store that contains it, which may be one of another directory."""
     from chaoskit.engine.run_store import Store
     from chaoskit.engine.runner import stored
@@ -129,4 +129,6 @@ def _stored(args: argparse.Namespace) -> tuple[Run, Store]:
     run_dir = store.resolve(args.run)
     if run_dir.parent.name == "runs":
         store = Store(run_dir.parent.parent)
+    if put_back := store.read(run_dir).get("put_back"):
+        complain(f"in this run chaoskit put back {', '.join(put_back)}: it does not show the job as it is")
     return stored(run_dir, store), store

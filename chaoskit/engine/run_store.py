@@ -11,6 +11,7 @@
             journal/            the job's file operations, where they were recorded (`chaoskit.protocol.io_journal`)
             slots/<n>/          where its job resumes from states of its checkpoints; removed afterwards
         references/<digest>/    uninterrupted runs, shared by experiments and workers
+            kept/               one more, which keeps the state of its ranks, if it was ever to be put back
 
 Every JSON file has a `format`. A file of another format is refused with a message.
 """
@@ -119,16 +120,26 @@ class Store:
         self, digest: str, number: int, *, job: Mapping[str, Any], environment: str = DEFAULT_ENVIRONMENT
     ) -> Path:
         """A fresh directory for a control of a reference; an older one is removed."""
+        return self._new_beside(digest, f"control-{number}", str(number), job=job, environment=environment)
+
+    def new_keeping_run(
+        self, digest: str, *, job: Mapping[str, Any], environment: str = DEFAULT_ENVIRONMENT
+    ) -> Path:
+        """A fresh directory for an uninterrupted run that keeps its state, beside the controls of the reference that it
+        must equal; an older one is removed."""
+        return self._new_beside(digest, "kept", "kept", job=job, environment=environment)
+
+    def _new_beside(self, digest: str, name: str, short: str, *, job: Mapping[str, Any], environment: str) -> Path:
         self.prepare()
         self.check_space()
-        run_dir = self.references / digest / f"control-{number}"
+        run_dir = self.references / digest / name
         with self.writing():
             shutil.rmtree(run_dir, ignore_errors=True)
             run_dir.mkdir(parents=True)
         # The id names processes and temporary directories, so it is of this attempt alone.
         return self._begin(
             run_dir,
-            f"{digest[:8]}-{number}-{secrets.token_hex(4)}",
+            f"{digest[:8]}-{short}-{secrets.token_hex(4)}",
             experiment="reference",
             environment=environment,
             job=dict(job),

@@ -34,8 +34,10 @@ from chaoskit.errors import CheckFailed, Inconclusive, StoreError, UsageError
 from chaoskit.faults import Fault
 from chaoskit.faults.fault import action_traits, check_nodes
 from chaoskit.job import Job
+from chaoskit.protocol import putting_back
 from chaoskit.protocol.io_journal import NAME as JOURNAL
 from chaoskit.protocol.io_journal import Journal
+from chaoskit.protocol.putting_back import PutBack
 from chaoskit.verdict import Outcome, Verdict, merge
 
 
@@ -150,11 +152,19 @@ class Runner:
         )
         return maker.reference(job)
 
-    def run(self, job: Job, *faults: Fault, storage: StorageKind = "", relaunch_mode: Mode | None = None) -> Run:
+    def run(
+        self,
+        job: Job,
+        *faults: Fault,
+        storage: StorageKind = "",
+        relaunch_mode: Mode | None = None,
+        put_back: PutBack | None = None,
+    ) -> Run:
         """Run the job and inject the faults, one after the other, until its end, its last relaunch, or its deadline.
 
         `storage` mounts a file system of chaoskit's at its `{out}` (see `RunSpec`); faults that need one get it anyway.
-        A `relaunch_command` is launched in `relaunch_mode` (default: cold).
+        A `relaunch_command` is launched in `relaunch_mode` (default: cold). `put_back` tells the ranks which state
+        to put back after a resume.
         Raises UsageError for a fault without trigger, for a rank that the job does not have and a name that none of its
         tensors has, MissingCapability for a fault that the environment cannot inject, and what `reference` raises.
         """
@@ -186,6 +196,10 @@ class Runner:
             reference=reference.digest,
         )
         reference_store.attach(reference, run_dir)
+        if put_back is not None:
+            with self.store.writing():
+                putting_back.write(put_back, run_dir)
+            self.store.update(run_dir, put_back=list(put_back.components))
         deadline = job.timeout or _deadline(job, resolved, reference)
         again = (relaunch_mode or COLD) if job.relaunch_command else None
         with self._port_lock(reference):
@@ -243,10 +257,12 @@ def analyze(run: Run) -> tuple[Verdict, ...]:
     return run.judge(*(registry.from_json(each) for each in run.store.read_verdicts(run.dir).checks))
 
 
-def replay(run: Run, runner: Runner) -> Run:
-    """Run the stored schedule of `run` again, with the same job, and apply the same checks."""
+def replay(run: Run, runner: Runner, *, put_back: PutBack | None = None) -> Run:
+    """Run the stored schedule of `run` again, with the same job, and apply the same checks. `put_back`: see
+    `Runner.run`."""
     content = run.store.read(run.dir)
     checks = [registry.from_json(each) for each in run.store.read_verdicts(run.dir).checks]
-    again = runner.run(run.job, *(catalogue.from_json(fault) for fault in content["schedule"]))
+    faults = [catalogue.from_json(fault) for fault in content["schedule"]]
+    again = runner.run(run.job, *faults, put_back=put_back)
     again.judge(*checks)
     return again

@@ -90,13 +90,24 @@ class Followers:
     def fingerprints(self) -> dict[str, list[Fingerprint]]:
         """The followers as they are now, by the parameter that they follow."""
         found: dict[str, list[Fingerprint]] = {}
+        for follows, tensor in self._living():
+            fingerprint = Fingerprint()
+            fingerprint.tensor(tensor)
+            found.setdefault(follows, []).append(fingerprint)
+        return found
+
+    def tensors(self) -> dict[str, Any]:
+        """The followers themselves, by the parameter, where a parameter has only one."""
+        found: dict[str, list[Any]] = {}
+        for follows, tensor in self._living():
+            found.setdefault(follows, []).append(tensor)
+        return {follows: own[0] for follows, own in found.items() if len(own) == 1}
+
+    def _living(self) -> Iterator[tuple[str, Any]]:
         for kept in self._kept:
             tensor = _at(kept.holder, kept.key) if kept.follows else None
             if tensor is not None:
-                fingerprint = Fingerprint()
-                fingerprint.tensor(tensor)
-                found.setdefault(kept.follows, []).append(fingerprint)
-        return found
+                yield kept.follows, tensor
 
     def _still(self, kept: _Kept, ours: int, samples: _Samples) -> bool:
         """Whether a tensor is still there, and may be a follower; `ours` are the references that we have to its

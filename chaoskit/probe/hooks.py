@@ -65,6 +65,8 @@ class _Hooks:
                     self._begins(module)
                 return original(module, *args, **kwargs)
             self.depth += 1
+            if self.session.moments is not None and not prepares(module, (args, kwargs)):
+                self.session.guard("put back", self.session.moments.forward, module)
             inner = unwrapped(module)
             if inner is module:
                 self._begins(module)
@@ -254,17 +256,27 @@ class _Hooks:
 
         @functools.wraps(reset)
         def begin(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.session.moments is not None:
+                guard("put back", self.session.moments.begins, iterator)
             guard("loading", loading.begins, iterator)
             return reset(iterator, *args, **kwargs)
 
         @functools.wraps(ask)
         def asked(iterator: Any) -> Any:
-            index = ask(iterator)
+            moments = self.session.moments
+            if moments is not None:
+                # Not guarded as a whole: the end of an epoch is an exception.
+                index = moments.asks(iterator, functools.partial(ask, iterator))
+                guard("put back", moments.asked, iterator, index)
+            else:
+                index = ask(iterator)
             guard("loading", loading.asks, iterator, index)
             return index
 
         @functools.wraps(following)
         def draw(iterator: Any) -> Any:
+            if self.session.moments is not None:
+                guard("put back", self.session.moments.draws)
             guard("loading", self.observer.draws, iterator)
             self.fetching += 1
             try:

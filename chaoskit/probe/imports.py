@@ -96,10 +96,12 @@ _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 def _torch(session: ProbeSession, module: ModuleType) -> None:
     from chaoskit.probe.hooks import install
     from chaoskit.probe.observer import Observer
+    from chaoskit.probe.putting_back import begin
     from chaoskit.probe.saves import hook_torch
 
     session.write("torch", version=str(module.__version__))
     observer = session.observer = Observer(session)
+    session.moments = session.guard("put back", begin, session, observer)
     install(session, observer, module)
     hook_torch(session, module)
 

@@ -131,6 +131,7 @@ class Observer:
         self.training.add("optimizer", optimizer)
         if self.explicit or not self._moved or not self.session.open():
             return None
+        self._is_due()
         return self._record(self.training.read(self._batch), {}, self.elastic.parts(*self.training.owners()))
 
     def leave_out(self) -> BaseException | None:
@@ -141,6 +142,7 @@ class Observer:
         self._wasteful |= self.steps == 0
         if self._wasteful or not self.session.open():
             return None
+        self._is_due()
         return self._record(
             self.training.read(self._batch), {}, self.elastic.parts(*self.training.owners()), left_out=True
         )
@@ -157,6 +159,7 @@ class Observer:
         if not self.session.open():
             return None
         self.explicit = True
+        self._is_due()
         self._losses = [exact(loss)] if loss is not None else []
         state, parts = self.training.read(self._batch), self.elastic.parts(*self.training.owners())
         by_name: dict[str, Named] = {}
@@ -175,6 +178,14 @@ class Observer:
                     parts.update(self.elastic.part(name, value))
         return self._record(state, by_name, parts)
 
+    def rows(self) -> str:
+        """The rows of the data set that the step has consumed so far; empty where they are not known."""
+        return self._consumed.samples.rows
+
+    def kept_by_hand(self) -> dict[str, Any]:
+        """The tensors that follow parameters, as an average that the job keeps by hand, as far as they are known."""
+        return self._followers.tensors()
+
     def hold(self) -> None:
         """A checkpoint is about to be written: record the state of an elastic job."""
         # A loop that reports its steps itself has its own components.
@@ -182,6 +193,11 @@ class Observer:
             self.session.write("held", n=self.steps, **data)
 
     # Recording.
+
+    def _is_due(self) -> None:
+        """A step is about to be recorded: its state may have to be kept, or put back, before it is read."""
+        if self.session.moments is not None:
+            self.session.guard("put back", self.session.moments.step)
 
     def _batch(self) -> Fingerprint | None:
         whole = self._consumed.batch()
@@ -237,7 +253,10 @@ class Observer:
 
         def known() -> Iterable[Any]:
             kept = (leaf for each in optimizers for state in each.state.values() for _, leaf in leaves(state))
-            return (*filter(is_tensor, kept), *(p for each in averages for p in (*each.parameters(), *each.buffers())))
+            return (
+                *filter(is_tensor, kept),
+                *(p for each in averages for p in (*each.parameters(), *each.buffers())),
+            )
 
         self._followers.step(n, lambda: named_parameters(optimizers, roots), known)
 

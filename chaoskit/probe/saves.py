@@ -94,6 +94,8 @@ class Saves:
         """Record the beginning of a save and the contents that it writes; `passing`: to a temporary file."""
         if full and self.session.observer is not None:
             self.session.guard("held", self.session.observer.hold)
+        if self.session.moments is not None:
+            self.session.guard("put back", self.session.moments.saved)
         more: dict[str, Any] = {"full": full, **({"passing": True} if passing else {})}
         if (content := self.session.guard("content", contents, state)) is not None:
             more["content"] = content
@@ -168,6 +170,8 @@ class Saves:
         finally:
             self.running.remove(path)
         self.end("load", ident, n, **came)
+        if self.session.moments is not None:
+            self.session.guard("put back", self.session.moments.loaded)
         if observer is not None:
             observer.loaded = observer.steps > 0
         return result

@@ -23,7 +23,7 @@ from chaoskit.protocol.fingerprint import ALGORITHM
 
 if TYPE_CHECKING:
     from chaoskit.probe.gate import GateClient
-    from chaoskit.probe.parts import NumberInjector, SaveRecorder, StateOrders, StepObserver
+    from chaoskit.probe.parts import NumberInjector, SaveRecorder, StateMoments, StateOrders, StepObserver
 
 #: The signal on which a process writes the Python stacks of all its threads to `logs/stack-<pid>.txt`.
 STACK_SIGNAL = signal.SIGRTMAX - 3
@@ -60,6 +60,8 @@ class ProbeSession:
         #: Exists while an order to change numbers is not finished.
         self.injector: NumberInjector | None = None
         self.snapshots: StateOrders | None = None
+        #: In a run in which state is kept or put back.
+        self.moments: StateMoments | None = None
         #: Whether what happens now is outside of every model; until torch is there, nothing is.
         self.outside: Callable[[], bool] = bool
         self.closed = False
@@ -218,7 +220,7 @@ class ProbeSession:
         self.closed = self._writer is not None
         self._writer = None
         self._writing = threading.RLock()
-        self.gate = self.injector = self.snapshots = None
+        self.gate = self.injector = self.snapshots = self.moments = None
         self.observer = None if self.closed else self.observer
 
 
