@@ -33,10 +33,10 @@ def package_page(monkeypatch):
 @pytest.mark.parametrize(
     ("relative", "full"),
     [
-        ("[a](docs/a.md#b) and [c](C.md)", "[a](S/blob/HEAD/docs/a.md#b) and [c](S/blob/HEAD/C.md)"),
-        ("![a](docs/a.png)", "![a](S/raw/HEAD/docs/a.png)"),
-        ("[![a](a.svg)](docs/a.md)", "[![a](S/raw/HEAD/a.svg)](S/blob/HEAD/docs/a.md)"),
-        ("[![a](https://b/a.svg)](docs/a.md)", "[![a](https://b/a.svg)](S/blob/HEAD/docs/a.md)"),
+        ("[a](pages/a.md#b) and [c](C.md)", "[a](S/blob/HEAD/pages/a.md#b) and [c](S/blob/HEAD/C.md)"),
+        ("![a](pages/a.png)", "![a](S/raw/HEAD/pages/a.png)"),
+        ("[![a](a.svg)](pages/a.md)", "[![a](S/raw/HEAD/a.svg)](S/blob/HEAD/pages/a.md)"),
+        ("[![a](https://b/a.svg)](pages/a.md)", "[![a](https://b/a.svg)](S/blob/HEAD/pages/a.md)"),
         *[
             (same, same)
             for same in ("[a](https://b/c)", "[a](mailto:b@c)", "[a](#b)", "```\n[a](b)\n```", "a[0](b c)")
