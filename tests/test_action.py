@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit.cli import main
+from tests.run_options import OPTIONS
 
 yaml = pytest.importorskip("yaml")
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -19,13 +20,6 @@ ACTION = yaml.safe_load(TEXT)
 STEPS = ACTION["runs"]["steps"]
 INSTALL, RUN = (step for step in STEPS if "run" in step)
 HOOKS = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())
-
-
-def options_of_run():
-    """Every option that `chaoskit run` has."""
-    parser = main.make_parser()
-    (commands,) = (action.choices for action in parser._actions if "run" in (action.choices or {}))
-    return {option for action in commands["run"]._actions for option in action.option_strings}
 
 
 def options_in(words):
@@ -50,13 +44,13 @@ def test_no_input_is_part_of_a_script():
 
 
 @pytest.mark.xfail(
-    not {"--quick", "--fail-on"} <= options_of_run(), strict=True, reason="--quick and --fail-on are being built"
+    not {"--quick", "--fail-on"} <= OPTIONS, strict=True, reason="--quick and --fail-on are being built"
 )
 def test_every_option_that_it_passes_is_one_of_chaoskit_run():
     passed = set(re.findall(r'"(--?[a-z][a-z-]*)"', RUN["run"])) - {"-m"}
     passed |= options_in(shlex.split(ACTION["inputs"]["args"]["default"]))
     assert {"--summary", "--report", "--json", "--junitxml"} < passed
-    assert passed <= options_of_run()
+    assert passed <= OPTIONS
 
 
 class Runner:
@@ -178,10 +172,10 @@ def test_the_hooks_are_described_and_call_chaoskit_run():
     assert quick["stages"] == ["pre-push"]
 
 
-@pytest.mark.xfail("--quick" not in options_of_run(), strict=True, reason="chaoskit run --quick is being built")
+@pytest.mark.xfail("--quick" not in OPTIONS, strict=True, reason="chaoskit run --quick is being built")
 def test_every_option_of_a_hook_is_one_of_chaoskit_run():
     for hook in HOOKS:
-        assert options_in(shlex.split(hook["entry"])) <= options_of_run()
+        assert options_in(shlex.split(hook["entry"])) <= OPTIONS
 
 
 def test_the_check_of_the_configuration_needs_no_torch(tmp_path):
@@ -194,7 +188,7 @@ def test_the_check_of_the_configuration_needs_no_torch(tmp_path):
     assert done.returncode == 0 and "test_resume" in done.stdout, done.stderr
 
 
-@pytest.mark.xfail("--quick" not in options_of_run(), strict=True, reason="[tool.chaoskit] is being built")
+@pytest.mark.xfail("--quick" not in OPTIONS, strict=True, reason="[tool.chaoskit] is being built")
 def test_the_check_of_the_configuration_finds_an_unknown_key(tmp_path):
     (tmp_path / "chaoskit.toml").write_text('comand = "torchrun train.py --out {out}"\n')
     (hook,) = (hook for hook in HOOKS if hook["id"] == "chaoskit-config")
