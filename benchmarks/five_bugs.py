@@ -31,16 +31,21 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
 @dataclass(frozen=True)
 class Round:
     """What one run of the experiments said. `codes` counts the experiments of each code, `verdicts` the experiments;
-    `problems` and `weaknesses` are the codes of the list, in its order."""
+    `problems` and `weaknesses` are the codes of the list, in its order; `text` is what the terminal showed."""
 
     verdicts: dict[str, int]
     codes: dict[str, int]
     problems: tuple[str, ...]
     weaknesses: tuple[str, ...]
-    lines: int
+    text: str
     seconds: float
     exit_code: int
     patch: str = ""
+
+    @property
+    def lines(self) -> int:
+        """How many lines the terminal showed."""
+        return len(self.text.splitlines())
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -73,11 +78,11 @@ def run(place: Path, options: list[str], *, patch: str = "") -> Round:
     seconds = time.monotonic() - begun
     if not target.exists():
         raise SystemExit(f"chaoskit run ended with {done.returncode} and wrote no results")
-    return read(json.loads(target.read_text()), len(done.stdout.splitlines()), seconds, done.returncode, patch)
+    return read(json.loads(target.read_text()), done.stdout, seconds, done.returncode, patch)
 
 
-def read(document: dict[str, Any], lines: int, seconds: float, exit_code: int, patch: str) -> Round:
-    """A round, from what `--json` wrote. The terminal showed `lines`."""
+def read(document: dict[str, Any], text: str, seconds: float, exit_code: int, patch: str) -> Round:
+    """A round, from what `--json` wrote and the terminal showed."""
     experiments = document["experiments"]
     codes = Counter(code for one in experiments for code in dict.fromkeys(one["codes"]))
     # One problem for each code, as long as the document has no list of problems.
@@ -87,7 +92,7 @@ def read(document: dict[str, Any], lines: int, seconds: float, exit_code: int, p
         codes=dict(codes),
         problems=tuple(one["code"] for one in listed if not one["weakness"]),
         weaknesses=tuple(one["code"] for one in listed if one["weakness"]),
-        lines=lines,
+        text=text,
         seconds=seconds,
         exit_code=exit_code,
         patch=patch,
@@ -122,7 +127,7 @@ def main() -> None:
     found = []
     for number, one in enumerate(rounds(options, last=args.patches)):
         found.append(one)
-        print(f"round {number}: {one.verdicts} {one.codes}, {one.lines} lines, {one.seconds:.0f} s", flush=True)
+        print(f"=== round {number}, {one.seconds:.0f} s\n{one.text}", flush=True)
         table.add_row(
             str(number),
             "\n".join(f"{count} {verdict}" for verdict, count in sorted(one.verdicts.items())),

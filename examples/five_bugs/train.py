@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 def make_data():
     """Points on a plane; the class says whether a point is in the ring."""
     draw = torch.Generator().manual_seed(0)
-    points = torch.randn(256, 2, generator=draw)
+    points = torch.randn(240, 2, generator=draw)
     radius = points.norm(dim=1)
     return TensorDataset(points, ((radius > 0.7) & (radius < 1.5)).long())
 
