@@ -67,12 +67,14 @@ def test_a_round_counts_problems_and_weaknesses_apart(five_bugs):
     assert one.verdicts == {"fail": 2, "pass": 1} and one.codes["rng-not-restored"] == 1
 
 
-def test_a_patch_that_nothing_asks_for_is_an_error(five_bugs, monkeypatch):
-    """The second round still asks for what the first patch was for, and not for the second patch."""
-    said = five_bugs.read({"experiments": [{"verdict": "fail", "codes": ["stale-checkpoint"]}]}, "", 1.0, 1, "")
-    monkeypatch.setattr(five_bugs, "run", lambda place, options, patch="": said)
-    with pytest.raises(SystemExit, match=r"nothing in this round asks for 2-optimizer-not-restored\.patch"):
-        list(five_bugs.rounds([]))
+def test_a_patch_that_nothing_asks_for_makes_the_exit_code_1(five_bugs, monkeypatch, capsys):
+    """Every round asks for what the first patch is for, and so not for the second patch."""
+    said = {"experiments": [{"verdict": "fail", "codes": ["stale-checkpoint"]}]}
+    monkeypatch.setattr(five_bugs, "run", lambda _, __, patch="": five_bugs.read(said, "", 1.0, 1, patch))
+    monkeypatch.setattr(sys, "argv", ["five_bugs.py", "--patches", "1"])
+    assert five_bugs.main() == 0
+    monkeypatch.setattr(sys, "argv", ["five_bugs.py", "--patches", "2"])
+    assert five_bugs.main() == 1 and "NOT ASKED FOR" in capsys.readouterr().out
 
 
 @pytest.mark.launches
