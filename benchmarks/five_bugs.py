@@ -1,8 +1,8 @@
 """A broken script, mended by the advice alone: what each round of `chaoskit run` says, and what is changed after it.
 
 The script is examples/five_bugs/train.py. The patches beside it are named after the codes that ask for them. Each round
-runs the experiments, counts, and applies the next patch; the last round runs what is left when all are applied. Ends with
-exit code 1 if the list of a round lacks the code that its patch is for: then the advice would not have led to it.
+runs the experiments, counts, and applies the next patch; the last round runs what is left when all are applied. If the
+list of a round lacks the code that its patch is for, the exit code is 1: the advice would not have led to it.
 """
 
 from __future__ import annotations
