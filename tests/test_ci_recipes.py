@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit.cli import battery, main
+from tests.run_options import OPTIONS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TEXT = (REPOSITORY / "docs" / "how-to" / "ci.md").read_text()
@@ -43,7 +44,9 @@ def test_the_yaml_is_yaml():
             assert job["timeout-minutes"] <= 360 and job["runs-on"]
             assert all(("uses" in step) != ("run" in step) for step in job["steps"])
             kept = [step for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
-            assert [step["if"] for step in kept] == ["always()"]
+            assert all(step["if"] == "always()" for step in kept)
+            # The action uploads by itself.
+            assert kept or any(step.get("uses") == "OWNER/chaoskit@COMMIT" for step in job["steps"])
     # YAML 1.1 takes 'on' for a truth.
     assert {*workflow[True]} == {"push", "pull_request", "schedule", "workflow_dispatch"}
     for name in ("change", "night"):
@@ -60,10 +63,11 @@ def test_the_yaml_has_a_structure():
         assert all(later <= earlier + 4 for earlier, later in pairwise(depths))
 
 
+@pytest.mark.xfail("--quick" not in OPTIONS, strict=True, reason="chaoskit run --quick is being built")
 def test_every_command_is_one_that_chaoskit_takes():
     found = [command for text in [*YAML, SCRIPT] for command in commands(text)]
     named = [shlex.split(command)[1] for command in found]
-    assert named.count("run") == 5 and named.count("history") == 3 and named.count("clean") == 1
+    assert named.count("run") == 3 and named.count("history") == 3 and named.count("clean") == 1
     for command in found:
         own, job = main.split(shlex.split(command)[1:])
         # The script's options are in its configuration.
@@ -75,6 +79,32 @@ def test_every_command_is_one_that_chaoskit_takes():
                 job[-1] in ("{out}", "${JOB[@]}") and args.junitxml and args.report and args.summary and args.json
             )
             assert battery.titles(battery.Selection(args.k))
+
+
+def test_actions_are_pinned_by_commit_with_their_version():
+    """But for chaoskit itself, whose commit the reader puts in."""
+    used = [found for text in YAML for found in re.findall(r"uses: (.+)", text)]
+    others = [one for one in used if one != "OWNER/chaoskit@COMMIT"]
+    assert len(used) - len(others) == 2 and len(others) >= 6
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one) for one in others), others
+    assert len({one.partition("@")[0] for one in others}) == len(set(others)), "one action, one commit"
+
+
+def test_the_recipes_give_the_action_what_it_takes_and_name_hooks_that_are_there():
+    yaml = pytest.importorskip("yaml")
+    inputs = yaml.safe_load((REPOSITORY / "action.yml").read_text())["inputs"]
+    documents = [yaml.safe_load(text) for text in YAML]
+    steps = [step for jobs in documents for job in jobs.get("jobs", {}).values() for step in job["steps"]]
+    given = [step["with"] for step in steps if step.get("uses", "").startswith("OWNER/chaoskit@")]
+    for one in given:
+        assert one.keys() <= inputs.keys() and "{out}" in one["command"]
+        options = main.make_parser().parse_args(["run", *shlex.split(one.get("args", ""))])
+        assert options.do is not None
+    table = re.findall(r"^\| `([a-z-]+)` \|", TEXT, re.M)
+    assert table == list(inputs)
+    hooks = {hook["id"] for hook in yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())}
+    (named,) = (one["repos"] for one in documents if "repos" in one)
+    assert {hook["id"] for repository in named for hook in repository["hooks"]} == hooks
 
 
 def test_what_the_configuration_says_is_what_chaoskit_takes():

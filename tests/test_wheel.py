@@ -1,6 +1,8 @@
-"""The battery comes along in the wheel, and no package called `experiments` does."""
+"""The battery comes along in the wheel, and no package called `experiments` does; the metadata is fit for an index."""
 
+import email
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -13,13 +15,33 @@ pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-def test_the_battery_runs_from_an_unpacked_wheel(tmp_path):
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    place = tmp_path_factory.mktemp("wheel")
     built = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(REPOSITORY)],
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(place), str(REPOSITORY)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+    (wheel,) = place.glob("*.whl")
+    return wheel
+
+
+def test_the_metadata_has_urls_classifiers_and_a_page_whose_links_lead_out(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert urls.keys() == {"Source", "Documentation", "Changelog", "Issues"}
+    assert {"Typing :: Typed", "Framework :: Pytest"} < set(metadata.get_all("Classifier"))
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    page = metadata.get_payload()
+    assert page.startswith("# chaoskit")
+    targets = re.findall(r"\]\(([^)]+)\)", page)
+    assert targets and all(target.startswith((urls["Source"], "https://")) for target in targets)
+
+
+def test_the_battery_runs_from_an_unpacked_wheel(wheel, tmp_path):
     unpacked = tmp_path / "unpacked"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(unpacked)

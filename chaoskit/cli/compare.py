@@ -18,7 +18,9 @@ def add_to(commands: Any) -> None:
     command = commands.add_parser(
         "compare",
         help=text,
-        description=text.capitalize() + ". docs/how-to/compare.md defines what counts as worse.",
+        description=text.capitalize()
+        + ". An experiment is worse if it fails in B and not in A, or fails with a new "
+        "code.",
         epilog="Example: chaoskit compare before.json last -o compare.html",
     )
     command.add_argument("old", metavar="A", help=f"the old suite: {SUITE}")

@@ -36,7 +36,9 @@ def add_to(commands: Any) -> None:
         "crash-states",
         help=text,
         usage="chaoskit crash-states [options] -- COMMAND...",
-        description=text.capitalize() + ". docs/how-to/crash-states.md explains the crash models.",
+        description=text.capitalize()
+        + ". The profiles: 'kill' is a crash of the processes alone, 'ext4' a power cut "
+        "as ext4 orders writes, 'posix' a power cut after which only fsynced data is certain.",
         epilog=f"Example: {EXAMPLE}",
     )
     command.add_argument(

@@ -42,7 +42,8 @@ def add_to(commands: Any) -> None:
         "history",
         help=text,
         description=text.capitalize() + ". A night is a suite: one session of 'chaoskit run' or of pytest. "
-        "docs/how-to/history.md explains the method.",
+        "The exit code is 1 if an experiment that passed before fails now. Changes of times are tested against the "
+        "earlier passed nights of the same machine.",
         epilog="Example: chaoskit history --last 30 -o history.html",
     )
     command.add_argument("-k", metavar="EXPR", help="select experiments by name, with pytest's -k syntax")

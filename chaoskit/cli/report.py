@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
         "report",
         help=text,
         description="Write HTML pages of a stored run, or of a suite and all of its runs. Starts no job. "
-        "docs/how-to/report.md explains the pages.",
+        "A page needs no server and loads nothing from the network.",
         epilog="Without RUN, the pages show the last suite.",
     )
     command.add_argument(

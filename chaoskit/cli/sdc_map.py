@@ -54,7 +54,8 @@ def add_to(commands: Any) -> None:
         "sdc-map",
         help=text,
         usage="chaoskit sdc-map [options] -- COMMAND...",
-        description=text.capitalize() + ". docs/how-to/sdc-map.md explains the method.",
+        description=text.capitalize() + ". Every kind of number and of change has its turn, in an order that the "
+        "seed decides; each run is compared with the uninterrupted one.",
         epilog=f"Example: {EXAMPLE}",
     )
     command.add_argument(

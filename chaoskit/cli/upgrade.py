@@ -32,7 +32,8 @@ def add_to(commands: Any) -> None:
         "upgrade",
         help=text,
         usage="chaoskit upgrade --old PYTHON --new PYTHON [options] -- COMMAND...",
-        description=text.capitalize() + ". docs/how-to/upgrade.md explains the verdicts.",
+        description=text.capitalize() + ". A checkpoint that one side saved and the other resumes must restore "
+        "everything; losses may differ within --band.",
         epilog=f"Example: {EXAMPLE}",
     )
     for name in ("old", "new"):

@@ -18,6 +18,7 @@ SMALLEST = {
     "compare.py": "--suites 2 --mutants ema-reset",
     "crash_states.py": "--visits 4 --parallel ddp",
     "disaster.py": "--repeat 1",
+    "five_bugs.py": "-k test_resume --patches 0",
     "frameworks.py": "--only loop_gan --script exact.py --variant plain --columns control --json {tmp}/answers.json",
     "frameworks_overhead.py": "--only loop_gan --rounds 1 --json {tmp}/answers.json --answers {tmp}/kept.json",
     "gallery.py": "--only rng-missing --no-controls --json {tmp}/answers.json",
