@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, NoReturn
 
 from chaoskit import __version__
 from chaoskit.cli import (
-    compare, crash_states, history, init, options, prove, report, run, sdc_map, stored_runs, upgrade,
+    compare,
+    crash_states,
+    history,
+    init,
+    options,
+    prove,
+    report,
+    run,
+    sdc_map,
+    stored_runs,
+    upgrade,
 )  # fmt: skip
 from chaoskit.cli.output import complain, internal
 from chaoskit.errors import ChaoskitError, ExitCode

@@ -15,8 +15,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from chaoskit.errors import UsageError
 from chaoskit.analysis.record.steps import readable
+from chaoskit.errors import UsageError
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 #: Shown for unknown values.
