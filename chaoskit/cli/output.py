@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from chaoskit.engine.run_store import Store
     from chaoskit.report.machine.publishing import Targets
     from chaoskit.studies.nights.suite import Suite
+    from chaoskit.studies.problems.problem import Proof
 
 
 def complain(message: str) -> None:
@@ -73,6 +75,7 @@ def report_problems(
     *,
     seconds: float,
     suite: Suite | None = None,
+    proofs: Sequence[Proof] = (),
 ) -> None:
     """Print the problems that the results come to, and write the requested files. Every experiment is shown first if
     the command has `verbose`."""
@@ -83,8 +86,9 @@ def report_problems(
     if args.verbose:
         table.show(found, console)
         console.print()
-    problem_list.show(problems_of(found), undecided(found), found, console, seconds=seconds, look=look)
-    _publish(found, targets, store, suite)
+    problems = problems_of(found, proofs=proofs)
+    problem_list.show(problems, undecided(found), found, console, seconds=seconds, look=look)
+    _publish(found, targets, store, suite, proofs)
 
 
 def _look(found: Sequence[Result], targets: Targets, store: Store, suite: Suite | None) -> str:
@@ -101,8 +105,11 @@ def _console(args: argparse.Namespace) -> Console:
     return table.console_for(sys.stderr if args.json == "-" else sys.stdout)
 
 
-def _publish(found: Sequence[Result], targets: Targets, store: Store, suite: Suite | None) -> None:
+def _publish(
+    found: Sequence[Result], targets: Targets, store: Store, suite: Suite | None, proofs: Sequence[Proof] = ()
+) -> None:
     from chaoskit.report.machine import publishing
     from chaoskit.studies.nights.archive import typed, unkept
 
-    publishing.publish(suite or unkept(typed(), found), targets, store=store, complain=complain)
+    whole = replace(suite or unkept(typed(), found), proofs=tuple(proofs))
+    publishing.publish(whole, targets, store=store, complain=complain)

@@ -170,9 +170,10 @@ class ChaosSession:
             experiment=item.name,
             progress=progress,
             launch=self._config.getoption("chaos_launch") or "auto",
-            **({"rule": self._rule(item, rulings)} if self._acceptances else {}),
             **options.overrides(self._config),
         )
+        if self._acceptances:
+            runner.rule = self._rule(item, rulings, runner)
         return Chaos(
             runner,
             failed=self._failed,
@@ -181,16 +182,21 @@ class ChaosSession:
             rulings=rulings,
         )
 
-    def _rule(self, item: pytest.Item, rulings: list[Ruling]) -> Rule:
-        """What of the verdicts on the runs of a test counts, by the list of accepted losses; kept in `rulings`.
+    def _rule(self, item: pytest.Item, rulings: list[Ruling], runner: Runner) -> Rule:
+        """What of the verdicts on the runs of a test counts, by the list of accepted losses; kept in `rulings`. Behind
+        an accepted loss the rest is judged in a further run, in which the lost state is put back."""
+        from chaoskit.studies.problems.acceptance import decide, may_hide, names_of, today
+        from chaoskit.studies.putting_back import try_to_prove
 
-        The proof by putting back belongs here: of the run, before `decide`, which takes it as `proof`."""
-        from chaoskit.studies.problems.acceptance import decide, names_of, today
+        names = names_of(item.name, item.nodeid)
 
         def rule(run: Run, verdicts: Sequence[Verdict]) -> Ruling:
-            names = names_of(item.name, item.nodeid)
-            rulings.append(decide(verdicts, self._acceptances, names=names, day=today(), proof=None))
-            return rulings[-1]
+            ruling = decide(verdicts, self._acceptances, names=names, day=today())
+            if may_hide(ruling.accepted):
+                proof = try_to_prove(runner, run, ruling.accepted)
+                ruling = decide(verdicts, self._acceptances, names=names, day=today(), proof=proof)
+            rulings.append(ruling)
+            return ruling
 
         return rule
 

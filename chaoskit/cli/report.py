@@ -85,7 +85,7 @@ def _several(suite: Suite, target: Path, store: Store) -> int:
     from chaoskit.report.html import site
     from chaoskit.report.machine import publishing
 
-    written = site.write(suite, target, store=store)
+    written = site.write(suite, target, store=store, problems=suite.problems)
     for line in written.troubles(store):
         complain(line)
     print(publishing.shown(written.index))

@@ -9,11 +9,19 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options, selection
 from chaoskit.cli.output import complain, internal, report_problems, targets_of
 from chaoskit.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chaoskit.engine.result import Result
+    from chaoskit.engine.run_store import Store
+    from chaoskit.studies.nights.suite import Suite
+    from chaoskit.studies.problems.problem import Proof
 
 EXAMPLE = "chaoskit run -- torchrun --nproc-per-node 2 train.py --out {out}"
 
@@ -51,6 +59,12 @@ def add_to(commands: Any) -> None:
         "--verbose",
         action="store_true",
         help="also print every experiment: a table, and why each one did not pass",
+    )
+    command.add_argument(
+        "--no-proof",
+        action="store_true",
+        help="do not put lost state back; otherwise further runs show whether a problem is all that is wrong (not with "
+        "--quick)",
     )
     command.add_argument(
         "--fail-on",
@@ -112,7 +126,11 @@ def do(args: argparse.Namespace) -> int:
     )
     results = collected.all_results()
     suite = replace(collected.suite, results=tuple(results)) if collected.suite is not None else None
-    report_problems(results, args, targets, Store(root), seconds=time.monotonic() - begun, suite=suite)
+    proofs: tuple[Proof, ...] = ()
+    if not (args.no_proof or args.quick or collected.interrupted or collected.troubles):
+        proofs = _proofs(results, Store(root), suite, launch=args.launch or "auto")
+    seconds = time.monotonic() - begun
+    report_problems(results, args, targets, Store(root), seconds=seconds, suite=suite, proofs=proofs)
     if collected.interrupted:
         complain("interrupted; the results above cover the experiments that had ended")
         return ExitCode.INTERRUPTED
@@ -124,6 +142,17 @@ def do(args: argparse.Namespace) -> int:
         for one in acceptance.unmatched(settings.acceptances, results):
             complain(acceptance.useless(one, len(results)))
     return result.exit_code(results, fail_on=args.fail_on)
+
+
+def _proofs(results: Sequence[Result], store: Store, suite: Suite | None, *, launch: str) -> tuple[Proof, ...]:
+    """Put back what was lost, and keep with the suite what that showed."""
+    from chaoskit.cli.proofs import prove_problems
+    from chaoskit.studies.nights.archive import Archive
+
+    proofs = prove_problems(results, store=store, launch=launch, stream=sys.stderr)
+    if suite is not None and proofs:
+        Archive(store).add_proofs(suite, proofs)
+    return proofs
 
 
 def _no_command() -> str:

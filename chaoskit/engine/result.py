@@ -301,7 +301,7 @@ def exit_code(results: Sequence[Result], *, fail_on: FailOn = "weaknesses") -> E
     if "usage" in troubles:
         return ExitCode.USAGE
     outcomes = [
-        Outcome.PASS if fail_on == "problems" and r.verdict == "fail" and r.weakness else Outcome(r.verdict)
+        Outcome.PASS if r.verdict == ACCEPTED or (fail_on == "problems" and r.weakness) else Outcome(r.verdict)
         for r in results
         if r.verdict != SKIPPED
     ]

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def document(results: Sequence[Result], suite: Suite | None = None) -> dict[str,
     plain = {
         "schema": SCHEMA,
         "verdict": overall(results).value,
-        "problems": [problem.to_json() for problem in problems_of(results)],
+        "problems": [problem.to_json() for problem in problems_of(results, proofs=suite.proofs if suite else ())],
         "undecided": [reason.to_json() for reason in undecided(results)],
         "experiments": [_entry(r) for r in results],
     }
@@ -34,7 +35,8 @@ def document(results: Sequence[Result], suite: Suite | None = None) -> dict[str,
         return plain
     baselines = {name: one.to_json() for name, one in suite.baselines.items()}
     head = {**suite.head(), "status": suite.status, "seconds": suite.seconds}
-    return {**plain, "suite": head, "baselines": baselines}
+    proofs = [{"e": "proof", **asdict(proof)} for proof in suite.proofs]
+    return {**plain, "suite": head, "baselines": baselines, "proofs": proofs}
 
 
 def _entry(result: Result) -> dict[str, Any]:

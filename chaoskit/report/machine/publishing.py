@@ -96,7 +96,7 @@ def _json(suite: Suite, target: str, store: Store) -> Sequence[str]:
 def _report(suite: Suite, target: Path, store: Store) -> Sequence[str]:
     from chaoskit.report.html import site
 
-    written = site.write(suite, target, store=store, option="the report")
+    written = site.write(suite, target, store=store, problems=suite.problems, option="the report")
     return written.troubles(store)
 
 

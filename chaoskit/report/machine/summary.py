@@ -14,7 +14,7 @@ from chaoskit.report.html.suite_page import in_order
 from chaoskit.report.terminal.table import printable, total
 from chaoskit.studies.nights.suite import Suite
 from chaoskit.studies.problems.problem import Problem
-from chaoskit.studies.problems.suite_problems import problems_of, undecided
+from chaoskit.studies.problems.suite_problems import undecided
 
 SYMBOLS = {"pass": "✓", ACCEPTED: "≈", "fail": "✗", "inconclusive": "?", SKIPPED: "–"}
 HEAD = "| verdict | experiment | findings | steps lost | recovery | time |\n|---|---|---|--:|--:|--:|\n"
@@ -28,7 +28,7 @@ def markdown(suite: Suite, *, limit: int = LIMIT) -> str:
     """Return the summary: the list of problems, what could not be judged, and all experiments, folded: first those that
     did not pass, with codes and full sentences. Above `limit` bytes the last rows are omitted, and a row says how
     many."""
-    problems = problems_of(suite.results)
+    problems = suite.problems
     text = f"### chaoskit: {_plain(problem_words.count_line(problems, suite.results))}\n\n"
     text += f"{_plain(total(suite.results, seconds=suite.seconds))}\n\n"
     real = [problem for problem in problems if not problem.weakness]

@@ -6,7 +6,6 @@ from chaoskit.engine.result import ACCEPTED, SKIPPED
 from chaoskit.report.html.suite_page import counts
 from chaoskit.report.problem_words import counted
 from chaoskit.studies.nights.suite import Suite
-from chaoskit.studies.problems.suite_problems import problems_of
 
 LABEL = "survives"
 #: White text has enough contrast on each of these.
@@ -27,7 +26,7 @@ def words(suite: Suite) -> str:
     parts = [f"{found.get('pass', 0)} of {judged}"]
     if accepted := found.get(ACCEPTED):
         parts.append(f"{accepted} accepted")
-    problems = problems_of(suite.results)
+    problems = suite.problems
     if real := sum(not problem.weakness for problem in problems):
         parts.append(counted(real, "problem"))
     elif problems:

@@ -1,7 +1,8 @@
 """`Archive`: the suites of a store. Each suite is a file; a line is appended when an experiment ends.
 
     .chaoskit/suites/
-        <id>.jsonl             lines `suite` (the facts known at the start), `result` for each experiment, `end`
+        <id>.jsonl             lines `suite` (the facts known at the start), `result` for each experiment, `end`, and
+                               `proof` for each run in which lost state was put back
         baselines/<digest>.json
         conditions/<digest>.json
 
@@ -15,8 +16,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +34,7 @@ from chaoskit.protocol.json_lines import LineWriter
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.conditions import Conditions
 from chaoskit.studies.nights.suite import Suite, key_of, result_of
+from chaoskit.studies.problems.problem import Proof
 
 DIRECTORY = "suites"
 CONDITIONS = "conditions"
@@ -55,6 +57,16 @@ class Archive:
         since = time.monotonic() if since is None else since
         begun = datetime.now(UTC) - timedelta(seconds=time.monotonic() - since)
         return Writer(self, replace(unkept(command), created=_text(begun), status="running"), since=since)
+
+    def add_proofs(self, suite: Suite, proofs: Sequence[Proof]) -> None:
+        """Append what was proved of a suite after its end."""
+        with self.store.writing():
+            lines = LineWriter(self.directory / f"{suite.id}.jsonl")
+            try:
+                for proof in proofs:
+                    lines.write({"e": "proof", **asdict(proof)})
+            finally:
+                lines.close()
 
     def all(self) -> list[Path]:
         """Return the files of all suites, oldest first."""
@@ -119,7 +131,7 @@ class Archive:
             found = [result_of(told) for told in results]
             conditions = [self._conditions(str(told.get("conditions") or ""), path) for told in results]
             ends = [told for told in lines if told.get("e") == "end"]
-            suite = _suite(head, found)
+            suite = replace(_suite(head, found), proofs=_proofs(lines))
             suite = replace(
                 suite, conditions={key_of(r): c for r, c in zip(found, conditions, strict=True) if c is not None}
             )
@@ -149,7 +161,9 @@ class Archive:
             baselines = {str(n): Baseline.from_json(one) for n, one in document.get("baselines", {}).items()}
             suite = _suite({**head, **told}, [result_of(each) for each in document["experiments"]])
             seconds = told.get("seconds")
-            return replace(suite, baselines=baselines, seconds=seconds, status=told.get("status", "finished"))
+            proofs = _proofs(document.get("proofs", ()))
+            status = told.get("status", "finished")
+            return replace(suite, baselines=baselines, seconds=seconds, status=status, proofs=proofs)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StoreError(
                 f"{path} is damaged ({error!r}): write it again with --json", path=str(path)
@@ -286,6 +300,11 @@ def _baseline(store: Store, name: str, suite: Suite) -> Baseline | None:
             except (StoreError, OSError, TypeError, ValueError):
                 continue
     return None
+
+
+def _proofs(told: Iterable[Mapping[str, Any]]) -> tuple[Proof, ...]:
+    known = [{name: value for name, value in each.items() if name != "e"} for each in told if each.get("e") == "proof"]
+    return tuple(map(Proof.from_json, known))
 
 
 def _suite(head: Mapping[str, Any], found: Sequence[Result]) -> Suite:

@@ -11,6 +11,8 @@ from chaoskit.engine.coded_finding import CodedFinding
 from chaoskit.engine.result import WORDS, Result, overall
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.conditions import Conditions
+from chaoskit.studies.problems.problem import Problem, Proof
+from chaoskit.studies.problems.suite_problems import problems_of
 from chaoskit.verdict import Outcome
 
 #: The fields of a result; JSON may omit those with a default.
@@ -23,7 +25,8 @@ class Suite:
     (ISO, UTC), `seconds` the duration (None: chaoskit was killed). `status` is `finished`, `interrupted` or `running`
     (also after chaoskit was killed). `chaoskit` is the version, `machine` has `python`, `platform`, `processor`,
     `cores`, `host`. The keys of `baselines` are the digests in the `references` of the results, those of `conditions`
-    the names of `experiments`: what each rests on, as far as that is known."""
+    the names of `experiments`: what each rests on, as far as that is known. `proofs` are those of runs in which lost
+    state was put back."""
 
     id: str
     created: str
@@ -35,6 +38,7 @@ class Suite:
     status: str = "finished"
     chaoskit: str = ""
     machine: Mapping[str, str] = field(default_factory=dict)
+    proofs: tuple[Proof, ...] = field(default=(), kw_only=True)
 
     @property
     def when(self) -> str:
@@ -48,6 +52,11 @@ class Suite:
     def outcome(self) -> Outcome:
         """The combined outcome of all experiments that were not skipped."""
         return overall(self.results)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems that the results come to, with what was proved of them."""
+        return problems_of(self.results, proofs=self.proofs)
 
     @property
     def experiments(self) -> Mapping[str, Result]:

@@ -105,6 +105,11 @@ def decide(
     return Ruling(tuple(left), accepted, reasons, tuple(dict.fromkeys(told)), tuple(notes))
 
 
+def may_hide(codes: Iterable[str]) -> bool:
+    """Whether a further loss may be hidden behind losses with these codes, so that a proof is needed."""
+    return any(FAMILIES[code] in HIDING for code in codes)
+
+
 def unmatched(acceptances: Iterable[Acceptance], results: Sequence[Result]) -> Iterator[Acceptance]:
     """Yield the acceptances whose code no experiment showed that they are for. Without such an experiment, and if one
     of them was not decided, nothing can be said. The results must be those of a whole battery, for an acceptance that
@@ -143,7 +148,7 @@ def _behind(accepted: Sequence[str], proof: Proof | None) -> Iterator[str]:
     """Yield what is known of losses that could hide behind the accepted ones."""
     if proof is not None:
         yield proof.sentence
-    if (proof is None or proof.outcome == "impossible") and any(FAMILIES[code] in HIDING for code in accepted):
+    if (proof is None or proof.outcome == "impossible") and may_hide(accepted):
         yield (
             "The rest was judged only where the comparison allows it: the accepted loss changes the training, so the "
             "later steps cannot equal the reference, and a further loss among them may be hidden"

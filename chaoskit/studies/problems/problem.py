@@ -23,6 +23,11 @@ class Proof:
     experiment: str = ""
     run: str = ""
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Proof:
+        """The inverse of `asdict`, by way of JSON."""
+        return cls(**{**data, **{name: tuple(data.get(name, ())) for name in ("put_back", "codes")}})
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -51,6 +56,5 @@ class Problem:
     def from_json(cls, data: Mapping[str, Any]) -> Problem:
         """The inverse of `to_json`."""
         lists = {name: tuple(data.get(name, ())) for name in ("shown_by", "consequences")}
-        proof = dict(data.get("proof") or {})
-        proof.update({name: tuple(proof[name]) for name in ("put_back", "codes") if name in proof})
-        return cls(**{**data, **lists, "proof": Proof(**proof) if proof else None})
+        proof = data.get("proof")
+        return cls(**{**data, **lists, "proof": Proof.from_json(proof) if proof else None})

@@ -222,7 +222,8 @@ def _proof(cause: _Cause, proofs: Sequence[Proof]) -> Proof | None:
         (
             proof
             for proof in proofs
-            if proof.experiment in names and component in {name.partition(".")[0] for name in proof.put_back}
+            if proof.experiment in names
+            and (component in {name.partition(".")[0] for name in proof.put_back} or proof.outcome == "impossible")
         ),
         None,
     )

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from chaoskit.studies.putting_back.attempts import PutBackRun, rerun
 from chaoskit.studies.putting_back.lost import LostState, lost_state
-from chaoskit.studies.putting_back.proof import prove
+from chaoskit.studies.putting_back.proof import prove, try_to_prove
 
-__all__ = ["LostState", "PutBackRun", "lost_state", "prove", "rerun"]
+__all__ = ["LostState", "PutBackRun", "lost_state", "prove", "rerun", "try_to_prove"]

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from chaoskit.engine.runner import Run, Runner
-from chaoskit.errors import Undecided
+from chaoskit.errors import ChaoskitError, Undecided
 from chaoskit.studies.problems.problem import Proof
 from chaoskit.studies.putting_back.attempts import WHEN, PutBackRun, rerun, words
 from chaoskit.studies.putting_back.lost import DATA, LostState, lost_state
@@ -28,6 +28,15 @@ def prove(runner: Runner, run: Run, codes: Collection[str] = ()) -> Proof | None
         return _proof(name, lost, rerun(runner, run, lost))
     except Undecided as error:
         return Proof("impossible", str(error).removeprefix(f"{error.code}: "), experiment=name)
+
+
+def try_to_prove(runner: Runner, run: Run, codes: Collection[str] = ()) -> Proof | None:
+    """As `prove`, but an error of chaoskit's while it repeats the run is no proof, and no error: the verdicts on `run`
+    stay valid."""
+    try:
+        return prove(runner, run, codes)
+    except ChaoskitError as error:
+        return Proof("impossible", str(error), experiment=run.experiment or run.id)
 
 
 def _proof(name: str, lost: LostState, found: PutBackRun) -> Proof:
