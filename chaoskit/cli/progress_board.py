@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.spinner import Spinner
+    from rich.text import Text
 
 #: As often a second the line is drawn.
 REFRESHES = 4
@@ -121,12 +123,14 @@ class ProgressBoard:
         """The line: how far the battery is, and what runs."""
         return " · ".join([str(self.countdown), *self._phases()])
 
-    def _drawn(self) -> Spinner:
+    def _drawn(self) -> Text:
         from rich.text import Text
 
+        from chaoskit.report.terminal.table import printable
+
         assert self._spinner is not None
-        self._spinner.update(text=Text(self.text(), no_wrap=True, overflow="ellipsis"))
-        return self._spinner
+        frame = self._spinner.render(time.monotonic())
+        return Text(f"{frame} {printable(self.text())}", no_wrap=True, overflow="ellipsis", end="")
 
     def _phases(self) -> Iterator[str]:
         for file in sorted(self.directory.glob("*")):

@@ -91,7 +91,7 @@ def test_the_table_the_explanation_and_the_exit_code(chaoskit, project):
         "2 experiments to run",
     ]
     assert "  test_good: launch 0" in err
-    assert re.search(r"^  test_bad: fail in [\d.]+ s$", err, re.M)
+    assert re.search(r"^  test_bad: fail in [\d.]+ s \(2 of 2\)$", err, re.M)
     assert "test session starts" not in out + err
 
 

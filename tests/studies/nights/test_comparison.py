@@ -181,3 +181,24 @@ def test_nothing_to_compare():
         compare_suites(suite(), suite(A))
     with pytest.raises(UsageError, match=r"no common experiment .*test_a.*test_b"):
         compare_suites(suite(A), suite(B))
+
+
+LOST = {"accepted": ("rng-not-restored",)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "direction"),
+    [
+        (A, replace(A, verdict="accepted", **LOST), "worse"),
+        (replace(A, verdict="accepted", **LOST), A, "better"),
+        (replace(A, verdict="accepted", **LOST), replace(bad(A, "data-replayed"), **LOST), "worse"),
+        (replace(bad(A, "data-replayed"), **LOST), replace(A, verdict="accepted", **LOST), "better"),
+        (replace(A, verdict="accepted", **LOST), bad(A, verdict="inconclusive"), "unknown"),
+        # The job is the same: only the list of what is accepted is another one.
+        (bad(A, "rng-not-restored"), replace(A, verdict="accepted", **LOST), None),
+        (replace(A, verdict="accepted", **LOST), bad(A, "rng-not-restored"), None),
+    ],
+)
+def test_what_is_accepted_is_a_loss_of_the_job_all_the_same(old, new, direction):
+    changes = compare_suites(suite(old), suite(new)).changes
+    assert [change.direction for change in changes] == ([direction] if direction else [])
