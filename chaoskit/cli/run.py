@@ -7,13 +7,18 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options, selection
+from chaoskit.cli.near_miss import near_miss
 from chaoskit.cli.output import complain, internal, report, targets_of
 from chaoskit.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from chaoskit.studies.problems.acceptance import Acceptance
 
 EXAMPLE = "chaoskit run -- torchrun --nproc-per-node 2 train.py --out {out}"
 
@@ -74,6 +79,7 @@ def do(args: argparse.Namespace) -> int:
         settings = Settings(accepted, found.variables, found.command, str(Path.cwd()))
     if not args.command and not settings.command:
         raise UsageError(_no_command())
+    _check_parameters(settings.acceptances)
     job = Job.from_command(args.command or settings.command, cwd=os.getcwd(), env=dict(settings.variables))
     job.validate()
     targets = targets_of(args)
@@ -112,6 +118,19 @@ def do(args: argparse.Namespace) -> int:
         for one in acceptance.unmatched(settings.acceptances, results):
             complain(acceptance.useless(one, len(results)))
     return result.exit_code(results)
+
+
+def _check_parameters(acceptances: Sequence[Acceptance]) -> None:
+    """Raises UsageError for an acceptance that names an experiment with parameters that it does not have."""
+    from chaoskit.cli import battery
+
+    for one in acceptances:
+        name, bracket, _ = one.experiment.partition("[")
+        if bracket and "::" not in name:
+            known = battery.titles(battery.Selection(name), nodes="1:2")
+            if one.experiment not in known:
+                near = near_miss(one.experiment, known)
+                raise UsageError(f"{one.where}: there is no experiment {one.experiment!r}{near}")
 
 
 def _no_command() -> str:
