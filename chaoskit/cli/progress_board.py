@@ -25,8 +25,8 @@ REFRESHES = 4
 
 
 class Countdown:
-    """'12 of 34, about 2 min left'. What is left takes as long as the median of what has ended: the first experiment
-    takes longer, because it makes the reference."""
+    """'12 of 34, about 2 min left'. What is left takes as long as the median of what has ended. The first experiment of
+    each worker does not count: it makes the reference, or waits for it."""
 
     def __init__(self, total: int, *, workers: int = 1) -> None:
         self.total = total
@@ -39,10 +39,9 @@ class Countdown:
 
     @property
     def left(self) -> float | None:
-        """The seconds that are left; None as long as fewer than two experiments have ended."""
-        if len(self._seconds) < 2:
-            return None
-        return max(0, self.total - len(self._seconds)) * median(self._seconds) / self.workers
+        """The seconds that are left; None as long as no experiment has ended that began with a reference."""
+        known = self._seconds[self.workers :]
+        return max(0, self.total - len(self._seconds)) * median(known) / self.workers if known else None
 
     def __str__(self) -> str:
         counted = f"{len(self._seconds)} of {self.total}"
