@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -17,14 +18,15 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.spinner import Spinner
+    from rich.text import Text
 
 #: As often a second the line is drawn.
 REFRESHES = 4
 
 
 class Countdown:
-    """'12 of 34, about 2 min left'. What is left takes as long as the median of what has ended: the first experiment
-    takes longer, because it makes the reference."""
+    """'12 of 34, about 2 min left'. What is left takes as long as the median of what has ended. The first experiment of
+    each worker does not count: it makes the reference, or waits for it."""
 
     def __init__(self, total: int, *, workers: int = 1) -> None:
         self.total = total
@@ -37,10 +39,9 @@ class Countdown:
 
     @property
     def left(self) -> float | None:
-        """The seconds that are left; None as long as fewer than two experiments have ended."""
-        if len(self._seconds) < 2:
-            return None
-        return max(0, self.total - len(self._seconds)) * median(self._seconds) / self.workers
+        """The seconds that are left; None as long as no experiment has ended that began with a reference."""
+        known = self._seconds[self.workers :]
+        return max(0, self.total - len(self._seconds)) * median(known) / self.workers if known else None
 
     def __str__(self) -> str:
         counted = f"{len(self._seconds)} of {self.total}"
@@ -121,12 +122,14 @@ class ProgressBoard:
         """The line: how far the battery is, and what runs."""
         return " · ".join([str(self.countdown), *self._phases()])
 
-    def _drawn(self) -> Spinner:
+    def _drawn(self) -> Text:
         from rich.text import Text
 
+        from chaoskit.report.terminal.table import printable
+
         assert self._spinner is not None
-        self._spinner.update(text=Text(self.text(), no_wrap=True, overflow="ellipsis"))
-        return self._spinner
+        frame = self._spinner.render(time.monotonic())
+        return Text(f"{frame} {printable(self.text())}", no_wrap=True, overflow="ellipsis", end="")
 
     def _phases(self) -> Iterator[str]:
         for file in sorted(self.directory.glob("*")):

@@ -7,11 +7,13 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options, selection
+from chaoskit.cli.near_miss import near_miss
 from chaoskit.cli.output import complain, internal, report_problems, targets_of
 from chaoskit.errors import ExitCode, UsageError
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from chaoskit.engine.result import Result
     from chaoskit.engine.run_store import Store
     from chaoskit.studies.nights.suite import Suite
+    from chaoskit.studies.problems.acceptance import Acceptance
     from chaoskit.studies.problems.problem import Proof
 
 EXAMPLE = "chaoskit run -- torchrun --nproc-per-node 2 train.py --out {out}"
@@ -100,6 +103,7 @@ def do(args: argparse.Namespace) -> int:
         settings = Settings(accepted, found.variables, found.command, str(Path.cwd()))
     if not args.command and not settings.command:
         raise UsageError(_no_command())
+    _check_parameters(settings.acceptances)
     job = Job.from_command(args.command or settings.command, cwd=os.getcwd(), env=dict(settings.variables))
     job.validate()
     targets = targets_of(args)
@@ -153,6 +157,19 @@ def _proofs(results: Sequence[Result], store: Store, suite: Suite | None, *, lau
     if suite is not None and proofs:
         Archive(store).add_proofs(suite, proofs)
     return proofs
+
+
+def _check_parameters(acceptances: Sequence[Acceptance]) -> None:
+    """Raises UsageError for an acceptance that names an experiment with parameters that it does not have."""
+    from chaoskit.cli import battery
+
+    for one in acceptances:
+        name, bracket, _ = one.experiment.partition("[")
+        if bracket and "::" not in name:
+            known = battery.titles(battery.Selection(name), nodes="1:2")
+            if one.experiment not in known:
+                near = near_miss(one.experiment, known)
+                raise UsageError(f"{one.where}: there is no experiment {one.experiment!r}{near}")
 
 
 def _no_command() -> str:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from chaoskit.studies.upgrade.upgrade import Upgrade
 
 EXAMPLE = "chaoskit upgrade --old venv/bin/python --new venv-new/bin/python -- torchrun train.py --out {out}"
-#: Shared options that make no sense for two suites.
-NOT_OURS = ("report", "summary", "badge")
+#: Shared options that make no sense for two suites; no list of accepted losses is read for them.
+NOT_OURS = ("report", "summary", "badge", "strict")
 
 
 def add_to(commands: Any) -> None:

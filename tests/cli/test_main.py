@@ -90,7 +90,7 @@ def test_the_table_the_explanation_and_the_exit_code(chaoskit, project):
         "2 experiments to run",
     ]
     assert "  test_good: launch 0" in err
-    assert re.search(r"^  test_bad: fail in [\d.]+ s$", err, re.M)
+    assert re.search(r"^  test_bad: fail in [\d.]+ s \(2 of 2\)$", err, re.M)
     assert "test session starts" not in out + err
 
 
@@ -495,6 +495,14 @@ def test_a_wrong_file_is_a_mistake_in_usage(chaoskit, project, text, said):
     keep(text)
     code, _, err = chaoskit("run")
     assert code == ExitCode.USAGE and said in err
+
+
+def test_parameters_that_an_experiment_does_not_have(chaoskit, project, monkeypatch):
+    monkeypatch.setattr(battery, "CANDIDATES", (Path(__file__).parents[2] / "experiments",))
+    keep(FILE + 'experiment = "test_none_is_whole[truncat]"\n')
+    code, _, err = chaoskit("run")
+    assert code == ExitCode.USAGE and "pyproject.toml:6" in err
+    assert "did you mean 'test_none_is_whole[truncate]'?" in err
 
 
 def test_without_a_command_the_nearest_file_is_named(chaoskit, project, monkeypatch):

@@ -20,7 +20,8 @@ def counted(total, *seconds, workers=1):
     [
         (counted(34), "0 of 34"),
         (counted(34, 60.0), "1 of 34"),
-        # The first one has made the reference: the median is not moved by it.
+        # The first one of each worker has made the reference, or waited for it.
+        (counted(34, 60.0, 60.0, workers=2), "2 of 34"),
         (counted(34, 60.0, 5.0, 5.0), "3 of 34, about 3 min left"),
         (counted(34, 60.0, 5.0, 5.0, workers=2), "3 of 34, about 1 min left"),
         (counted(5, 4.0, 4.0, 4.0), "3 of 5, less than a minute left"),

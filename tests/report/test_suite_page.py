@@ -68,6 +68,13 @@ def test_the_failures_come_first():
     assert [row[0] for row in shown.values[1:]] == ["0", "1", "3", "3", "4"]
 
 
+def test_what_is_accepted_has_a_word_of_its_own():
+    one = suite(result("test_a", "pass"), result("test_b", "accepted", accepted=("rng-not-restored",)))
+    assert [row[0] for row in table(one).rows[1:]] == ["≈ accepted", "✓ pass"]
+    assert suite_page.headline(one) == "1 of 2 experiments lost what is accepted"
+    assert ".verdict.accepted { color" in suite_page.render(one)
+
+
 def test_a_row_has_everything():
     one = result("test_y", "fail", steps_lost=12, recovery_seconds=1.26, launch_seconds=0.4, seconds=21.3)
     (_, row), (_, values) = (table(suite(one)).rows, table(suite(one)).values)

@@ -20,7 +20,7 @@ from chaoskit.studies.nights.verdict_changes import Kind, VerdictTurn
 SCHEMA = 1
 #: A sign for each verdict, so that colour is not needed; a dot if the experiment did not run that night.
 SIGNS = {"pass": "✓", "accepted": "≈", "fail": "✗", "inconclusive": "?", "skipped": "–"}
-PLAIN = str.maketrans("✓✗–·", "+x-.")
+PLAIN = str.maketrans("✓≈✗–·", "+~x-.")
 ABSENT = "·"
 #: Maximum number of nights in a strip.
 STRIP = 14

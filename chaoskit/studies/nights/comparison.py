@@ -19,6 +19,8 @@ from chaoskit.studies.nights.suite import Suite
 Direction = Literal["worse", "better", "unknown"]
 Source = Literal["chaoskit", "ranks", "machine", "job"]
 Pair = tuple[Result, Result]
+#: The verdicts on a job that lost something.
+LOST = ("fail", ACCEPTED)
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,13 @@ class VerdictChange:
 
     @property
     def direction(self) -> Direction:
-        """`worse` for a new failure or a new code, also one that is accepted; `unknown` if the new verdict is
-        inconclusive or skipped."""
+        """`worse` for a new failure or a new code, accepted or not; `unknown` if the new verdict is inconclusive or
+        skipped."""
         if self.new.verdict == "pass":
             return "better"
-        if self.new.verdict == ACCEPTED:
-            less = self.old.verdict == ACCEPTED and set(self.new.accepted) < set(self.old.accepted)
-            return "better" if less or self.old.verdict not in ("pass", ACCEPTED) else "worse"
-        if self.new.verdict != "fail":
+        if self.new.verdict not in LOST:
             return "unknown"
-        return "better" if self.old.verdict == "fail" and set(self.new.codes) < set(self.old.codes) else "worse"
+        return "better" if self.old.verdict in LOST and _codes(self.new) < _codes(self.old) else "worse"
 
 
 @dataclass(frozen=True)
@@ -172,11 +171,16 @@ def _are(things: tuple[object, ...]) -> str:
 
 
 def _decided(result: Result) -> bool:
-    return result.verdict in ("pass", ACCEPTED, "fail")
+    return result.verdict in ("pass", *LOST)
 
 
 def _state(result: Result) -> tuple[str, frozenset[str]]:
-    return result.verdict, frozenset((*result.codes, *result.accepted))
+    """What is compared: the job, and not what the team accepts of it."""
+    return "fail" if result.verdict in LOST else result.verdict, _codes(result)
+
+
+def _codes(result: Result) -> frozenset[str]:
+    return frozenset((*result.codes, *result.accepted))
 
 
 def _named(old: Suite, new: Suite) -> tuple[Mapping[str, Result], Mapping[str, Result]]:

@@ -14,7 +14,7 @@ from chaoskit.studies.nights.suite import Suite, key_of
 JOB = "torchrun train.py --out {out}"
 MACHINE = {"host": "box", "processor": "x86_64", "cores": "8", "python": "3.11.7"}
 FIRST = datetime(2026, 1, 1, 2, 30, tzinfo=UTC)
-LETTERS = {"p": "pass", "f": "fail", "i": "inconclusive", "s": "skipped"}
+LETTERS = {"p": "pass", "f": "fail", "i": "inconclusive", "s": "skipped", "a": "accepted"}
 
 
 def result(verdict="p", name="test_kill", **fields):

@@ -200,3 +200,22 @@ def test_a_job_that_became_deterministic_is_better():
     assert one.void and one.better and one.exit_code() == ExitCode.PASS
     other = compare_suites(suite(bad(A)), suite(A, baselines={"ref": baseline(deterministic=False)}))
     assert other.exit_code() == ExitCode.INCONCLUSIVE
+LOST = {"accepted": ("rng-not-restored",)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "direction"),
+    [
+        (A, replace(A, verdict="accepted", **LOST), "worse"),
+        (replace(A, verdict="accepted", **LOST), A, "better"),
+        (replace(A, verdict="accepted", **LOST), replace(bad(A, "data-replayed"), **LOST), "worse"),
+        (replace(bad(A, "data-replayed"), **LOST), replace(A, verdict="accepted", **LOST), "better"),
+        (replace(A, verdict="accepted", **LOST), bad(A, verdict="inconclusive"), "unknown"),
+        # The job is the same: only the list of what is accepted is another one.
+        (bad(A, "rng-not-restored"), replace(A, verdict="accepted", **LOST), None),
+        (replace(A, verdict="accepted", **LOST), bad(A, "rng-not-restored"), None),
+    ],
+)
+def test_what_is_accepted_is_a_loss_of_the_job_all_the_same(old, new, direction):
+    changes = compare_suites(suite(old), suite(new)).changes
+    assert [change.direction for change in changes] == ([direction] if direction else [])

@@ -146,3 +146,14 @@ def test_the_red_ones_come_first():
     a, b = (verdicts(letters, name) for letters, name in (("fp", "test_a"), ("pf", "test_b")))
     nights = [night(at, *a[at].results, *b[at].results) for at in range(2)]
     assert [turn.kind for turn in turns(SuiteHistory.of(nights))] == ["red", "green"]
+
+
+def test_what_is_accepted_is_no_red():
+    """From pass to accepted nothing turns; from accepted to fail it is red."""
+    assert turns(SuiteHistory.of(nights_of("ppaa"))) == ()
+    (turn,) = turns(SuiteHistory.of(nights_of("paaf")))
+    assert turn.kind == "red" and turn.since == 3
+
+
+def nights_of(letters):
+    return [night(at, result(letter)) for at, letter in enumerate(letters)]
