@@ -15,6 +15,7 @@ from filelock import FileLock
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.divergence import part
 from chaoskit.analysis.reference.reference import Reference
+from chaoskit.engine import reference_store
 from chaoskit.engine.execution import execute
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.reference_maker import CONTROL_DEADLINE
@@ -100,15 +101,16 @@ def _run(
     with store.writing():
         files.mkdir()
         putting_back.write(replace(wanted, directory=str(files)), run_dir)
-    status = execute(
-        run_dir,
-        replace(job, relaunches=0),
-        store=store,
-        environment=environment,
-        progress=progress,
-        deadline=job.timeout or CONTROL_DEADLINE,
-        mode=Mode.from_json(reference.mode),
-    )
+    with reference_store.own_port(store, reference, environment, progress):
+        status = execute(
+            run_dir,
+            replace(job, relaunches=0),
+            store=store,
+            environment=environment,
+            progress=progress,
+            deadline=job.timeout or CONTROL_DEADLINE,
+            mode=Mode.from_json(reference.mode),
+        )
     history = History.read(run_dir)
     if status != "finished" or len(history.incarnations) != 1:
         raise Undecided(

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +21,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 from xxhash import xxh3_128
 
+from chaoskit import environments
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.reference import Reference
+from chaoskit.engine.progress import Progress
 from chaoskit.engine.run_store import FORMAT, Store
 from chaoskit.errors import ReferenceFailed
 from chaoskit.job import Job
@@ -51,6 +54,16 @@ def port_lock(store: Store, port: int, *, waiting: Any) -> FileLock:
     """The lock under which a job runs whose ranks meet at the same port in every launch: two runs would collide. Calls
     `waiting` once if another process holds it."""
     return _acquired(FileLock(store.references / f"port-{port}.lock"), waiting)
+
+
+def own_port(
+    store: Store, reference: Reference, environment: str, progress: Progress
+) -> AbstractContextManager[object]:
+    """Held during a run of a job that always takes the same port of this machine: two runs would collide."""
+    if reference.port is None or not environments.environment(environment).traits.shares_ports:
+        return nullcontext()
+    waiting = f"waiting for port {reference.port}, which another run of the job uses"
+    return port_lock(store, reference.port, waiting=lambda: progress.phase(waiting))
 
 
 def load(store: Store, name: str) -> Reference | None:

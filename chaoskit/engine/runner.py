@@ -7,7 +7,6 @@ faults are injected, and returns the run, which is judged by its record alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -202,7 +201,7 @@ class Runner:
             self.store.update(run_dir, put_back=list(put_back.components))
         deadline = job.timeout or _deadline(job, resolved, reference)
         again = (relaunch_mode or COLD) if job.relaunch_command else None
-        with self._port_lock(reference):
+        with reference_store.own_port(self.store, reference, self.environment, self.progress):
             execute(
                 run_dir,
                 job,
@@ -220,14 +219,6 @@ class Runner:
         self.runs.append(run)
         self.progress.phase("judging")
         return run
-
-    def _port_lock(self, reference: Reference) -> AbstractContextManager[object]:
-        """Held during a run of a job that always takes the same port of this machine: two runs would collide."""
-        traits = environments.environment(self.environment).traits
-        if reference.port is None or not traits.shares_ports:
-            return nullcontext()
-        waiting = f"waiting for port {reference.port}, which another run of the job uses"
-        return reference_store.port_lock(self.store, reference.port, waiting=lambda: self.progress.phase(waiting))
 
     def _with_options(self, job: Job) -> Job:
         return replace(job, **self._options) if self._options else job

@@ -121,14 +121,14 @@ def put_tensors(live: Mapping[str, Any], kept: Mapping[str, Any], what: str) -> 
 
 
 def states_of(optimizers: Sequence[Any], roots: Sequence[Any]) -> list[dict[str, Any]]:
-    """Of each optimizer the state of each parameter, by the name of the parameter."""
+    """Of each optimizer the state of each parameter that has one, by the name of the parameter."""
     names = naming(optimizers, roots).names
     return [
         {
-            names[id(p)]: dict(each.state[p])
+            names[id(p)]: dict(kept)
             for group in each.param_groups
             for p in group["params"]
-            if p in each.state
+            if (kept := each.state.get(p))
         }
         for each in optimizers
     ]
@@ -152,6 +152,16 @@ def put_states(optimizers: Sequence[Any], roots: Sequence[Any], kept: Sequence[M
 def scalers_of(scalers: Sequence[Any]) -> list[list[Any]]:
     """Scale and growth tracker of each enabled scaler."""
     return [[each._scale, each._growth_tracker] for each in scalers if each.is_enabled()]
+
+
+def scales_of(scalers: Sequence[Any]) -> list[tuple[float, int]]:
+    """The numbers themselves, for a comparison: a scaler that was loaded, and not used yet, has no tensors."""
+    found = []
+    for each in (one for one in scalers if one.is_enabled()):
+        scale = each._init_scale if each._scale is None else each._scale
+        tracker = each._init_growth_tracker if each._growth_tracker is None else each._growth_tracker
+        found.append((float(scale), int(tracker)))
+    return found
 
 
 def put_scalers(scalers: Sequence[Any], kept: Sequence[Sequence[Any]]) -> None:

@@ -63,6 +63,7 @@ class StateKeeper:
         """A batch is about to be drawn."""
         if self._due() and "draw" not in self._kept["streams"]:
             self._kept["streams"]["draw"] = self._streams()
+            self._keep_schedule("draw")
 
     def begins(self, iterator: Any) -> None:
         """A data loader's iterator begins anew."""
@@ -91,8 +92,7 @@ class StateKeeper:
                 kept["scaler"] = kept_state.packed(kept_state.scalers_of(training.living("scaler")))
             if self._wanted("ema"):
                 kept["ema"] = kept_state.packed(kept_state.averages_of(training.living("average")))
-            if self._wanted("lr"):
-                kept["schedule"] = kept_state.schedule_of(training.living("optimizer"))
+            self._keep_schedule("forward")
         if all(seen is not root for seen in self._roots):
             self._roots.append(root)
             kept["roots"].append(
@@ -132,12 +132,17 @@ class StateKeeper:
             return False
         if self._position != position:
             self._position = position
-            self._kept = {"streams": {}, "roots": []}
+            self._kept = {"streams": {}, "schedules": {}, "roots": []}
             self._roots: list[Any] = []
         return True
 
     def _wanted(self, component: str) -> bool:
         return component in self._order.components
+
+    def _keep_schedule(self, moment: str) -> None:
+        if self._wanted("lr"):
+            optimizers = self._observer.training.living("optimizer")
+            self._kept["schedules"][moment] = kept_state.schedule_of(optimizers)
 
     def _streams(self) -> dict[str, Any]:
         return kept_state.random_streams(sys.modules["torch"])
@@ -184,7 +189,7 @@ class StatePutter:
             self._drawn = True
             if self._order.moment == "draw" and "draw" in self._kept["streams"]:
                 self._put_streams("draw")
-            self._put_schedule()
+            self._put_schedule("draw")
 
     def begins(self, iterator: Any) -> None:
         """A data loader's iterator begins anew."""
@@ -221,10 +226,10 @@ class StatePutter:
         if not self._roots:
             if self._order.moment != "load":
                 self._put_streams("forward")
-            self._put_schedule()
+            self._put_schedule("forward")
             if self._wanted("scaler"):
                 scalers = training.living("scaler")
-                self._put("scaler", lambda: kept_state.scalers_of(scalers),
+                self._put("scaler", lambda: kept_state.scales_of(scalers),
                           lambda: kept_state.put_scalers(scalers, kept["scaler"]))  # fmt: skip
             if self._wanted("ema"):
                 self._put_averages(training.living("average"), kept["ema"])
@@ -337,13 +342,15 @@ class StatePutter:
         for name in chosen:
             self._note(name, before.get(name, ""), after[name])
 
-    def _put_schedule(self) -> None:
-        """The schedule, for what the job does with it before the step."""
-        if self._wanted("lr") and "schedule" in self._kept:
-            optimizers = self._observer.training.living("optimizer")
-            before = as_text(optimizers, lr=True)
-            kept_state.put_schedule(optimizers, self._kept["schedule"])
-            self._note("lr", before, as_text(optimizers, lr=True))
+    def _put_schedule(self, moment: str) -> None:
+        """What torch's schedulers know, for what the job does with it before the step."""
+        kept = self._kept["schedules"].get(moment, {}) if self._wanted("lr") else {}
+        if not kept.get("schedulers"):
+            return
+        optimizers = self._observer.training.living("optimizer")
+        before = kept_state.fingerprint(kept_state.schedule_of(optimizers))
+        kept_state.put_schedule(optimizers, kept)
+        self._note("lr", before, kept_state.fingerprint(kept_state.schedule_of(optimizers)), part=moment)
 
     def _hold(self, optimizers: list[Any], roots: list[Any]) -> None:
         """Give the step the learning rates and options that it has in the reference."""

@@ -132,6 +132,9 @@ def test_scalers_come_back_also_before_their_first_use():
     used, fresh = (torch.amp.GradScaler("cpu", init_scale=8.0) for _ in range(2))
     used.scale(torch.ones(1))
     kept = through_a_file(kept_state.packed(kept_state.scalers_of([used])))
+    loaded = torch.amp.GradScaler("cpu")
+    loaded.load_state_dict(used.state_dict())
+    assert kept_state.scales_of([loaded]) == kept_state.scales_of([used]) != kept_state.scales_of([])
     kept_state.put_scalers([fresh], kept)
     assert fresh.get_scale() == 8.0
     with pytest.raises(ValueError, match="gradient scalers"):

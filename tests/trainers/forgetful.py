@@ -72,9 +72,8 @@ if latest.exists():
             optimizer.param_groups[0]["weight_decay"] = 0.0
         if "lr" in lost:
             optimizer.param_groups[0]["lr"] = fresh["lr"]
-    else:
+    elif "lr" not in lost:
         optimizer.param_groups[0]["lr"] = state["optimizer"]["param_groups"][0]["lr"]
-        optimizer.param_groups[0]["initial_lr"] = 0.02
     done = state["done"]
     if "lr" not in lost:
         scheduler.load_state_dict(state["scheduler"])

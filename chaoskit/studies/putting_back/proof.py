@@ -12,6 +12,12 @@ from chaoskit.studies.putting_back.attempts import WHEN, PutBackRun, rerun, word
 from chaoskit.studies.putting_back.lost import DATA, LostState, lost_state
 from chaoskit.verdict import Outcome
 
+#: Why a stream may be lost although those of the rank were put back.
+ELSEWHERE = (
+    "random numbers are drawn elsewhere, too: in the workers of a data loader, or from a generator of the job's own, "
+    "which chaoskit does not put back"
+)
+
 
 def prove(runner: Runner, run: Run, codes: Collection[str] = ()) -> Proof | None:
     """What a further run of the experiment shows, in which chaoskit put back what `run` had lost; with `codes`, only
@@ -55,6 +61,9 @@ def _proof(name: str, lost: LostState, found: PutBackRun) -> Proof:
     rest = f"{what}, the run is still not exact: {', '.join(found.codes)}"
     if any(code.startswith("data-") for code in found.codes):
         rest += f"; {DATA}"
+    streams = any(name.partition(".")[0] == "rng" for name in put_back)
+    if streams and "rng-not-restored" in found.codes:
+        rest += f"; {ELSEWHERE}"
     return replace(proof, outcome="more-lost", sentence=rest, codes=found.codes)
 
 
