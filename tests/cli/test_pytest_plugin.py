@@ -363,3 +363,17 @@ def test_it_weighs_nothing_where_it_is_not_used(pytester):
     done.stdout.no_fnmatch_line("*= chaoskit =*")
     assert not Path(".chaoskit").exists()
     assert "chaoskit.cli.pytest_plugin" in sys.modules
+
+
+@pytest.mark.parametrize("body", ["pass", "chaos.run(job('misused.py'))"])
+def test_no_frames_of_chaoskit_or_pytest_are_shown(suite, body):
+    done = suite(f"def test_x(chaos): {body}")
+    said = done.stdout.str()
+    assert "pytest_plugin" not in said and "pluggy/" not in said and "runner.py" not in said
+    done.assert_outcomes(failed=1)
+
+
+def test_a_mistake_in_an_experiment_is_an_error(suite):
+    done = suite("def test_x(chaos): chaos.run(job(), nonsense=1)", "--chaos-json", "r.json")
+    done.stdout.fnmatch_lines(["test_x*error*", "1 experiment*: 1 error*"])
+    assert results("r.json")["test_x"]["trouble"] == "internal"
