@@ -91,7 +91,7 @@ def with_findings(result: Result) -> Result:
             schedule = json.loads((run / "run.json").read_text())["schedule"]
         except (OSError, KeyError, ValueError):
             continue
-        own = [one for one in verdicts if one.outcome.value == result.verdict]
+        own = [one for one in verdicts if one.outcome.value in (result.verdict, "pass")]
         kinds = [kind for fault in schedule if (kind := kind_of(fault["action"])) is not None]
         found.append(findings_of(own, kinds))
     return replace(result, findings=of_many_runs(found))

@@ -207,7 +207,9 @@ def _uncaught(case: Case) -> str:
     first = min(ended, key=lambda lifetime: lifetime.left or 0.0, default=None)
     if first is None:
         return ""
-    return f"; in the last launch rank {first.rank} failed with {' '.join(first.uncaught.split()).rstrip(': ')}"
+    # Some exceptions hold the tracebacks of other ranks; the log has them.
+    said = first.uncaught.partition("Traceback (most recent call last)")[0]
+    return f"; in the last launch rank {first.rank} failed with {' '.join(said.split()).rstrip(': ')}"
 
 
 def _added(case: Case) -> str:

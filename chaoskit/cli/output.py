@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -94,9 +95,10 @@ def report_problems(
 def _look(found: Sequence[Result], targets: Targets, store: Store, suite: Suite | None) -> str:
     from chaoskit.report.terminal import table
 
-    one = next((result.run_path for result in found if result.run_path), "RUN")
-    shown = ("--last-suite", store.root) if suite else (one,)
-    return table.look_at(*shown, report=targets.report)
+    if suite:
+        return table.look_at("--last-suite", store.root, report=targets.report)
+    run = next((result.run_path for result in found if result.run_path), None)
+    return table.look_at(shlex.quote(run), report=targets.report) if run else ""
 
 
 def _console(args: argparse.Namespace) -> Console:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import _pytest
 import pluggy
 import pytest
+from _pytest._code.code import ReprFileLocation, TerminalRepr
+from _pytest._io import TerminalWriter
 
 from chaoskit.cli import options
 from chaoskit.cli.pytest_session import RESULT, TARGETS, Chaos, ChaosSession
@@ -136,7 +138,7 @@ def pytest_runtest_makereport(
     report = yield
     if not own and report.failed:
         # No line of the user's led here: the frames would be those of pytest and of chaoskit.
-        report.longrepr = f"{type(error).__name__}: {table.explanation(found)}"
+        report.longrepr = Message(type(error).__name__, table.explanation(found), item.location)
     setattr(report, RESULT, json.dumps(found.to_json()))
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None and isinstance(error, CheckFailed | Inconclusive | ReferenceFailed):
@@ -164,6 +166,17 @@ def _result(item: pytest.Item, error: BaseException | None) -> Result:
     if isinstance(error, pytest.fail.Exception):
         return result.of_error(item.name, AssertionError(str(error.msg)), judged)
     return result.of_error(item.name, error, judged)
+
+
+class Message(TerminalRepr):
+    """What pytest shows of a failure that no line of the user's led to: the message, and where the test is."""
+
+    def __init__(self, kind: str, message: str, location: tuple[str, int | None, str]) -> None:
+        self.kind = kind
+        self.reprcrash = ReprFileLocation(location[0], (location[1] or 0) + 1, message)
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        tw.line(f"E   {self.kind}: {self.reprcrash.message}", red=True)
 
 
 def _explain(excinfo: pytest.ExceptionInfo[BaseException], error: BaseException, found: Result) -> bool:

@@ -51,8 +51,8 @@ class CodedFinding:
 
 
 def findings_of(verdicts: Sequence[Verdict], kinds: Collection[str] = ()) -> tuple[CodedFinding, ...]:
-    """The findings of the verdicts that decide one run, each code once; `kinds` are those of the faults that took
-    effect."""
+    """The findings of the verdicts that decide one run, each code once. Those that passed are given, too: they have
+    evidence and no code. `kinds` are those of the faults that took effect."""
     causes = causes_of(verdicts, kinds)
     found: dict[str, CodedFinding] = {}
     for code in dict.fromkeys(code for verdict in verdicts for code in verdict.codes):

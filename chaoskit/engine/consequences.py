@@ -26,7 +26,7 @@ TRAINED = ("model", "buffers", "optimizer", "ema")
 
 @dataclass(frozen=True)
 class RunEvidence:
-    """The verdicts of one run that decide it, and the kinds of the faults that took effect in it."""
+    """The verdicts of one run that decide it or passed, and the kinds of the faults that took effect in it."""
 
     verdicts: tuple[Verdict, ...]
     kinds: frozenset[str]
@@ -47,7 +47,7 @@ class RunEvidence:
         return tuple(code for verdict in self.verdicts if verdict.check == check for code in verdict.codes)
 
     def evidence(self, check: str) -> Mapping[str, Any]:
-        """The evidence of one check; empty if it did not fail."""
+        """The evidence of one check; empty if it was not applied, or could not decide."""
         return next((verdict.evidence for verdict in self.verdicts if verdict.check == check), {})
 
     @cached_property
@@ -104,9 +104,13 @@ def wrong_numbers(one: RunEvidence) -> Iterator[Pair]:
         # Nobody put a number in: a wrong state makes one, or a damaged checkpoint has one.
         others = [code for code in one.codes if code not in TAKEN_IN]
         first = next((code for code in ("corrupt-accepted", *one.family("state", "data")) if code in others), None)
-        if first is not None and one.kinds:
+        if first is not None and (one.kinds or first == "corrupt-accepted"):
             yield taken[0], first
             return
+    if not one.kinds:
+        # Which fault struck is not known: it is safe to say how the job ended.
+        yield from ((code, taken[0]) for code in ("model-not-restored", *ENDINGS))
+        return
     # The check of the state after a resume has its own evidence, and speaks for itself.
     own = {code for check in ("state_restored", "same_data") for code in one.of(check)}
     yield from ((code, taken[0]) for code in one.codes if code not in own)
@@ -182,7 +186,7 @@ def _later(one: Mapping[str, Any]) -> bool:
 def scratch(one: RunEvidence) -> Iterator[Pair]:
     """A job that begins again is at 0 in everything."""
     begun = {each["incarnation"] for each in one.resumes if each["resumed_from"] == 0}
-    if "restarted-from-scratch" not in one.codes:
+    if "restarted-from-scratch" not in one.codes or not begun:
         return
     for code in one.family("state", "data", "trajectory"):
         there = one.those(code)

@@ -141,8 +141,9 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
     if deciding is None:
         return result
     summary = deciding.summary
+    both = (overall, Outcome.PASS)
     counting = zip(runs, rulings, strict=True)
-    decided = [(run, [v for v in ruling.verdicts if v.outcome is overall]) for run, ruling in counting]
+    decided = [(run, [v for v in ruling.verdicts if v.outcome in both]) for run, ruling in counting]
     findings = of_many_runs(
         findings_of(own, [fault.kind for fault in run.history.faults if fault.observed is not None and fault.kind])
         for run, own in decided
@@ -190,7 +191,7 @@ def of_verdicts(name: str, verdicts: Iterable[Verdict]) -> Result:
         table=tuple(tables[0]) if tables else (),
         stacks={str(rank): str(text) for rank, text in stacks[0].items()} if stacks else {},
         advice=advice_of(deciding),
-        findings=(findings := findings_of(deciding)),
+        findings=(findings := findings_of([v for v in given if v.outcome in (overall, Outcome.PASS)])),
         weakness=overall is Outcome.FAIL and _weak(findings),
     )
 

@@ -40,7 +40,9 @@ def counted_results(results: Sequence[Result]) -> str:
     """'34 experiments: 29 failed, 4 passed, 1 skipped'."""
     order = dict.fromkeys(("fail", "inconclusive", ERROR, *WORDS))
     counts = [(word, sum(result.word == word for result in results)) for word in order]
-    told = ", ".join(f"{count} {WORDS.get(word, word)}" for word, count in counts if count)
+    told = ", ".join(
+        counted(count, ERROR) if word == ERROR else f"{count} {WORDS[word]}" for word, count in counts if count
+    )
     return f"{counted(len(results), 'experiment')}: {told or 'none ran'}"
 
 

@@ -42,6 +42,7 @@ SMALLEST = {
 WITHOUT = {
     "breaks.py": "breaks the tree and runs the tests on it for an hour; `make breaks`",
     "corpus.py": "makes the runs of tests/corpus anew, in the better part of an hour; tests/test_corpus.py reads them",
+    "problems.py": "reads what an exam of the gallery leaves; tests/benchmarks/test_problems.py makes some of that",
     "older.py": "installs a gigabyte for each version of a package; `make older`",
 }
 

@@ -479,3 +479,17 @@ def test_a_wrong_file_ends_the_session(suite, pytester):
     done = suite("def test_good(chaos): chaos.run(job()).verify(good)")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines(["*pyproject.toml:6:*did you mean 'rng-not-restored'*"])
+
+
+@pytest.mark.parametrize("body", ["pass", "chaos.run(job('misused.py'))"])
+def test_no_frames_of_chaoskit_or_pytest_are_shown(suite, body):
+    done = suite(f"def test_x(chaos): {body}")
+    said = done.stdout.str()
+    assert "pytest_plugin" not in said and "pluggy/" not in said and "runner.py" not in said
+    done.assert_outcomes(failed=1)
+
+
+def test_a_mistake_in_an_experiment_is_an_error(suite):
+    done = suite("def test_x(chaos): chaos.run(job(), nonsense=1)", "--chaos-json", "r.json")
+    done.stdout.fnmatch_lines(["test_x*error*", "1 experiment*: 1 error*"])
+    assert results("r.json")["test_x"]["trouble"] == "internal"

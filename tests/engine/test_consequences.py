@@ -1,7 +1,7 @@
 """Consequences are told from causes by what the verdicts show, and by nothing else."""
 
 from chaoskit.engine.consequences import causes_of
-from chaoskit.verdict import failed
+from chaoskit.verdict import failed, passed
 
 
 def finding(code, component, *, rank=0, found=(0,), expected=10, incarnation=1, more=()):
@@ -121,6 +121,17 @@ def test_ranks_that_read_different_checkpoints_are_the_cause_of_all_that_follows
     # A file that holds what was never saved is another matter.
     verdicts[-1] = failed("checkpoints_faithful", "other", "corrupt-accepted", altered=[{"incarnation": 1, "keys": []}])
     assert "corrupt-accepted" not in causes_of(verdicts, ["kill"])
+
+
+def test_a_wrong_batch_size_is_the_cause_where_it_is_wrong_at_once():
+    resumes = passed("resumed_from_last_valid", "right", resumes=[{"incarnation": 1, "resumed_from": 28}])
+    data = failed("same_data", "again", "data-replayed", ledger={})
+
+    def changed(step):
+        return failed("global_batch_kept", "other", "global-batch-changed", wrong=[{"step": step, "incarnation": 1}])
+
+    assert causes_of([resumes, data, changed(29)]) == {"data-replayed": "global-batch-changed"}
+    assert causes_of([resumes, data, changed(40)]) == {"global-batch-changed": "data-replayed"}
 
 
 def test_no_code_is_the_cause_of_its_own_cause():

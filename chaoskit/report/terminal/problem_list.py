@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from chaoskit.analysis.record.steps import readable
-from chaoskit.engine.result import Result
+from chaoskit.engine.code_sentences import capital
+from chaoskit.engine.result import ERROR, SKIPPED, Result
 from chaoskit.report import problem_words
 from chaoskit.report.terminal.table import STYLES, printable, took
 from chaoskit.studies.problems.problem import Problem
@@ -39,8 +40,13 @@ def show(
             _say(console, line, "bold")
     for problem in open_:
         count = problem_words.counted(len(problem.shown_by), "experiment")
-        _say(console, f"{count} could not be judged", "bold")
+        error = any(result.word == ERROR for result in results if result.name in problem.shown_by)
+        _say(console, f"{count} {'ended with an error' if error else 'could not be judged'}", "bold")
         _entry(console, " " * INDENT, problem, STYLES["inconclusive"], width)
+    if all(result.verdict == SKIPPED for result in results):
+        for sentence in dict.fromkeys(sentence for result in results for sentence in result.sentences):
+            for line in _wrapped(" " * INDENT + capital(sentence), width, INDENT):
+                _say(console, line, "")
     _say(console, took(results, seconds=seconds), "")
     if look and any(result.verdict not in ("pass", "skipped") for result in results):
         _say(console, look, "")
@@ -49,9 +55,10 @@ def show(
 def _entry(console: Console, mark: str, problem: Problem, style: str, width: int) -> None:
     """One problem: what happened, the proof, which experiments show it, what to change, the command."""
     head = Text(mark, style="bold").append(printable(problem.code), style=style)
-    lines = list(_wrapped(f"{' ' * len(mark)}{problem.code}  {readable(problem.sentence)}", width, len(mark)))
-    shown = len(mark) + len(problem.code)
-    console.print(head + Text(printable(lines[0][shown:])), soft_wrap=True)
+    gap = "  " if problem.code else ""
+    text = f"{' ' * len(mark)}{problem.code}{gap}{readable(problem.sentence)}"
+    lines = list(_wrapped(text, width, len(mark)))
+    console.print(head + Text(printable(lines[0][len(mark) + len(problem.code) :])), soft_wrap=True)
     for line in lines[1:]:
         _say(console, line, "")
     for text in _parts(problem):

@@ -82,13 +82,14 @@ def problems_of(results: Iterable[Result], *, proofs: Sequence[Proof] = ()) -> t
 def undecided(results: Iterable[Result]) -> tuple[Problem, ...]:
     """What could not be judged, once for each reason, in the form of problems; `shown_by` are the experiments."""
     open_ = [result for result in results if result.verdict == "inconclusive"]
-    found: dict[tuple[str, str], list[tuple[Result, CodedFinding]]] = {}
+    found: dict[tuple[str, str, str], list[tuple[Result, CodedFinding]]] = {}
     for result in open_:
         told = result.told or (CodedFinding("", result.sentences[0] if result.sentences else ""),)
         one = told[0]
         # Without a code the sentence is all there is to tell reasons apart.
-        found.setdefault((one.code, "" if one.code else one.sentence), []).append((result, one))
-    return tuple(_problem(_Cause(code, shown), ()) for (code, _), shown in found.items())
+        key = (one.code, "" if one.code else one.sentence, result.trouble)
+        found.setdefault(key, []).append((result, one))
+    return tuple(_problem(_Cause(code, shown), ()) for (code, _, _), shown in found.items())
 
 
 def _by_proof(result: Result, proofs: Sequence[Proof]) -> list[CodedFinding]:
@@ -147,10 +148,15 @@ def _by_turns(cause: _Cause, other: _Cause) -> bool:
 
 
 def _seen_elsewhere(cause: _Cause, other: _Cause) -> bool:
-    """Whether `other` was a consequence of the cause in some experiment, and shows itself alike in others."""
-    if FAMILIES.get(other.code) not in ELSEWHERE or other.code not in cause.consequences or other.weakness:
+    """Whether `other` was a consequence of the cause in some experiment, and shows itself alike in others. A guard that
+    is missing explains nothing where its fault does not strike, and a checkpoint is alike only by its exception."""
+    if FAMILIES.get(other.code) not in ELSEWHERE or other.code not in cause.consequences:
+        return False
+    if cause.weakness or other.weakness:
         return False
     known = cause.consequences[other.code]
+    if FAMILIES[other.code] == "checkpoint":
+        known = known - {""}
     return all(_raised(finding) in known for _, finding in other.shown)
 
 

@@ -56,6 +56,17 @@ def test_a_consequence_elsewhere_is_no_problem_while_its_cause_is_there():
     assert codes(result("test_b", "crash-loop")) == ["crash-loop"]
 
 
+def test_a_missing_guard_explains_nothing_where_its_fault_does_not_strike():
+    guard = CodedFinding("nonfinite-accepted", "trained on NaN", weakness=True)
+    nan = result("test_not_a_number", guard, ("stale-checkpoint", "nonfinite-accepted"))
+    assert codes(nan, result("test_b", "stale-checkpoint")) == ["stale-checkpoint", "nonfinite-accepted"]
+
+
+def test_a_checkpoint_that_no_exception_names_is_a_problem_of_its_own():
+    lost = result("test_a", "rng-not-restored", ("stale-checkpoint", "rng-not-restored"))
+    assert codes(lost, result("test_b", "stale-checkpoint")) == ["rng-not-restored", "stale-checkpoint"]
+
+
 def test_a_crash_of_another_kind_is_a_problem_of_its_own():
     def crash(sentence, follows=""):
         return CodedFinding("crash-loop", f"in the last launch rank 0 failed with {sentence}", follows=follows)
