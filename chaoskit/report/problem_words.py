@@ -74,4 +74,4 @@ def proof_line(problem: Problem) -> str:
     """'Proven: with the position put back, ...'; empty if nothing was tried."""
     if problem.proof is None:
         return ""
-    return f"{PROOFS[problem.proof.outcome]}: {problem.proof.sentence}"
+    return f"{PROOFS[problem.proof.outcome]}: {problem.proof.sentence.rstrip('.')}."

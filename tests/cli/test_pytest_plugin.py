@@ -280,7 +280,7 @@ def test_pages_a_summary_and_a_badge(suite, workers):
     done.assert_outcomes(passed=1, failed=1)
     assert done.ret == pytest.ExitCode.TESTS_FAILED
     index = Path("pages/index.html").read_text()
-    assert "1 of 2 experiments failed" in index and "pytest" in index and "--chaos-badge=b.svg" in index
+    assert "problem-rng-not-restored" in index and "pytest" in index and "--chaos-badge=b.svg" in index
     assert "1 of 2" in Path("b.svg").read_text()
     summary = Path("s.md").read_text()
     assert summary.count("### chaoskit") == 1
