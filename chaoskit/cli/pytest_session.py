@@ -163,17 +163,21 @@ class ChaosSession:
         if not self._swept:
             self._swept = True
             sweep(self.root)
+        def runner_of_its_own() -> Runner:
+            return Runner(
+                store,
+                environment=options.environment_of(self._config.getoption("chaos_env")),
+                experiment=item.name,
+                progress=progress,
+                launch=self._config.getoption("chaos_launch") or "auto",
+                **options.overrides(self._config),
+            )
+
         rulings: list[Ruling] = []
-        runner = Runner(
-            store,
-            environment=options.environment_of(self._config.getoption("chaos_env")),
-            experiment=item.name,
-            progress=progress,
-            launch=self._config.getoption("chaos_launch") or "auto",
-            **options.overrides(self._config),
-        )
+        runner = runner_of_its_own()
         if self._acceptances:
-            runner.rule = self._rule(item, rulings, runner)
+            # The runs of a proof are not those of the test.
+            runner.rule = self._rule(item, rulings, runner_of_its_own())
         return Chaos(
             runner,
             failed=self._failed,
