@@ -30,6 +30,7 @@ SMALLEST = {
     "nonfinite.py": "--quick --only 'ddp fp32: nan in loss'",
     "partitions.py": "--runs 1",
     "probe.py": "--rounds 1",
+    "putting_back.py": "--only scaler-missing --dir {tmp}/store --json {tmp}/figures.json",
     "report.py": "--steps 100 --runs 3",
     "screenshots.py": "--only good",
     "sdc_map.py": "--seconds 60 --compare 1",
