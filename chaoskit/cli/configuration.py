@@ -270,7 +270,7 @@ class _Reader:
             raise wrong("experiment", f"experiment must be the name of one, not {experiment!r}")
         name = experiment.partition("[")[0]
         if experiment and "::" not in experiment and name not in known:
-            own = ", or for a test of yours its node id: tests/test_x.py::test_y"
+            own = ", or for a test of yours its node id: test_x.py::test_y"
             raise wrong("experiment", f"there is no experiment {experiment!r}{_experiment_near(name, known)}{own}")
         return Acceptance(code, " ".join(reason.split()), until, experiment, self.at("accept", number))
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
+from chaoskit.cli.near_miss import near_miss
 from chaoskit.errors import CODES, ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def do(args: argparse.Namespace) -> int:
 
 def _check_code(code: str) -> None:
     if code not in CODES:
-        close = difflib.get_close_matches(code, CODES, n=1)
-        meant = f"did you mean {close[0]!r}?" if close else "docs/reference/codes.md lists them"
-        raise UsageError(f"--code: there is no code {code!r}; {meant}")
+        raise UsageError(f"--code: there is no code {code!r}{near_miss(code, CODES)}")
 
 
 def _show(proof: Proof | None, args: argparse.Namespace, *, name: str) -> None:

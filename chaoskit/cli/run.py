@@ -142,6 +142,8 @@ def do(args: argparse.Namespace) -> int:
         sentences = [r.sentences[0] for r in results if r.trouble == "internal" and r.sentences]
         internal(root, collected.troubles, (sentences or ["an experiment could not be run"])[0])
         return ExitCode.INTERNAL
+    for line in acceptance.overdue(settings.acceptances, results, day=acceptance.today()):
+        complain(line)
     if chosen.everything and not args.x:
         for one in acceptance.unmatched(settings.acceptances, results):
             complain(acceptance.useless(one, len(results)))

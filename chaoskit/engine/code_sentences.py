@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,7 +52,9 @@ def capital(text: str) -> str:
     """The text as a sentence: a capital first, a full stop last."""
     text = text.strip()
     ended = "\n" in text or text.endswith((".", "!", "?", "…"))  # several lines are output of the job
-    return f"{text[:1].upper()}{text[1:]}{'' if ended else '.'}"
+    name = re.match(r"[a-z0-9]*[^\sa-z0-9,;:'-]", text)  # 'nnodes=2', 'train.py', 'load_state_dict'
+    first = text[:1] if name else text[:1].upper()
+    return f"{first}{text[1:]}{'' if ended else '.'}"
 
 
 def position_of(code: str, verdicts: Sequence[Verdict]) -> int | None:

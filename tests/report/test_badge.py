@@ -23,7 +23,7 @@ def of(*verdicts, **fields):
         (("pass", "inconclusive"), "finished", "1 of 2, 1 inconclusive", "inconclusive"),
         (("pass", "skipped"), "finished", "1 of 1", "pass"),
         (("pass", "accepted"), "finished", "1 of 2, 1 accepted", "accepted"),
-        (("fail", "accepted"), "finished", "0 of 2, 1 accepted", "fail"),
+        (("fail", "accepted"), "finished", "0 of 2, 1 accepted, 1 problem", "fail"),
         (("pass", "pass"), "interrupted", "2 of 2, interrupted", "inconclusive"),
         (("skipped",), "finished", "nothing was tested", "skipped"),
         ((), "finished", "nothing was tested", "skipped"),

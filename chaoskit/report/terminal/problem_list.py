@@ -10,9 +10,9 @@ from rich.text import Text
 
 from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.code_sentences import capital
-from chaoskit.engine.result import ERROR, SKIPPED, Result
+from chaoskit.engine.result import ACCEPTED, ERROR, SKIPPED, Result
 from chaoskit.report import problem_words
-from chaoskit.report.terminal.table import STYLES, printable, took
+from chaoskit.report.terminal.table import STYLES, accepted_lines, printable, took
 from chaoskit.studies.problems.problem import Problem
 
 #: Text is set under the code of its problem, and no wider than this.
@@ -38,6 +38,9 @@ def show(
     if len(real) < len(problems):
         for line in _wrapped(problem_words.weakness_line(problems), width, INDENT):
             _say(console, line, "bold")
+    for told in accepted_lines(results):
+        for line in _wrapped(told, width, INDENT):
+            _say(console, line, STYLES[ACCEPTED])
     for problem in open_:
         count = problem_words.counted(len(problem.shown_by), "experiment")
         error = any(result.word == ERROR for result in results if result.name in problem.shown_by)

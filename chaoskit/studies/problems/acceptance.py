@@ -122,6 +122,15 @@ def unmatched(acceptances: Iterable[Acceptance], results: Sequence[Result]) -> I
             yield one
 
 
+def overdue(acceptances: Iterable[Acceptance], results: Sequence[Result], *, day: date) -> Iterator[str]:
+    """Say of each acceptance that has expired, and whose code an experiment shows that it was for, that it does not
+    count."""
+    for one in acceptances:
+        own = [result for result in results if one.applies(names_of(result.name, result.nodeid))]
+        if one.expired(day) and any(one.code in result.codes for result in own):
+            yield _expired(one)
+
+
 def useless(one: Acceptance, count: int) -> str:
     """Say that an acceptance matched nothing in so many experiments."""
     where = f"in {one.experiment}" if one.experiment else f"in any of {count} experiments"

@@ -205,7 +205,7 @@ def test_a_job_whose_ranks_would_stay_alone_is_refused(chaoskit, request):
     command = ("--standalone", str(TRAINERS / "simple.py"), "--out", "{out}")
     code, said = chaoskit("--env", "netns", "--nodes", "2", command=command)
     assert code == ExitCode.USAGE
-    assert "the job binds to its own node only (--standalone), so that the ranks of 2 nodes cannot meet" in said
+    assert "he job binds to its own node only (--standalone), so that the ranks of 2 nodes cannot meet" in said
 
 
 @pytest.mark.parametrize(
