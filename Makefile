@@ -16,7 +16,7 @@ PARALLEL := --dist worksteal --durations 10 --durations-min 1
 
 # One rank of the tiny GPT is killed in the middle of its second epoch; then every claim about its return is checked.
 demo: $(READY)
-	$(BIN)/chaoskit run -k one_rank_mid_epoch -- \
+	$(BIN)/chaoskit run -v -k one_rank_mid_epoch -- \
 	    $(BIN)/torchrun --nproc-per-node 2 -m tinymodels.train --out {out}
 
 # The tests of every change: at most 10 minutes on two cores. They fail when any check, fault or launcher is broken.
