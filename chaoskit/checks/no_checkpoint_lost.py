@@ -10,6 +10,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
 from chaoskit.analysis.checkpoints.damage import Files, damaged_by, gone_by, is_left, lies_at
 from chaoskit.analysis.record.history import History, lifetimes
+from chaoskit.analysis.record.paths import numbers_in
 from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
@@ -38,7 +39,7 @@ class NoCheckpointLost:
             valid = _last_valid(case.history, written, end.t)
             if valid is None or (end is ends[-1] and _cleared_away(case)):
                 continue
-            left = _is_left(valid, written, end.files)
+            left = _is_left(case, valid, end.files)
             by_launch[str(end.launch)] = {"last_valid": valid.position, "left": left}
             if left is False:
                 sentence = (
@@ -79,12 +80,26 @@ def _last_valid(history: History, written: Sequence[Checkpoint], t: float) -> Ch
     return max(settled, key=lambda one: one.begun, default=None)
 
 
-def _is_left(one: Checkpoint, written: Sequence[Checkpoint], files: Files) -> bool | None:
+def _is_left(case: Case, one: Checkpoint, files: Files) -> bool | None:
     """Whether files of the checkpoint are left; None if the file names do not show it."""
-    left = is_left(one.position, written, files)
-    if left is None and any(lies_at(path, files) for path in one.paths):
+    left = is_left(one.position, case.checkpoints, files)
+    if left is None and (any(lies_at(path, files) for path in one.paths) or _has_its_number(case, one, files)):
         return True
     return left if files else False
+
+
+def _has_its_number(case: Case, one: Checkpoint, files: Files) -> bool:
+    """Whether a file has the step of the checkpoint in its name, in a job that names its checkpoints so: it may save to
+    one temporary name and rename."""
+    assert case.reference is not None
+    control = case.reference.controls[0]
+    kept = control.files[-1]["files"] if control.files else ()
+    newest = max(case.reference.saves, default=0)
+    return newest in _numbers(kept) and one.position in _numbers(files)
+
+
+def _numbers(files: Files) -> set[int]:
+    return {number for path, _ in files for number in numbers_in(path)}
 
 
 def _was_resumed(case: Case, one: Checkpoint, end: _End) -> bool:

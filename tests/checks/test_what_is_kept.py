@@ -40,6 +40,14 @@ def test_the_last_valid_one_was_always_there():
     assert verdict.outcome is Outcome.PASS and verdict.evidence["ends"]["0"] == {"last_valid": 40, "left": True}
 
 
+def test_a_job_saves_to_one_temporary_name_and_renames_it():
+    one_name = {"path": "/run/out/unfinished"}
+    assert no_checkpoint_lost()(told(checkpoint(20, 40), KEPT, **one_name)).outcome is Outcome.PASS
+    # The names of this one say nothing: nobody knows what the last launch left.
+    unnamed = [["checkpoints/newest", MIB]]
+    assert no_checkpoint_lost()(told(checkpoint(40), unnamed, control=KEPT, **one_name)).codes == ("probe-blind",)
+
+
 def test_retention_took_it():
     verdict = no_checkpoint_lost()(told(checkpoint(20), KEPT))
     assert verdict.codes == ("checkpoint-lost",) and verdict.evidence["ends"]["0"]["left"] is False
