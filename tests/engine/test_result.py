@@ -97,7 +97,7 @@ def test_nothing_that_a_terminal_would_obey_is_printed():
         text.encode()
         assert not any(ord(letter) < 32 for letter in text.replace("\n", ""))
     assert "FAIL a[<b>]\\n\\x1b[31mred\\r\\x07" in shown([one])
-    assert "\n  A[<b>]\n  \\x1b[31mred\\r\\x07 " in shown([one])
+    assert "\n  a[<b>]\n  \\x1b[31mred\\r\\x07 " in shown([one])
 
 
 def test_how_to_look_at_it_is_said_last_where_something_did_not_pass():
