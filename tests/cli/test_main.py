@@ -45,7 +45,8 @@ def project(tmp_path, monkeypatch):
     (home / "test_suite.py").write_text(SUITE)
     monkeypatch.setattr(battery, "CANDIDATES", (home,))
     # What conftest.py puts in its place is taken away again.
-    monkeypatch.setitem(sys.modules, "chaoskit.engine.runner", None)
+    for stood_in_for in ("chaoskit.engine.runner", "chaoskit.studies.putting_back"):
+        monkeypatch.setitem(sys.modules, stood_in_for, None)
     monkeypatch.setitem(sys.modules, "test_suite", None)
     del sys.modules["test_suite"]
     project = tmp_path / "project"
