@@ -248,6 +248,13 @@ def test_commands_have_a_button_that_only_the_script_shows(told):
     assert len(buttons) == 4 and all("hidden" in each and 'class="copy"' in each for each in buttons)
 
 
+def test_a_run_in_which_state_was_put_back_does_not_show_the_job(store):
+    run = stored(store, killed())
+    assert "does not show the job as it is" not in run_page.render(run)
+    store.update(run.dir, put_back=["rng.torch"])
+    assert "put back what the job had lost (rng.torch)" in run_page.render(run)
+
+
 def test_what_is_accepted_is_said_with_its_reason(told):
     run = told["optimizer"]
     reasons = {"optimizer-not-restored": f"moments may differ {HOSTILE}"}
