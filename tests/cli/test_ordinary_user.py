@@ -32,6 +32,6 @@ def test_a_run_as_an_ordinary_user(tmp_path):
         cwd=place, env={**os.environ, "HOME": str(place)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "launched warm: 2 passed" in result.stdout, result.stdout
+    assert "(2 experiments: 2 passed)" in result.stdout and "launched warm" in result.stdout, result.stdout
     owners = {path.stat().st_uid for path in place.rglob("*")}
     assert owners == {NOBODY if before else os.getuid()}
