@@ -157,9 +157,12 @@ def accepted_files(one: RunEvidence) -> Iterator[Pair]:
 
 
 def _was_read(there: Sequence[Mapping[str, Any]], read: set[str]) -> bool:
-    """Whether the altered file held these components, or it is not known what it held."""
+    """Whether the altered file held these components, by their names or because they match no step of the reference; or
+    whether it is not known what it held. State that was lost is where it was at some step."""
+    if not read or all(each.get("found") == [] for each in there):
+        return True
     families = {str(each["component"]).partition(".")[0] for each in there}
-    return not read or families & set(TRAINED) != set() or any(key.partition(".")[0] in families for key in read)
+    return families & set(TRAINED) != set() or any(key.partition(".")[0] in families for key in read)
 
 
 def unfaithful_saves(one: RunEvidence) -> Iterator[Pair]:

@@ -138,3 +138,14 @@ def test_no_code_is_the_cause_of_its_own_cause():
     for codes in (("torn-checkpoint", "checkpoint-lost"), ("global-batch-changed", "data-replayed")):
         found = causes_of([failed("completed", "x", *codes)])
         assert all(found.get(cause) is None for cause in found.values())
+
+
+def test_a_stream_that_matches_no_step_came_from_the_altered_file_whatever_its_key():
+    altered = failed(
+        "checkpoints_faithful", "altered", "corrupt-accepted",
+        altered=[{"incarnation": 1, "rank": 0, "keys": ["streams.0"]}],
+    )  # fmt: skip
+    strange = restored(finding("rng-not-restored", "rng.torch", found=()))
+    assert causes_of([strange, altered]) == {"rng-not-restored": "corrupt-accepted"}
+    # One that began again was lost.
+    assert causes_of([restored(finding("rng-not-restored", "rng.torch")), altered]) == {}
