@@ -92,7 +92,9 @@ def decide(
     left, told = [], []
     for verdict in verdicts:
         codes = tuple(code for code in verdict.codes if code not in hidden)
-        if verdict.outcome is not Outcome.FAIL or codes == verdict.codes:
+        if _follows(verdict, accepted):
+            told.append(verdict.sentence)
+        elif verdict.outcome is not Outcome.FAIL or codes == verdict.codes:
             left.append(verdict)
         elif codes:
             left.append(replace(verdict, codes=codes))
@@ -103,6 +105,11 @@ def decide(
     reasons = {code: valid[code].reason for code in accepted}
     notes = [*(_accepted(valid[code]) for code in accepted), *_behind(accepted, proof), *notes]
     return Ruling(tuple(left), accepted, reasons, tuple(dict.fromkeys(told)), tuple(notes))
+
+
+def _follows(verdict: Verdict, accepted: Collection[str]) -> bool:
+    """Whether all that a check could not decide is what is accepted: a job that may begin again resumed from nothing."""
+    return verdict.codes == ("nothing-to-resume",) and "restarted-from-scratch" in accepted
 
 
 def may_hide(codes: Iterable[str]) -> bool:

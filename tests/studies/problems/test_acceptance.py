@@ -144,3 +144,14 @@ def test_acceptances_that_match_nothing():
     assert not list(unmatched([other], [Result("test_c", "skipped")]))
     # One that has expired still matches: the result is a fail.
     assert not list(unmatched([other], [Result("test_c", "fail", ("hang",))]))
+
+
+def test_a_job_that_may_begin_again_resumed_from_nothing():
+    scratch = Acceptance("restarted-from-scratch", "our disk is never empty")
+    begun = failed("falls_back_to_last_valid", "It began again.", "restarted-from-scratch")
+    nothing = inconclusive("state_restored", "No resume was tested.", "nothing-to-resume")
+    found = ruled(GOOD, begun, nothing, by=(scratch,))
+    assert found.outcome is Outcome.PASS and "No resume was tested." in found.told
+    # Where nobody has accepted that, or something else was not decided, it stays undecided.
+    assert ruled(GOOD, nothing, by=(scratch,)).outcome is Outcome.INCONCLUSIVE
+    assert ruled(GOOD, begun, nothing, OPEN, by=(scratch,)).outcome is Outcome.INCONCLUSIVE
