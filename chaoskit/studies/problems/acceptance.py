@@ -108,7 +108,7 @@ def decide(
 
 
 def _follows(verdict: Verdict, accepted: Collection[str]) -> bool:
-    """Whether all that a check could not decide is what is accepted: a job that may begin again resumed from nothing."""
+    """Whether what a check could not decide is accepted: a job that may begin again has resumed from nothing."""
     return verdict.codes == ("nothing-to-resume",) and "restarted-from-scratch" in accepted
 
 
