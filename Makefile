@@ -7,11 +7,14 @@ READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 SOAK   ?= 2
 WORKERS ?= 2
-# Quick tests wait more than they compute, so three share two cores; long ones have ranks that compute and time out.
+# Tests wait for a fifth of the time and more, so three share two cores.
 TEST_WORKERS ?= 3
 PARALLEL := --dist worksteal --durations 10 --durations-min 1
 
-.PHONY: demo test test-slow lint docs tables bench breaks gallery frameworks screenshots upgrade older soak clean
+# Without bytecode on the disk every worker and every `chaoskit run` of a test compiles all modules anew, with asserts rewritten.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-slow test-exhaustive lint docs tables bench breaks gallery frameworks screenshots upgrade older soak clean
 .DEFAULT_GOAL := demo
 
 # One rank of the tiny GPT is killed in the middle of its second epoch; then every claim about its return is checked.
@@ -21,11 +24,16 @@ demo: $(READY)
 
 # The tests of every change: at most 10 minutes on two cores. They fail when any check, fault or launcher is broken.
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow" -n $(TEST_WORKERS) $(PARALLEL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow and not exhaustive" -n $(TEST_WORKERS) $(PARALLEL) $(PYTEST_ARGS)
 
-# The long ones: the battery, the gallery, frameworks, cold launches, ordinary users, and each benchmark at its smallest size.
+# The long ones: the battery, the gallery, frameworks, cold launches, ordinary users, and benchmarks at their smallest size.
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow -n $(WORKERS) $(PARALLEL) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m slow -n $(TEST_WORKERS) $(PARALLEL) $(PYTEST_ARGS)
+
+# What CI does in part: all experiments of the tutorial, of each kind of job, and benchmarks that take a minute at their
+# smallest size. Each night, and before a release.
+test-exhaustive: $(READY)
+	$(BIN)/python -m pytest -m exhaustive -n $(WORKERS) $(PARALLEL) $(PYTEST_ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -50,6 +50,7 @@ def life(rank: int, base: int, steps: int, *, start: float, ended: bool) -> Rank
         losses=[intern((1.0 / (rank + step)).hex()) for step in range(base + 1, steps + 1)],
         samples=[""] * count,
         rows=[""] * count,
+        own=array("d", [-1.0]) * count,
         columns={name: list(column(name, rank, base, steps)) for name in (*SHARED, *LOCAL)},
     )
     return RankLifetime(rank, rank, start, kept, end=start + count + 1 if ended else None)

@@ -36,7 +36,7 @@ CAUGHT = ("caught", "hung")
 
 
 #: The tests of `make test` that start no real jobs, and those that do.
-QUICK, JOBS = "not slow and not launches", "launches and not slow"
+QUICK, JOBS = "not slow and not launches and not exhaustive", "launches and not slow"
 
 
 class Exam:

@@ -24,6 +24,8 @@ from table import Figure, parser, show
 REPOSITORY = Path(__file__).resolve().parents[1]
 SAVE_EVERY = 5
 LOST_AFTER = 33  # steps
+#: What is saved, and the flags for it.
+KINDS: dict[str, tuple[str, ...]] = {"full checkpoints": (), "deltas, one full in 4": ("--delta-every", "4")}
 
 
 class Ranks:
@@ -84,13 +86,16 @@ def main() -> int:
     """Exit code 0 if every drill ended as the run that was never struck."""
     options = parser((__doc__ or "").partition("\n\n")[0])
     options.add_argument("--repeat", type=int, default=3, help="drills of each kind")
+    options.add_argument("-k", metavar="SUBSTRING", default="", help="only the kinds of checkpoints that hold it")
     args = options.parse_args()
     figures = []
     with tempfile.TemporaryDirectory(prefix="disaster-") as place:
         work = Path(place)
         Ranks(work / "whole").steps()
         expected = (work / "whole" / "model.safetensors").read_bytes()
-        for kind, flags in (("full checkpoints", ()), ("deltas, one full in 4", ("--delta-every", "4"))):
+        for kind, flags in KINDS.items():
+            if args.k not in kind:
+                continue
             drills = [drill(work, expected, *flags) for _ in range(args.repeat)]
             lost, back, resumed = zip(*drills, strict=True)
             figures += [

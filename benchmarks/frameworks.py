@@ -25,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,11 @@ print(json.dumps({d.metadata["Name"].lower().replace("_", "-"): d.version for d 
 def environment(one: Example, every: Iterable[Example]) -> dict[str, str]:
     """Make its venv where it is missing, with what all examples that share it require; the versions in it."""
     place = BUILD / one.venv
+    if place == Path(sys.prefix):
+        found = _installed(place)
+        if missing := [wish for wish in one.requires if not _there(wish, found)]:
+            raise SystemExit(f"{one.name} needs {', '.join(missing)}, which is not installed here; leave out --here")
+        return _versions(one, found)
     wishes = sorted({wish for other in every if other.venv == one.venv for wish in other.requires})
     place.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{place}.lock"):
@@ -66,6 +72,15 @@ def environment(one: Example, every: Iterable[Example]) -> dict[str, str]:
             pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             subprocess.run([*pip, *wishes, "-e", str(ROOT)], check=True)
             found = _installed(place)
+    return _versions(one, found)
+
+
+def here(every: dict[str, Example]) -> dict[str, Example]:
+    """The examples, to be run by the Python that runs this, which has what they require: nothing is installed."""
+    return {name: replace(one, venv=sys.prefix) for name, one in every.items()}
+
+
+def _versions(one: Example, found: dict[str, str]) -> dict[str, str]:
     names = [_name(wish) for wish in one.requires]
     return {name: found[name] for name in dict.fromkeys(["torch", *names, _name(one.package)]) if name in found}
 
@@ -319,6 +334,7 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser.add_argument(
         "--page", action="store_true", help="measure nothing: write the page, and say what is amiss"
     )
+    parser.add_argument("--here", action="store_true", help="in the environment that runs this, and install nothing")
     parser.add_argument("-n", default="2", metavar="WORKERS", help="experiments at a time (2)")
     parser.add_argument("--json", type=Path, default=ANSWERS, help="where the answers are kept")
     args = parser.parse_args(None if argv is None else list(argv))
@@ -328,6 +344,7 @@ def main(argv: Iterable[str] | None = None) -> int:
         every = examples(only=args.only.split(",") if args.only else ())
     except Mistake as mistake:
         parser.error(str(mistake))
+    every = here(every) if args.here else every
     names = _chosen(parser, "--only", args.only, every)
     variants = _chosen(parser, "--variant", args.variant, VARIANTS)
     columns = _chosen(parser, "--columns", args.columns, COLUMNS)

@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from frameworks import ANSWERS, BUILD, environment, head, keep, load, measured  # noqa: E402
+from frameworks import ANSWERS, BUILD, environment, head, here, keep, load, measured  # noqa: E402
 from frameworks_examples import EXAMPLES, Example, Mistake, examples  # noqa: E402
 from table import Figure, parser, show  # noqa: E402
 
@@ -133,12 +133,14 @@ def main() -> None:
     arguments.add_argument(
         "--answers", type=Path, default=ANSWERS, help="where what was measured is kept for the page"
     )
+    arguments.add_argument("--here", action="store_true", help="in the environment that runs this, and install nothing")
     told = arguments.parse_args()
     asked = told.only.split(",") if told.only else ()
     try:
         every = examples(only=asked)
     except Mistake as mistake:
         arguments.error(str(mistake))
+    every = here(every) if told.here else every
     figures: list[Figure] = []
     for one in every.values():
         if not asked or one.name in asked:

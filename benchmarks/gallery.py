@@ -3,6 +3,7 @@
     python benchmarks/gallery.py                  # the whole of it: docs/reference/gallery.md and build/gallery.json
     python benchmarks/gallery.py --continue       # go on with an exam that was interrupted
     python benchmarks/gallery.py --only rng-missing,ema-reset --json some.json
+    python benchmarks/gallery.py --several-nodes --env docker --image IMAGE   # those on several nodes, in containers
 
 A mutant is *caught* if each of its experiments fails, and *named* if each does so with the codes that its docstring
 expects, and with no others than those it admits; where it is said to be safe from kills, and power cuts alone show it
@@ -37,7 +38,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from busy import busy  # noqa: E402
 from gallery_kept import KeptAnswers  # noqa: E402
 from gallery_page import page  # noqa: E402
-from gallery_sittings import SURROUNDINGS, VISITS, Sitting, sittings  # noqa: E402
+from gallery_sittings import SURROUNDINGS, VISITS, Sitting, configuration, sittings  # noqa: E402
 
 from tinymodels.gallery.catalogue import CRASH_STATES, Mutant, Sound, mutants, sound  # noqa: E402
 
@@ -82,7 +83,7 @@ def sit(one: Sitting, work: Path, *, store: Path | None, launch: str) -> dict[st
     try:
         done = subprocess.run(
             one.command(store or place / "store", answer, launch),
-            cwd=ROOT,
+            cwd=containers(work) if one.in_containers else ROOT,
             env={**os.environ, **SURROUNDINGS} if one.nodes != "1" else None,
             capture_output=True,
             text=True,
@@ -97,6 +98,12 @@ def sit(one: Sitting, work: Path, *, store: Path | None, launch: str) -> dict[st
         return {each["name"]: {key: each[key] for key in keys} for each in found["experiments"]}
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def containers(work: Path) -> Path:
+    """The directory in which sittings in containers start, which is theirs alone: its `chaoskit.toml` names the image,
+    and the variables, since containers do not have those of the shell."""
+    return work / "containers"
 
 
 def of_crashes(found: dict[str, Any]) -> dict[str, Any]:
@@ -144,12 +151,17 @@ def examine(
     store: Path | None = None,
     launch: str = "auto",
     kept: KeptAnswers | None = None,
+    env: str = "netns",
+    image: str = "",
 ) -> dict[str, Any]:
     """Everybody's answers, counted; of the good trainers at least `each` runs alone and, if it is not 0, as many under
-    load. They share what is in `store`, if there is one."""
+    load. They share what is in `store`, if there is one. Several nodes are those of `env`, of the `image` if they are
+    containers."""
     begun = time.monotonic()
     exam = Exam({}, [], {False: 0, True: 0})
     work = Path(tempfile.mkdtemp(prefix="gallery-"))
+    containers(work).mkdir()
+    (containers(work) / "chaoskit.toml").write_text(configuration(image))
     kept = kept or KeptAnswers()
 
     def examined(one: Sitting) -> dict[str, dict[str, Any]]:
@@ -173,7 +185,7 @@ def examine(
                 print(f"{time.monotonic() - begun:6.0f} s  {one.name}: {told}", file=sys.stderr, flush=True)
                 exam.take(one, found)
 
-    plan = sittings(chosen, every=every, controls=controls, right=right)
+    plan = sittings(chosen, every=every, controls=controls, right=right, env=env)
     good = [one for one in plan if not one.slug]
     try:
         all_of(plan)
@@ -247,6 +259,13 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="SLUGS", help="these trainers alone, divided by commas; writes no page")
     parser.add_argument(
+        "--several-nodes", action="store_true", help="the trainers alone that need several nodes; writes no page"
+    )
+    parser.add_argument(
+        "--env", choices=("netns", "docker"), default="netns", help="where those sit (default: netns)"
+    )
+    parser.add_argument("--image", default="", help="the image of the containers, which needs torch alone")
+    parser.add_argument(
         "--again", action="store_true", help="put the answers into those of an earlier exam, and the page"
     )
     parser.add_argument(
@@ -268,12 +287,17 @@ def main(argv: Iterable[str] | None = None) -> int:
     slugs, asked = {m.slug for m in (*mutants(), *sound())}, (args.only or "").split(",")
     if unknown := [slug for slug in asked if slug and slug not in slugs]:
         parser.error(f"--only: there is no {unknown[0]!r} in the gallery; there are {', '.join(sorted(slugs))}")
+    if (args.env == "docker") != bool(args.image):
+        parser.error("--env docker and --image IMAGE belong together")
+    whole = not args.only and not args.several_nodes
     chosen = [m for m in mutants() if not args.only or m.slug in asked]
-    right = [] if args.no_controls else [one for one in sound() if not args.only or one.slug in asked]
+    if args.several_nodes:
+        chosen = [m for m in chosen if m.nodes != "1"]
+    right = [one for one in sound() if whole or one.slug in asked] if not args.no_controls else []
     if not args.goes_on:
         shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True, exist_ok=True)
-    each = args.each if args.each is not None else 0 if args.only or args.no_controls else EACH
+    each = args.each if args.each is not None else EACH if whole and not args.no_controls else 0
     found = examine(
         chosen,
         workers=args.workers,
@@ -284,12 +308,14 @@ def main(argv: Iterable[str] | None = None) -> int:
         store=WORK / "store",
         launch=args.launch,
         kept=KeptAnswers(WORK / "answers.jsonl"),
+        env=args.env,
+        image=args.image,
     )
     if args.again and args.json.exists():
         found = again(json.loads(args.json.read_text()), found, right)
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(found, indent=1) + "\n")
-    if not args.only or args.again:
+    if whole or args.again:
         (ROOT / "docs" / "reference" / "gallery.md").write_text(page(found))
     total = found["total"]
     runs = f"{found['clean_runs'] + found['loaded_runs']} runs of good trainers, {found['loaded_runs']} under load"

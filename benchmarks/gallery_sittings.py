@@ -10,10 +10,13 @@ from pathlib import Path
 from tinymodels.gallery.catalogue import CRASH_STATES, Mutant, Sound
 
 GOOD = "tinymodels.train"
-MEETING = "join_timeout=120,last_call_timeout=1,keep_alive_interval=1"
+MEETING = "join_timeout=120,last_call_timeout={last_call},keep_alive_interval=1"
 #: With torch 2.13 an agent that joins a running job otherwise waits in vain to be told where the ranks meet.
 SURROUNDINGS = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
+#: Where a container finds this checkout.
+IN_CONTAINER = "/repository"
 #: How often a job is shown what a crash has left of its save: the states differ, and few of them must show it.
 VISITS = 60
 
@@ -22,7 +25,7 @@ VISITS = 60
 class Sitting:
     """One trainer, with its arguments, in some experiments, on so many nodes; or in `CRASH_STATES`, and in nothing
     besides. `slug` is empty for the good one and for others that are right (`module`). It sits under `load`, and again
-    in another `turn`."""
+    in another `turn`. Several nodes are those of the environment `env`."""
 
     slug: str
     module: str
@@ -32,6 +35,7 @@ class Sitting:
     nodes: str = "1"
     load: bool = False
     turn: int = 1
+    env: str = "netns"
 
     def command(self, store: Path, answer: Path, launch: str) -> list[str]:
         """What a user would type."""
@@ -41,7 +45,7 @@ class Sitting:
         return [
             *(str(BIN / "chaoskit"), *which, "--dir", str(store), "--json", str(answer), "--launch", launch),
             *(*(() if self.crashes else ("-n", "1")), *self.options, *self._where(), "--"),
-            *(str(BIN / "torchrun"), *self._shape(), "-m", self.module, "--out", "{out}", *self.args),
+            *(self._torchrun(), *self._shape(), "-m", self.module, "--out", "{out}", *self.args),
         ]
 
     @property
@@ -49,14 +53,24 @@ class Sitting:
         """Whether it is shown what crashes leave."""
         return CRASH_STATES in self.experiments
 
+    @property
+    def in_containers(self) -> bool:
+        """Whether its nodes are containers."""
+        return self.nodes != "1" and self.env == "docker"
+
     def _where(self) -> tuple[str, ...]:
-        return () if self.nodes == "1" else ("--env", "netns", "--nodes", self.nodes)
+        return () if self.nodes == "1" else ("--env", self.env, "--nodes", self.nodes)
+
+    def _torchrun(self) -> str:
+        return "torchrun" if self.in_containers else str(BIN / "torchrun")
 
     def _shape(self) -> tuple[str, ...]:
         """Two ranks: on one node, or one on each; agents that may meet again do so soon."""
         if self.nodes == "1":
             return ("--nproc-per-node", "2")
-        again = ("--max-restarts", "5", "--rdzv-conf", MEETING) if ":" in self.nodes else ()
+        # Agents in two containers import torch apart from each other: a busy machine has one wait for the other.
+        meeting = MEETING.format(last_call=5 if self.in_containers else 1)
+        again = ("--max-restarts", "5", "--rdzv-conf", meeting) if ":" in self.nodes else ()
         return ("--nproc-per-node", "1", *again)
 
     @property
@@ -66,13 +80,26 @@ class Sitting:
         return self.slug or " ".join([right, *self.args, *(["under load"] if self.load else [])])
 
 
+def configuration(image: str) -> str:
+    """The `chaoskit.toml` of sittings in containers of this image: what a container does not have by itself."""
+    variables = "".join(
+        f'{name} = "{value}"\n' for name, value in {"PYTHONPATH": IN_CONTAINER, **SURROUNDINGS}.items()
+    )
+    return f'image = "{image}"\nmount = ["{ROOT}:{IN_CONTAINER}:ro"]\n\n[variables]\n{variables}'
+
+
 def sittings(
-    chosen: Sequence[Mutant], *, every: Sequence[str], controls: bool, right: Sequence[Sound] = ()
+    chosen: Sequence[Mutant],
+    *,
+    every: Sequence[str],
+    controls: bool,
+    right: Sequence[Sound] = (),
+    env: str = "netns",
 ) -> list[Sitting]:
     """The mutants' own, longest first, those of the good trainer with all their arguments, and those of the trainers
-    that look broken and are `right`."""
+    that look broken and are `right`. Those on several nodes sit in the environment `env`."""
     found = [
-        Sitting(m.slug, m.module, m.args, m.options, names, m.nodes)
+        Sitting(m.slug, m.module, m.args, m.options, names, m.nodes, env=env)
         for m in chosen
         for names in _apart(tuple(every) or (*m.caught_by, *m.equivalent))
     ]
@@ -83,7 +110,7 @@ def sittings(
             where = (one.args, _without_deadline(one.options), one.nodes)
             asked.setdefault(where, {}).update(dict.fromkeys(one.experiments))
         found += [
-            Sitting("", GOOD, args, options, those, nodes)
+            Sitting("", GOOD, args, options, those, nodes, env=env)
             for (args, options, nodes), names in asked.items()
             for those in _apart(tuple(names))
         ]

@@ -66,7 +66,8 @@ def main() -> None:
     measured: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as place:
         modes = {
-            kind: Runner(Store(place), environment=name).reference(job).mode for kind, (name, job) in KINDS.items()
+            kind: Runner(Store(place), environment=name, launch="warm").reference(job).mode
+            for kind, (name, job) in KINDS.items()
         }
         for number in range(told.rounds + 1):
             print(f"round {number} of {told.rounds}", file=sys.stderr)

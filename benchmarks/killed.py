@@ -7,7 +7,6 @@ Each harness is killed by SIGKILL at a random moment, while it records or while 
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -15,11 +14,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import remains
 from table import Figure, parser, show
 
 from chaoskit import Job
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Runner
+from chaoskit.environments.machine import processes
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRAINER = REPOSITORY / "tests" / "trainers" / "publisher.py"
@@ -29,30 +30,6 @@ CHAOSKIT = [sys.executable, "-m", "chaoskit"]
 WITHIN, GRACE = 12.0, 10.0
 
 
-def left(root: Path) -> dict[str, int]:
-    """What there is of runs under a root, by kind."""
-    processes, mounts = set(), set()
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (path / "cmdline").read_bytes() + (path / "environ").read_bytes()
-            mounted = [line for line in (path / "mountinfo").read_text().splitlines() if " fuse" in line]
-        except OSError:
-            continue
-        if os.fsencode(root) in words and int(path.name) != os.getpid():
-            processes.add(path.name)
-        mounts |= {line for line in mounted if str(root) in line}
-    scratch = [path for path in Path("/tmp").glob(f"chaoskit-{os.getuid()}-*") if _of(path, root)]
-    return {"processes": len(processes), "mounts": len(mounts), "directories": len(scratch) + len(_slots(root))}
-
-
-def _of(scratch: Path, root: Path) -> bool:
-    return any(run.name in scratch.name for run in (root / "runs").glob("*"))
-
-
-def _slots(root: Path) -> list[Path]:
-    return list(root.glob("runs/*/slots/*"))
-
-
 def killed(root: Path, draw: random.Random) -> tuple[dict[str, int], bool]:
     """One harness, killed; what is left once `chaoskit clean` has run, and whether it had begun to visit."""
     harness = subprocess.Popen(
@@ -60,15 +37,17 @@ def killed(root: Path, draw: random.Random) -> tuple[dict[str, int], bool]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    identity = processes.identify(harness.pid)
+    assert identity is not None
     time.sleep(draw.uniform(0.5, WITHIN))
     harness.kill()
     harness.wait()
     deadline = time.monotonic() + GRACE
-    while left(root)["processes"] and time.monotonic() < deadline:
+    while remains.left(root, identity)["processes"] and time.monotonic() < deadline:
         time.sleep(0.1)
-    visiting = bool(_slots(root))
+    visiting = any(root.glob("runs/*/slots/*"))
     subprocess.run([*CHAOSKIT, "clean", "--dir", str(root)], stdout=subprocess.DEVNULL, check=True)
-    return left(root), visiting
+    return {kind: len(those) for kind, those in remains.left(root, identity).items()}, visiting
 
 
 def main() -> None:
@@ -77,7 +56,7 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=0)
     told = arguments.parse_args()
     draw = random.Random(told.seed)
-    total = {"processes": 0, "mounts": 0, "directories": 0}
+    total = dict.fromkeys(remains.KINDS, 0)
     with tempfile.TemporaryDirectory() as place:
         root = Path(place, "runs")
         Runner(Store(root)).reference(Job.from_command(JOB))  # so that the kills meet records and visits

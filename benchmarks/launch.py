@@ -24,6 +24,7 @@ from chaoskit.protocol.events import Event, read_events
 REPOSITORY = Path(__file__).resolve().parents[1]
 KINDS = ("cold", "warm")
 FIRST, AGAIN = "start until the first step", "SIGKILL of a rank until the next step"
+UP = "the environment, until the first launch"
 PARTS = (
     "launcher: up, rendezvous, start the ranks",
     "ranks: up, until torch is imported",
@@ -64,27 +65,28 @@ def parts(run: Run, judged: float) -> dict[str, float]:
 
 
 def experiment(runner: Runner, job: Job) -> dict[str, float]:
-    """The parts of one experiment, its spans, and the whole of it."""
-    begun = time.perf_counter()
-    run = runner.run(job, faults.kill(rank=1).at_step(runner.reference(job).middle_of_epoch(2)))
-    ran = time.perf_counter()
+    """The parts of one experiment, its spans, the whole of it, and how long until its first launch."""
+    step = runner.reference(job).middle_of_epoch(2)
+    begun = time.monotonic()
+    run = runner.run(job, faults.kill(rank=1).at_step(step))
+    ran = time.monotonic()
     run.verify(checks.completed(), checks.resumed_from_last_valid(), checks.matches_reference())
     how = {launch.how for launch in run.history.launches}
     assert how == {runner.launch}, f"launched {how}"
-    found = parts(run, time.perf_counter() - ran)
+    found = parts(run, time.monotonic() - ran)
     spans = {name: sum(found[part] for part in those) for name, those in SPANS.items()}
-    return {**found, **spans, "one experiment": time.perf_counter() - begun}
+    return {UP: run.history.launches[0].begun - begun, **found, **spans, "one experiment": time.monotonic() - begun}
 
 
 def figures(measured: dict[str, list[dict[str, float]]]) -> list[Figure]:
     """Medians, ratios of the medians, and the slowest part of what a warm launch still takes."""
-    medians = {kind: _medians(rows) for kind, rows in measured.items()}
+    typical = {kind: medians(rows) for kind, rows in measured.items()}
     found = []
     for name in (FIRST, AGAIN, "one experiment"):
-        found += [Figure(f"{name}, {kind}", medians[kind][name], "s") for kind in KINDS]
-        ratio = medians["cold"][name] / medians["warm"][name]
+        found += [Figure(f"{name}, {kind}", typical[kind][name], "s") for kind in KINDS]
+        ratio = typical["cold"][name] / typical["warm"][name]
         found.append(Figure(f"{name}, cold / warm", ratio, "x", TARGETS.get(name, "")))
-    warm = medians["warm"]
+    warm = typical["warm"]
     for name, those in SPANS.items():
         slowest = max(those, key=lambda part: warm[part])
         found.append(Figure(f"slowest of '{name}', warm: {slowest}", 100 * warm[slowest] / warm[name], "%"))
@@ -93,7 +95,8 @@ def figures(measured: dict[str, list[dict[str, float]]]) -> list[Figure]:
     return found
 
 
-def _medians(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+def medians(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The median of each span and part."""
     return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
@@ -106,7 +109,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         runners = {kind: Runner(Store(scratch), launch=kind) for kind in KINDS}
         for runner in runners.values():
-            experiment(runner, job)  # the reference, and both parents
+            runner.reference(job)  # gets both parents going, too
         for number in range(told.rounds):
             print(f"round {number + 1} of {told.rounds}", file=sys.stderr)
             for kind, runner in runners.items():

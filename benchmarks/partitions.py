@@ -94,11 +94,12 @@ def main() -> None:
         "--runs", type=int, default=30, help="of each shape: 2 nodes x 1 rank, 2 nodes x 2 ranks"
     )
     arguments.add_argument("--first", type=int, default=0, help="the seed of the first run")
+    arguments.add_argument("--ranks", type=int, choices=(1, 2), help="of a node: this shape alone")
     told = arguments.parse_args()
     figures, wrong = [], []
     with tempfile.TemporaryDirectory() as place:
         runner = Runner(Store(place), environment="netns")
-        for ranks in (1, 2):
+        for ranks in (told.ranks,) if told.ranks else (1, 2):
             shape, came = f"2 nodes x {ranks}", Counter[str]()
             reference = runner.reference(job(ranks))
             assert reference.deterministic, f"{shape}: the controls differ"

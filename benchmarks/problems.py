@@ -4,7 +4,8 @@
     python benchmarks/problems.py STORE --json FILE
 
 Before: the distinct codes of the failed experiments of a trainer. After: its problems. A problem is named rightly if
-its code is one that the trainer's docstring expects; one that may only come along is a consequence named as a cause.
+its code is one that the trainer's docstring expects (`Codes`). One that may honestly come along (`Also`) is listed
+apart: whether it is a name of the bug or a consequence, the docstring does not say. Any other one is misnamed.
 Nothing is run: stored suites and the verdicts of their runs are read.
 """
 
@@ -47,12 +48,19 @@ class Row:
     @property
     def misnamed(self) -> tuple[str, ...]:
         """The problems whose code is not one that the trainer is known for."""
-        return tuple(one.code for one in self.problems if one.code not in self.mutant.codes)
+        known = (*self.mutant.codes, *self.mutant.also)
+        return tuple(one.code for one in self.problems if one.code not in known)
+
+    @property
+    def along(self) -> tuple[str, ...]:
+        """The problems whose code may come along with those that the trainer is known for."""
+        return tuple(one.code for one in self.problems if one.code in self.mutant.also)
 
     def to_json(self) -> dict[str, Any]:
         """One trainer of the document."""
         problems = [one.to_json() for one in self.problems]
-        return {"slug": self.mutant.slug, "codes": self.codes, "problems": problems, "misnamed": self.misnamed}
+        names = {"misnamed": self.misnamed, "along": self.along}
+        return {"slug": self.mutant.slug, "codes": self.codes, "problems": problems, **names}
 
 
 def rows(store: Path, chosen: Sequence[Mutant] | None = None) -> list[Row]:
@@ -87,7 +95,9 @@ def with_findings(result: Result) -> Result:
     found = []
     for run in map(Path, result.runs):
         try:
-            verdicts = [Verdict.from_json(one) for one in json.loads((run / "verdicts.json").read_text())["verdicts"]]
+            verdicts = [
+                Verdict.from_json(one) for one in json.loads((run / "verdicts.json").read_text())["verdicts"]
+            ]
             schedule = json.loads((run / "run.json").read_text())["schedule"]
         except (OSError, KeyError, ValueError):
             continue
@@ -116,6 +126,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for row in found:
         if row.misnamed:
             print(f"not what the trainer is known for: {row.mutant.slug}: {', '.join(row.misnamed)}")
+    for row in found:
+        if row.along:
+            print(f"may come along: {row.mutant.slug}: {', '.join(row.along)}")
     if args.json:
         args.json.write_text(json.dumps([row.to_json() for row in found], indent=2) + "\n")
     return 0

@@ -4,9 +4,9 @@
     python benchmarks/putting_back.py --only rng-missing      # some of them
     python benchmarks/putting_back.py --json figures.json
 
-Each trainer is stopped right after its first save, as `test_resume` does. What it lost is put back from what the
-reference held at that step, and the same run is repeated. Of each trainer the table says `proven`, what more is lost,
-or why the component cannot be put back.
+chaoskit stops each trainer right after its first save, as `test_resume` does. Then it takes the lost component from the
+reference at that step, puts it back, and repeats the run. The table says of each trainer: `proven`, or what else is
+lost, or why the component cannot be put back.
 """
 
 from __future__ import annotations
@@ -26,23 +26,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from gallery_sittings import BIN  # noqa: E402
 from table import parser  # noqa: E402
 
-from chaoskit import Job, checks, faults  # noqa: E402
+from chaoskit import Job, faults  # noqa: E402
 from chaoskit.engine.run_store import Store  # noqa: E402
 from chaoskit.engine.runner import Runner  # noqa: E402
 from chaoskit.studies.putting_back import prove  # noqa: E402
+from tests.claims import CLAIMS  # noqa: E402
 from tinymodels.gallery.catalogue import Mutant, mutants  # noqa: E402
 
 FAMILIES = ("model and average", "optimizer and schedule", "random numbers")
-CLAIMS = (
-    checks.completed(),
-    checks.resumed_from_last_valid(),
-    checks.state_restored(),
-    checks.same_data(),
-    checks.checkpoints_faithful(),
-    checks.matches_reference(),
-    checks.stays_finite(),
-    checks.no_orphans(),
-)
 
 
 def examine(mutant: Mutant, store: Store, launch: str) -> dict[str, Any]:

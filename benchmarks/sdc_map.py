@@ -72,6 +72,7 @@ def compared(runner: Runner, made: Job, found: SdcMap, count: int) -> tuple[int,
 def main() -> None:
     arguments = parser(__doc__ or "")
     arguments.add_argument("--seconds", type=float, default=300.0)
+    arguments.add_argument("--most", type=int, help="end before that, after so many corruptions")
     arguments.add_argument("--workers", type=int, default=2)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--compare", type=int, default=6, help="so many are repeated as ordinary runs")
@@ -84,6 +85,7 @@ def main() -> None:
             runner,
             made,
             seconds=told.seconds,
+            most=told.most,
             window=WINDOW,
             tolerance=TOLERANCE,
             seed=told.seed,

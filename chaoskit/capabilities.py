@@ -336,6 +336,78 @@ class CanShowDirectory(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class LimitTarget:
+    """What a limit applies to: a `rank` with its children, or a `node` (its number among the nodes that are up) with
+    everything of the job that runs there. One of the two is given."""
+
+    rank: int | None = None
+    node: int | None = None
+
+
+@runtime_checkable
+class CanLimitMemory(Protocol):
+    """Limits the memory of a rank or of a node, so that the kernel kills for want of it."""
+
+    def limit_memory(self, target: LimitTarget, *, leave: int) -> int:
+        """Let the target take no more than `leave` bytes beyond what it holds; returns the number of this limit.
+        Raises LookupError if nothing of the target runs, or if the environment cannot limit it."""
+        ...
+
+    def lower_memory(self, limit: int) -> None:
+        """Lower the limit to what the target holds now and its `leave`, if that is less. It never rises."""
+        ...
+
+    def memory_limited(self, limit: int) -> Mapping[str, Any]:
+        """Its effect so far: `kills`, the processes of the target that the kernel has killed, as the kernel counts
+        them; `gone`, the pids of those that ended since; `used` and `limit`, in bytes."""
+        ...
+
+    def lift_memory(self, limit: int) -> None:
+        """End this limit. An unknown number is no error."""
+        ...
+
+
+@runtime_checkable
+class CanLimitProcessor(Protocol):
+    """Limits the processor time of a rank or of a node."""
+
+    def limit_processor(self, target: LimitTarget, *, cpu: float) -> int:
+        """Let the target use no more than `cpu` processors, such as 0.25; returns the number of this limit. Raises
+        LookupError if nothing of the target runs, or if the environment cannot limit it."""
+        ...
+
+    def processor_limited(self, limit: int) -> Mapping[str, Any]:
+        """Its effect so far, as the kernel counts it: `periods` of the scheduler in which the target ran, those in
+        which it was `throttled`, and for how many `seconds`."""
+        ...
+
+    def lift_processor(self, limit: int) -> None:
+        """End this limit. An unknown number is no error."""
+        ...
+
+
+@runtime_checkable
+class CanLimitDisk(Protocol):
+    """Limits how fast a rank or a node reads from the disk that holds `{out}`, and writes to it."""
+
+    def limit_disk(self, target: LimitTarget, *, rate: int) -> int:
+        """Let the target read and write `rate` bytes per second each; returns the number of this limit. Raises
+        LookupError if nothing of the target runs, if `{out}` is on no disk, or if the environment cannot limit it."""
+        ...
+
+    def disk_limited(self, limit: int) -> Mapping[str, Any]:
+        """Its effect so far: the bytes `read` and `written`, and the `seconds` for which requests have waited."""
+        ...
+
+    def lift_disk(self, limit: int) -> None:
+        """End this limit. An unknown number is no error."""
+        ...
+
+
+#: The capabilities that need control groups, and the controller of each.
+LIMITS: dict[type, str] = {CanLimitMemory: "memory", CanLimitProcessor: "cpu", CanLimitDisk: "io"}
+
 #: What an environment must have for a capability; `chaoskit.environments.remedy_for` names those that have it.
 REMEDIES: dict[str, str] = {
     "CanSignal": "ranks whose processes the harness can signal",
@@ -349,5 +421,8 @@ REMEDIES: dict[str, str] = {
     "CanHideNames": "nodes that have names of their own",
     "CanFailStorage": "an {out} that is a file system of chaoskit's own (FUSE)",
     "CanShowDirectory": "an {out} that is a file system of chaoskit's own (FUSE)",
+    "CanLimitMemory": "control groups with the controller memory",
+    "CanLimitProcessor": "control groups with the controller cpu",
+    "CanLimitDisk": "control groups with the controller io (in v1: blkio)",
     "CanLoseNodes": "nodes that can be taken away from a running job",
 }

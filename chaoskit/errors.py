@@ -94,6 +94,7 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "orphans": "Processes of the job outlived its launcher.",
         "needless-restart": "The job restarted because of a fault that it should have waited out.",
         "slow-recovery": "The job recovered later, or lost more steps, than the limit allows.",
+        "straggler-unnoticed": "One of the ranks was slow, and the job did not say so and did not act.",
     },
     "trajectory": {
         "loss-diverged": "Every component agrees with the reference and the losses still differ.",
@@ -120,7 +121,7 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
 CODES: dict[str, str] = {code: text for family in _BY_FAMILY.values() for code, text in family.items()}
 #: The codes of a weakness: a guard is missing, and nothing was lost or changed in the run that shows it. All others are
 #: problems.
-WEAKNESSES = frozenset({"rng-unused-not-restored", "needless-restart"})
+WEAKNESSES = frozenset({"rng-unused-not-restored", "needless-restart", "straggler-unnoticed"})
 #: The family of each code.
 FAMILIES: dict[str, str] = {code: family for family, codes in _BY_FAMILY.items() for code in codes}
 

@@ -47,8 +47,14 @@ class Job:
     are compared with.
 
     `nnodes` is torchrun's: the number of nodes, `2`, or a range, `"1:2"`. Each node has `nproc_per_node` ranks. This
-    needs an environment with nodes (`--env netns`), which gives torchrun their addresses. `rdzv_conf` is torchrun's
+    needs an environment with nodes (`netns`, `docker`), which gives torchrun their addresses. `rdzv_conf` is torchrun's
     too. `node_loss` is the policy of the scheduler for a node that is lost.
+
+    `image` is the image of the nodes, where these are containers (`--env docker`): then the command, its programs and
+    its files are those of the image. `mounts` are directories of this machine that the nodes see too, each
+    `SRC:DST` or `SRC:DST:ro`; the command starts in the image's own directory or, where `cwd` lies in a mounted
+    directory, there. With `pull` an image that is not there is fetched. `helper_image` is an image with Python and nft,
+    in which a short-lived container changes the network of a node; root needs none.
 
     `log_regex` finds the lines of the job's log that state a `step` and a `loss`, its two named groups. The log is the
     output of the job, or `log_file`, a path below `{out}`, if the job keeps one file there over all relaunches.
@@ -72,12 +78,16 @@ class Job:
     hang_after: float | None = field(default=None, kw_only=True)
     env: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     cwd: str | None = field(default=None, kw_only=True)
+    image: str = field(default="", kw_only=True)
+    mounts: Sequence[str] = field(default=(), kw_only=True)
+    pull: bool = field(default=False, kw_only=True)
+    helper_image: str = field(default="", kw_only=True)
     controls: int = field(default=5, kw_only=True)
     log_regex: str | None = field(default=None, kw_only=True)
     log_file: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("args", "command", "resume_args", "relaunch_command"):
+        for name in ("args", "command", "resume_args", "relaunch_command", "mounts"):
             object.__setattr__(self, name, check_strings("Job", name, getattr(self, name)))
         for word in self.resume_args:
             patterns = NEWEST.findall(word)
@@ -90,6 +100,8 @@ class Job:
         for name, least in (("nproc_per_node", 1), ("max_restarts", 0), ("relaunches", 0), ("controls", 2)):
             check_whole("Job", name, getattr(self, name), least=least)
         count_nodes(self.nnodes)
+        for mount in self.mounts:
+            read_mount(mount)
         for name in ("timeout", "hang_after"):
             if (seconds := getattr(self, name)) is not None:
                 check_number("Job", name, seconds, over=0)
@@ -143,7 +155,7 @@ class Job:
         elif self.command:
             words = list(self.command)
         else:
-            words = [sys.executable, "-m", "torch.distributed.run"]
+            words = ["python3" if self.image else sys.executable, "-m", "torch.distributed.run"]
             words += ["--nproc-per-node", str(self.nproc_per_node)]
             words += ["--max-restarts", str(self.max_restarts)]
             words += (["-m"] if self.module else []) + [self.script, *self.args]
@@ -157,15 +169,18 @@ class Job:
         filled = [NEWEST.sub(lambda found: os.path.join(out, newest(found[1])), word) for word in self.resume_args]
         return [word.replace(OUT, str(out)) for word in filled]
 
-    def validate(self) -> None:
-        """Raises UsageError for a job that would only fail later: no such program or script, no `{out}`."""
-        if not self.directory.is_dir():
-            raise UsageError(f"Job: there is no directory {self.directory} to start in")
+    def validate(self, *, files_here: bool = True) -> None:
+        """Raises UsageError for a job that would only fail later: no such program or script, no `{out}`, no such
+        mount. `files_here`: its programs and files are those of this machine."""
         words = self.words()
-        self._check_program(words)
-        if self.relaunch_command:
-            self._check_program(self.words(relaunch=True))
-        if self.nodes.most > 1 and (alone := self._loopback_setting(words)):
+        if files_here:
+            self._check_files(words)
+        for source, target, _ in map(read_mount, self.mounts):
+            if not (self.directory / source).exists():
+                raise UsageError(
+                    f"--mount {source}:{target}: there is no {self.directory / source} on this machine: check the path"
+                )
+        if self.nodes.most > 1 and (alone := self._loopback_setting(words, os.environ if files_here else {})):
             raise UsageError(
                 f"the job binds to its own node only ({alone}), so that the ranks of {self.nodes} nodes cannot meet: "
                 "leave it out; chaoskit gives torchrun the address of the others in PET_RDZV_ENDPOINT"
@@ -177,6 +192,16 @@ class Job:
                 "gets a fresh directory and a relaunch finds its own checkpoints"
             )
 
+    def _check_files(self, words: Sequence[str]) -> None:
+        if self.image or self.mounts:
+            option = "--image" if self.image else "--mount"
+            raise UsageError(f"{option} is for nodes that are containers: add --env docker, or leave {option} out")
+        if not self.directory.is_dir():
+            raise UsageError(f"Job: there is no directory {self.directory} to start in")
+        self._check_program(words)
+        if self.relaunch_command:
+            self._check_program(self.words(relaunch=True))
+
     def _check_program(self, words: Sequence[str]) -> None:
         """Raises UsageError for a program or a script that does not exist."""
         path = self.env.get("PATH", os.environ.get("PATH", os.defpath))
@@ -186,8 +211,9 @@ class Job:
         if script is not None and not (self.directory / script).is_file():
             raise UsageError(f"there is no script {script!r} in {self.directory}: check the path")
 
-    def _loopback_setting(self, words: Sequence[str]) -> str | None:
-        """The flag or variable that makes each node meet itself alone; None if there is none."""
+    def _loopback_setting(self, words: Sequence[str], variables: Mapping[str, str]) -> str | None:
+        """The flag or variable that makes each node meet itself alone, or None. `variables` are those that
+        the nodes have, without the job's own."""
         for word, following in zip(words, (*words[1:], ""), strict=True):
             flag, _, value = word.partition("=")
             flag, value = flag.replace("_", "-"), value or following
@@ -195,7 +221,7 @@ class Job:
                 return flag
             if flag in _MEETING_FLAGS and _is_loopback(value):
                 return f"{flag} {value}"
-        for name, value in {**os.environ, **self.env}.items():
+        for name, value in {**variables, **self.env}.items():
             if (name in _MEETING and _is_loopback(value)) or (name in _INTERFACES and value == "lo"):
                 return f"{name}={value}"
         return None
@@ -219,6 +245,10 @@ class Job:
             "hang_after": self.hang_after,
             "env": dict(self.env),
             "cwd": str(self.directory),
+            "image": self.image,
+            "mounts": list(self.mounts),
+            "pull": self.pull,
+            "helper_image": self.helper_image,
             "controls": self.controls,
             "log_regex": self.log_regex,
             "log_file": self.log_file,
@@ -237,11 +267,23 @@ class Job:
         content = self.to_json()
         for name in (
             "resume_args", "relaunch_command", "relaunches", "timeout", "hang_after", "max_restarts", "controls",
-            "node_loss",
+            "node_loss", "pull", "helper_image",
         ):  # fmt: skip
             content.pop(name)
         content["words"] = self.words()[0:1]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_mount(text: str) -> tuple[str, str, bool]:
+    """The source, the target and whether it is read-only, of `SRC:DST` or `SRC:DST:ro`. Raises UsageError."""
+    source, _, rest = text.partition(":")
+    target, _, mode = rest.partition(":")
+    if not source or not target.startswith("/") or mode not in ("", "ro", "rw"):
+        raise UsageError(
+            f"--mount {text!r} is not SRC:DST: write a path of this machine, a colon, and an absolute path in the "
+            "container"
+        )
+    return source, target, mode == "ro"
 
 
 def _leads_out(text: str) -> bool:

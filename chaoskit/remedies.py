@@ -105,6 +105,9 @@ REMEDIES: Mapping[str, str] = {
     ),
     "needless-restart": "retry the operation, up to a limit, before giving up",
     "slow-recovery": "save more often, shorten the process group's timeout, or make the start cheaper",
+    "straggler-unnoticed": (
+        "compare the time that each rank works on a step, not the time of the step, and log the rank that is slow"
+    ),
     "loss-diverged": (
         "every compared component is right up to this step: look for other inputs of a step (a cache, a global, "
         "the clock) and for nondeterministic operations"

@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).parent.parent
 TRAINER = CHECKOUT / "tinymodels" / "train.py"
 
 #: Marks of experiments that run only on request.
-WIDE = ("corruption", "storage", "numbers")
+WIDE = ("corruption", "storage", "numbers", "resources")
 
 
 def pytest_addoption(parser):
@@ -26,8 +26,9 @@ def pytest_collection_modifyitems(config, items):
     """Leave out the experiments that cannot run here, or that run only on request.
 
     Those that need several nodes run with `--nodes 2`, those that need a range of nodes with `--nodes 1:2`. The
-    whole matrix of damaged checkpoints, all faults of the storage, and all wrong numbers but one run only on
-    request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`), or by the name of a test.
+    whole matrix of damaged checkpoints, all faults of the storage, all wrong numbers but one, and all limits of
+    resources run only on request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`, `-k resources`), or
+    by the name of a test.
     """
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
@@ -62,8 +63,8 @@ def job(request):
         # One rank on each node. Collectives time out soon, so that the experiment does not take long.
         job = replace(job, args=[*job.args, "--timeout", "4"], nproc_per_node=1)
     if ":" in nodes:
-        # The agents meet again by themselves, and soon.
-        meeting = "join_timeout=120,last_call_timeout=1,keep_alive_interval=1"
+        # The agents meet again by themselves, and soon; those that import torch at the same time still find each other.
+        meeting = "join_timeout=120,last_call_timeout=3,keep_alive_interval=1"
         # Without it, an agent of torch 2.13 that joins a running job waits forever for the address of the rendezvous.
         unshared = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
         # The same samples in each step for any number of nodes. Slow steps: a node that joins must find a running job.

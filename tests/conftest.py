@@ -10,11 +10,26 @@ from hypothesis import HealthCheck, settings
 
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.launch.warm import WarmLauncher
+from tests.docker_images.fixtures import build_image, docker_image  # noqa: F401
 from tests.probe.started import MODULES
 from tests.warm_modes import teach
 
 # The jobs are tiny: more threads than one would only spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+#: Tests that take half a minute or more alone on two cores, the longest first; files, or the beginnings of names.
+LONGEST = (
+    "tests/test_ten_minutes.py::test_whoever", "tests/environments/tcp_hosts", "tests/frameworks/test_frameworks.py",
+    "tests/kinds", "tests/environments/netns/test_experiments.py", "tests/benchmarks/test_smallest.py::test_it_runs",
+    "tests/engine/test_launch_mode.py", "tests/environments/fusefs/test_storage.py::test_all",
+    "tests/cli/test_prove.py", "tests/cli/test_accepted_loss.py",
+    "tests/test_readme.py::test_the_tutorial_fails", "tests/test_five_bugs.py",
+    "tests/studies/upgrade", "tests/cli/test_battery.py", "tests/environments/netns/test_studies_on_hosts.py",
+    "tests/environments/netns/test_ordinary_user.py", "tests/studies/crash_states/test_explore.py",
+    "tests/environments/docker", "tests/environments/launch/test_rank_modules.py", "tests/test_gallery.py",
+    "tests/engine/test_harness_death.py", "tests/engine/test_hangs.py", "tests/faults",
+)  # fmt: skip
+END = len(LONGEST)
 
 # Machines are shared: how long an example takes says nothing.
 settings.register_profile("chaoskit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -26,16 +41,23 @@ def pytest_addoption(parser):
     parser.addoption("--upgrade-to", metavar="PYTHON", help=about)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """The longest begin first: whichever worker ends last then has short ones left, and nobody waits for it."""
+    items.sort(key=lambda item: next((at for at, name in enumerate(LONGEST) if item.nodeid.startswith(name)), END))
+
+
 def pytest_collection_finish():
     """Four thousand collected tests stay to the end: no garbage collection needs to look at them again."""
     gc.collect()
     gc.freeze()
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def parents(request):
-    """The warm parents are there for as long as the tests are, for every process that a test starts."""
-    if any(item.get_closest_marker(mark) for item in request.session.items for mark in ("launches", "slow")):
+    """The warm parents are there for as long as the tests are, for every process that a test starts. Each test asks
+    for them, because a process lets go of the parents that it has not used for longest."""
+    if any(request.node.get_closest_marker(mark) for mark in ("launches", "slow", "exhaustive")):
         WarmLauncher(MODULES, threads="1").prepare(os.environ, os.getcwd())
 
 

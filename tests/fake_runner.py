@@ -28,7 +28,7 @@ class Summary:
     resumed_from, last_valid, steps_lost, waited_seconds = 20, 30, 5, 3.0
     noticed_seconds, stopped_seconds, recovery_seconds = 1.0, 1.5, 2.5
     launch_seconds, step_seconds = 0.5, 0.02
-    probe_errors = ()
+    probe_errors = throughput = ()
 
 
 class Launch:

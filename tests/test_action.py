@@ -43,9 +43,6 @@ def test_no_input_is_part_of_a_script():
     assert not any("${{" in step["run"] for step in (INSTALL, RUN))
 
 
-@pytest.mark.xfail(
-    not {"--quick", "--fail-on"} <= OPTIONS, strict=True, reason="--quick and --fail-on are being built"
-)
 def test_every_option_that_it_passes_is_one_of_chaoskit_run():
     passed = set(re.findall(r'"(--?[a-z][a-z-]*)"', RUN["run"])) - {"-m"}
     passed |= options_in(shlex.split(ACTION["inputs"]["args"]["default"]))
@@ -172,7 +169,6 @@ def test_the_hooks_are_described_and_call_chaoskit_run():
     assert quick["stages"] == ["pre-push"]
 
 
-@pytest.mark.xfail("--quick" not in OPTIONS, strict=True, reason="chaoskit run --quick is being built")
 def test_every_option_of_a_hook_is_one_of_chaoskit_run():
     for hook in HOOKS:
         assert options_in(shlex.split(hook["entry"])) <= OPTIONS
@@ -188,7 +184,6 @@ def test_the_check_of_the_configuration_needs_no_torch(tmp_path):
     assert done.returncode == 0 and "test_resume" in done.stdout, done.stderr
 
 
-@pytest.mark.xfail("--quick" not in OPTIONS, strict=True, reason="[tool.chaoskit] is being built")
 def test_the_check_of_the_configuration_finds_an_unknown_key(tmp_path):
     (tmp_path / "chaoskit.toml").write_text('comand = "torchrun train.py --out {out}"\n')
     (hook,) = (hook for hook in HOOKS if hook["id"] == "chaoskit-config")

@@ -81,9 +81,18 @@ def test_a_patch_that_nothing_asks_for_makes_the_exit_code_1(five_bugs, monkeypa
 def test_the_script_fails_with_its_bugs_and_passes_without_them(five_bugs, place):
     options = ["--launch", "warm", "-k", "one_rank_mid_epoch"]
     broken = five_bugs.run(place, options)
+    (place / "suite.json").rename(place / "before.json")
     assert broken.exit_code == 1 and broken.codes.keys() == BUGS
     for path in five_bugs.patches()[:4]:
         assert five_bugs.asked_by(path) in BUGS
         five_bugs.mend(place, path)
     mended = five_bugs.run(place, options)
     assert (mended.exit_code, mended.verdicts) == (0, {"pass": 1}), mended.text
+    # The repair of the random numbers gives the job other ones, and that is no loss.
+    compared = [sys.executable, "-m", "chaoskit", "compare", "before.json", "suite.json"]
+    for words, code in ((compared, 0), ([*compared[:-2], "suite.json", "before.json"], 1)):
+        done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout
+        *_, answer = done.stdout.splitlines()
+        assert answer.startswith("WORSE" if code else "BETTER: 1 experiment compared: 1 became better"), answer
+        assert ("1 pair of references diverges, as train.py was changed" in answer) is (code == 0), answer

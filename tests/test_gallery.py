@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoskit.cli import configuration
 from tinymodels.gallery.catalogue import CRASH_STATES, mutants, sound
 
 EXAM = Path(__file__).resolve().parents[1] / "benchmarks" / "gallery.py"
@@ -56,6 +57,20 @@ def test_what_crashes_leave_is_a_sitting_of_its_own(exam, tmp_path):
     typed = crashes.command(tmp_path, tmp_path / "answer.json", "auto")
     assert typed[1:4] == ["crash-states", "--visits", str(exam.VISITS)] and "-k" not in typed
     assert others.command(tmp_path, tmp_path / "answer.json", "auto")[1:3] == ["run", "-k"]
+
+
+def test_those_on_several_nodes_sit_in_containers_too(exam, tmp_path):
+    (several,) = (one for one in mutants() if one.slug == "world-order")
+    (alone,) = (one for one in mutants() if one.slug == "rng-missing")
+    for one in exam.sittings([several, alone], every=(), controls=True, env="docker"):
+        typed = one.command(tmp_path, tmp_path / "answer.json", "auto")
+        assert one.in_containers is (one.nodes == "1:2")
+        # The torchrun of the image, not that of this machine.
+        assert one.in_containers is ("torchrun" in typed) is ("docker" in typed) and "netns" not in typed
+    (tmp_path / "chaoskit.toml").write_text(exam.configuration("some:image"))
+    found = configuration.read(tmp_path)
+    assert (found.value("image"), found.value("mount")) == ("some:image", [f"{EXAM.parents[1]}:/repository:ro"])
+    assert found.variables == {"PYTHONPATH": "/repository", **exam.SURROUNDINGS}
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def refused() -> str | None:
     code = "from chaoskit.environments.netns.environment import NetnsEnvironment as It; print(It.available())"
     with home() as place:
         try:
-            done = run_as_ordinary([sys.executable, "-c", code], place, timeout=60)
+            done = run_as_ordinary([sys.executable, "-c", code], place, timeout=300)
         except OSError as error:
             return f"unshare (util-linux) is needed to become an ordinary user: {error}"
     said = done.stdout.strip()
@@ -93,7 +93,7 @@ def must_have(request: pytest.FixtureRequest, why_not: str | None) -> None:
         (pytest.fail if request.config.getoption("chaos_require") else pytest.skip)(why_not)
 
 
-def repeat(request: pytest.FixtureRequest, path: str, *words: str, timeout: float = 400) -> None:
+def repeat(request: pytest.FixtureRequest, path: str, *words: str, timeout: float = 900) -> None:
     """Run the tests of a file once more, as an ordinary user; none of them may be skipped."""
     must_have(request, refused())
     with home() as place:

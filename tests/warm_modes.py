@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -16,33 +17,45 @@ from tests.probe.started import MODULES
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRAINERS = REPOSITORY / "tests" / "trainers"
+#: notices.py trains differently when it is launched warm: its own controls have to show that.
+_OTHERS = frozenset(["notices.py"])
 #: The functions that hold the process group in a rank that started afresh, and which of their defaults.
 _CAPTURES = (
     ("_all_gather_base", 0), ("all_gather", 0), ("all_reduce", 1), ("all_to_all", 0), ("all_to_all_single", 2),
     ("broadcast", 0), ("gather", 1), ("reduce", 1), ("reduce_scatter", 1), ("scatter", 1),
 )  # fmt: skip
-_TORCHRUN = (
-    (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
-    (str(Path(sys.executable).parent / "torchrun"), "--nproc-per-node", "2"),
+_PYTHON, _TORCHRUN = (sys.executable, "-m", "torch.distributed.run"), str(Path(sys.executable).parent / "torchrun")
+#: The launchers as tests type them; `Job(...)` writes --max-restarts itself.
+_LAUNCHERS = tuple(
+    (*launcher, "--nproc-per-node", ranks, *restarts)
+    for ranks in ("1", "2")
+    for launcher, restarts in (
+        *((launcher, ()) for launcher in (_PYTHON, (_TORCHRUN,), ("torchrun",))),
+        *((_PYTHON, ("--max-restarts", number)) for number in "0235"),
+    )
 )
 
 
-def teach(store: Store) -> None:
-    """Put the modes of all programs into the store, as references that no job has."""
-    # notices.py trains differently when it is launched warm: its own controls have to show that.
-    scripts = sorted(str(path) for path in TRAINERS.glob("*.py") if path.name != "notices.py")
-    for number, words in enumerate((*launcher, *program) for launcher in _TORCHRUN for program in [
-        *((script,) for script in scripts), ("-m", "tinymodels")
-    ]):  # fmt: skip
-        _write(store, f"taught-{number}", words, threads="1", captures=True)
-    for number, script in enumerate(scripts):
-        _write(store, f"taught-alone-{number}", (sys.executable, script), threads=None, captures=False)
+def teach(store: Store, *further: tuple[str, ...]) -> None:
+    """Put the modes of all programs into the store, as references that no job has; `further` are command lines up to
+    their scripts."""
+    scripts = sorted(str(path) for path in TRAINERS.glob("*.py") if path.name not in _OTHERS)
+    programs = [*((script,) for script in scripts), ("-m", "tinymodels")]
+    kinds = (str(REPOSITORY / "tests" / "kinds" / "trainer.py"),)
+    for number, words in enumerate((*launcher, *program) for launcher in _LAUNCHERS for program in programs):
+        _write(store, f"taught-{number}", words, captures=True)
+    plain = [*((*launcher, *kinds) for launcher in _LAUNCHERS), *((sys.executable, *one) for one in (*programs, kinds))]
+    for number, words in enumerate((*plain, *further)):
+        _write(store, f"taught-plain-{number}", words, captures=False)
 
 
-def _write(store: Store, name: str, program: tuple[str, ...], *, threads: str | None, captures: bool) -> None:
+def _write(store: Store, name: str, program: tuple[str, ...], *, captures: bool) -> None:
     held = [["torch.distributed.nn.functional", function, at] for function, at in _CAPTURES] if captures else []
-    mode = {"warm": True, "modules": list(MODULES), "captures": held, "threads": threads}
+    mode = {"warm": True, "modules": list(MODULES), "captures": held, "threads": "1"}
     directory = store.references / name
+    if (directory / "reference.json").exists():
+        return  # another worker was here
     directory.mkdir(parents=True, exist_ok=True)
-    content = {"format": FORMAT, "program": list(program), "mode": mode}
-    (directory / "reference.json").write_text(json.dumps(content))
+    draft = directory / f".reference.json.{os.getpid()}"
+    draft.write_text(json.dumps({"format": FORMAT, "program": list(program), "mode": mode}))
+    draft.replace(directory / "reference.json")

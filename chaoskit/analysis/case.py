@@ -17,6 +17,7 @@ from chaoskit.analysis.data_ledger import Ledger, ledger
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.probe_errors import ProbeError, probe_errors
 from chaoskit.analysis.recovery.recovery import Recovery, recoveries
+from chaoskit.analysis.recovery.throughput import Throughput, throughput
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.protocol.io_journal import Journal
 
@@ -56,6 +57,11 @@ class Case:
     def recoveries(self) -> tuple[Recovery, ...]:
         """The measures of every observed fault."""
         return recoveries(self.history, self.timeline, self.checkpoints)
+
+    @cached_property
+    def throughput(self) -> tuple[Throughput, ...]:
+        """The pace of each rank, during each fault that lasted and outside of them."""
+        return throughput(self.history)
 
     @cached_property
     def comparison(self) -> Comparison:

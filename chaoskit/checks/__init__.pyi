@@ -30,6 +30,7 @@ from chaoskit.checks.same_data import same_data
 from chaoskit.checks.samples_exactly_once import samples_exactly_once
 from chaoskit.checks.state_restored import state_restored
 from chaoskit.checks.stays_finite import stays_finite
+from chaoskit.checks.straggler_noticed import straggler_noticed
 
 __all__ = [
     "REGISTRY",
@@ -64,4 +65,5 @@ __all__ = [
     "samples_exactly_once",
     "state_restored",
     "stays_finite",
+    "straggler_noticed",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -60,7 +60,9 @@ ACCEPT_KEYS = {
     "experiment": "the experiment in which it is accepted, or the node id of a test (default: all)",
 }
 #: What people write for a key that has another name.
-MEANT = {"environment": "env", "environ": "variables", "k": "select", "n": "workers", "cmd": "command"}
+MEANT = {
+    "environment": "env", "environ": "variables", "k": "select", "n": "workers", "cmd": "command", "mounts": "mount",
+}  # fmt: skip
 #: Keys whose value is a path, which counts from the directory of the file.
 PATHS = ("dir", "json", "report", "summary", "badge", "junitxml")
 
@@ -185,6 +187,11 @@ class _Reader:
             if not isinstance(value, bool):
                 raise self.wrong(key, what=f"{key} must be true or false, not {value!r}")
             return value
+        if option.many:
+            given = [value] if isinstance(value, str) else value
+            if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+                raise self.wrong(key, what=f"{key} must be a list of {option.metavar}, each in quotes, not {value!r}")
+            return [self._converted(key, option.convert, each) for each in given]
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             if option.convert is options.words:
                 return value
@@ -195,8 +202,11 @@ class _Reader:
             raise self.wrong(key, what=f"{key} must be {option.metavar or 'a value'}, not {value!r}{hint}")
         if option.convert is str and not isinstance(value, str):
             raise self.wrong(key, what=f"{key} must be a text in quotes, not {value!r}")
+        return self._converted(key, option.convert, value)
+
+    def _converted(self, key: str, convert: Callable[[str], Any], value: Any) -> Any:
         try:
-            converted = option.convert(str(value))
+            converted = convert(str(value))
             if key == "env":
                 from chaoskit import environments
 
@@ -204,7 +214,7 @@ class _Reader:
         except (argparse.ArgumentTypeError, UsageError) as error:
             raise self.wrong(key, what=f"{key}: {error}") from error
         except ValueError as error:
-            raise self.wrong(key, what=f"{key} must be a number ({option.metavar}), not {value!r}") from error
+            raise self.wrong(key, what=f"{key} must be a number ({KEYS[key].metavar}), not {value!r}") from error
         return converted
 
     def _command(self) -> tuple[str, ...]:

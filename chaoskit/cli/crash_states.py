@@ -59,7 +59,9 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "-n", metavar="WORKERS", type=positive, help="resume trials in parallel (default: as the cores allow)"
     )
-    options.add_to_parser(command, "env", "nodes", "dir", "json", "launch", "timeout", "resume-args")
+    options.add_to_parser(
+        command, "env", "nodes", "image", "mount", "pull", "dir", "json", "launch", "timeout", "resume-args"
+    )
     command.set_defaults(do=do)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from chaoskit.cli.meminfo import memory
 from chaoskit.engine.run_store import SPACE_NEEDED
 from chaoskit.environments.launch import warm
-from chaoskit.errors import CannotWarm
+from chaoskit.errors import CannotWarm, ChaoskitError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ class DoctorFinding:
 
 def examine(root: Path) -> list[DoctorFinding]:
     """Examine everything that a run stored under `root` depends on."""
-    return [*_machine(root), *_torch(), *_launches(), *_packages(), *_environments()]
+    return [*_machine(root), *_torch(), *_launches(), *_packages(), *_docker(), *_environments()]
 
 
 def local_runs(findings: list[DoctorFinding]) -> bool:
@@ -132,6 +132,20 @@ def _packages() -> Iterator[DoctorFinding]:
     for name, remedy in (("xxhash", "pip install xxhash"), ("pytest-xdist", "pip install pytest-xdist, for -n")):
         version = _version(name)
         yield DoctorFinding(name, version or "not installed", version is not None, remedy)
+
+
+def _docker() -> Iterator[DoctorFinding]:
+    from chaoskit.environments.docker import about
+
+    try:
+        told = about.ask()
+    except ChaoskitError as error:
+        found, _, remedy = str(error).partition(": ")
+        group = about.socket_group()
+        belongs = f" (the socket belongs to {group})" if group else ""
+        yield DoctorFinding("docker", found, False, f"{remedy}{belongs}; only --env docker needs it")
+    else:
+        yield DoctorFinding("docker", str(told), not told.lacks, told.remedy)
 
 
 def _environments() -> Iterator[DoctorFinding]:

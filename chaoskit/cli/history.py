@@ -53,6 +53,9 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "-o", metavar="FILE", dest="page", help="write the history as an HTML page (self-contained)"
     )
+    command.add_argument(
+        "--metrics", metavar="FILE", help="write the last night as metrics for Prometheus; - is standard output"
+    )
     options.add_to_parser(command, "dir", "json")
     command.set_defaults(do=do)
 
@@ -61,15 +64,17 @@ def do(args: argparse.Namespace) -> int:
     """Read the suites and report the findings."""
     from chaoskit.engine.run_store import Store
     from chaoskit.report.html import history_page, page
-    from chaoskit.report.machine import json_report
+    from chaoskit.report.machine import json_report, prometheus
     from chaoskit.report.terminal import history_report, table
     from chaoskit.studies.nights.archive import Archive
     from chaoskit.studies.nights.findings import Findings
     from chaoskit.studies.nights.suite_history import SuiteHistory
 
-    for option, target in (("--json", args.json), ("-o", args.page)):
+    for option, target in (("--json", args.json), ("-o", args.page), (prometheus.OPTION, args.metrics)):
         if target:
             json_report.check_target(target, option=option)
+    if args.json == args.metrics == "-":
+        raise UsageError("--json and --metrics cannot both go to standard output: name a file for one of them")
     archive = Archive(Store(options.root_of(args)))
     paths = archive.all() or [archive.last()]
     damaged: list[str] = []
@@ -80,11 +85,15 @@ def do(args: argparse.Namespace) -> int:
         since = f" since {args.since}" if args.since else ""
         raise UsageError(f"{archive.directory} contains no readable suite{since}: check --dir and --since")
     findings = Findings.of(history if args.k is None else history.only(_matching(history, args.k)))
-    history_report.show(findings, table.console_for(sys.stderr if args.json == "-" else sys.stdout))
+    history_report.show(
+        findings, table.console_for(sys.stderr if "-" in (args.json, args.metrics) else sys.stdout)
+    )
     if args.json:
         history_report.write(findings, args.json, damaged=damaged)
     if args.page:
         page.write(history_page.render(findings), args.page)
+    if args.metrics:
+        prometheus.write(findings, args.metrics, damaged=len(damaged))
     return findings.exit_code(times=args.times)
 
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from chaoskit import __version__
 from chaoskit.cli import (
@@ -23,12 +23,9 @@ from chaoskit.cli import (
     sdc_map,
     stored_runs,
     upgrade,
-)  # fmt: skip
+)
 from chaoskit.cli.output import complain, internal
 from chaoskit.errors import ChaoskitError, ExitCode
-
-if TYPE_CHECKING:
-    pass
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -132,15 +129,18 @@ def do_doctor(args: argparse.Namespace) -> int:
 
 def do_clean(args: argparse.Namespace) -> int:
     """`chaoskit clean`."""
+    from chaoskit import environments
     from chaoskit.engine.run_store import Store
     from chaoskit.environments.machine.sweep import sweep
 
     root = options.root_of(args)
-    swept = sweep(root)
+    swept, others = sweep(root), environments.sweep()
     for word, things in (("run", swept.runs), ("process", swept.processes), ("path", swept.paths)):
         for thing in things:
             print(f"{'ended' if word == 'process' else 'closed' if word == 'run' else 'removed'} {word} {thing}")
-    if not swept:
+    for thing in others:
+        print(f"removed {thing}")
+    if not swept and not others:
         print("nothing to clean: no crashed chaoskit left anything behind")
     if args.all:
         runs, references = Store(root).clear()

@@ -65,6 +65,13 @@ def launch(text: str) -> str:
     return _passed(wish, text)
 
 
+def mount(text: str) -> str:
+    """Validate a mount."""
+    from chaoskit.job import read_mount
+
+    return _passed(read_mount, text)
+
+
 def nodes(text: str) -> str:
     """Validate a number of nodes, or a range."""
     from chaoskit.nodes import count_nodes
@@ -74,12 +81,13 @@ def nodes(text: str) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """One option; `convert` is None for a flag without a value."""
+    """One option; `convert` is None for a flag without a value. One of `many` values may be given again."""
 
     name: str
     help: str
     metavar: str = ""
     convert: Callable[[str], Any] | None = None
+    many: bool = False
 
     @property
     def attribute(self) -> str:
@@ -95,7 +103,8 @@ class Option:
         """The keyword arguments for `add_argument` and `addoption`."""
         if self.convert is None:
             return {"action": "store_true", "help": self.help}
-        return {"metavar": self.metavar, "type": self.convert, "help": self.help}
+        more = {"action": "append"} if self.many else {}
+        return {"metavar": self.metavar, "type": self.convert, "help": self.help, **more}
 
 
 SHARED = (
@@ -104,10 +113,26 @@ SHARED = (
     ),
     Option(
         "nodes",
-        "number of nodes of the job, N or a range MIN:MAX (needs an environment with several nodes: --env netns)",
+        "number of nodes of the job, N or a range MIN:MAX (needs an environment with several nodes: netns, docker)",
         "N",
         nodes,
     ),
+    Option("image", "image of the containers that are the nodes (--env docker); it is not changed", "IMAGE", str),
+    Option(
+        "mount",
+        "directory or file of this machine that the containers see, as SRC:DST or SRC:DST:ro; may be repeated",
+        "SRC:DST",
+        mount,
+        many=True,
+    ),
+    Option(
+        "helper-image",
+        "image with Python, nft and ip: short-lived containers of it change the network of nodes, "
+        "where chaoskit does not run as root",
+        "IMAGE",
+        str,
+    ),
+    Option("pull", "fetch the image if it is not on this machine"),
     Option("require", "fail if a capability or environment is missing, instead of skipping the experiment"),
     Option(
         "keep-going",
@@ -172,6 +197,9 @@ JOB_FIELDS = {
         for name in ("relaunches", "timeout", "hang_after", "resume_args", "controls", "log_regex", "log_file")
     },
     "nnodes": "nodes",
+    "image": "image",
+    "mounts": "mount",
+    "helper_image": "helper_image",
 }
 
 
@@ -219,6 +247,8 @@ def forward(args: argparse.Namespace) -> list[str]:
             continue
         if value is True:
             forwarded.append(option.pytest_flag)
+        elif option.many:
+            forwarded += [f"{option.pytest_flag}={each}" for each in value]
         else:
             text = shlex.join(value) if option.convert is words else str(value)
             forwarded.append(f"{option.pytest_flag}={text}")
@@ -228,4 +258,5 @@ def forward(args: argparse.Namespace) -> list[str]:
 def overrides(config: pytest.Config) -> dict[str, Any]:
     """Return the fields of a `Job` that options override."""
     given = {field: config.getoption(f"chaos_{name}") for field, name in JOB_FIELDS.items()}
-    return {field: value for field, value in given.items() if value is not None}
+    more = {"pull": True} if config.getoption("chaos_pull") else {}
+    return {field: value for field, value in given.items() if value is not None} | more

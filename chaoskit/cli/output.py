@@ -80,16 +80,31 @@ def report_problems(
 ) -> None:
     """Print the problems that the results come to, and write the requested files. Every experiment is shown first if
     the command has `verbose`."""
-    from chaoskit.report.terminal import problem_list, table
-    from chaoskit.studies.problems.suite_problems import problems_of, undecided
+    from chaoskit.report.terminal import table
 
     look, console = _look(found, targets, store, suite), _console(args)
     if args.verbose:
         table.show(found, console)
         console.print()
-    problems = problems_of(found, proofs=proofs)
-    problem_list.show(problems, undecided(found), found, console, seconds=seconds, look=look)
+    list_problems(found, console, seconds=seconds, look=look, proofs=proofs, verbose=args.verbose)
     _publish(found, targets, store, suite, proofs)
+
+
+def list_problems(
+    found: Sequence[Result],
+    console: Console,
+    *,
+    seconds: float | None = None,
+    look: str = "",
+    proofs: Sequence[Proof] = (),
+    verbose: bool = False,
+) -> None:
+    """Print what `chaoskit run` and a pytest session end with: the problems that the results come to."""
+    from chaoskit.report.terminal import problem_list
+    from chaoskit.studies.problems.suite_problems import problems_of, undecided
+
+    problems = problems_of(found, proofs=proofs)
+    problem_list.show(problems, undecided(found), found, console, seconds=seconds, look=look, verbose=verbose)
 
 
 def _look(found: Sequence[Result], targets: Targets, store: Store, suite: Suite | None) -> str:

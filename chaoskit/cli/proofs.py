@@ -1,59 +1,88 @@
-"""Proofs of the problems of a battery: what was lost is put back, in the smallest experiment that shows each."""
+"""Proofs of the problems of a battery: what was lost is put back, in the smallest experiment that shows each, or in all
+of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from chaoskit.errors import FAMILIES, StoreError
+from chaoskit.errors import StoreError
+from chaoskit.studies.problems.problem import Problem, Proof
 
 if TYPE_CHECKING:
     from chaoskit.engine.result import Result
     from chaoskit.engine.run_store import Store
-    from chaoskit.studies.problems.problem import Problem, Proof
 
 #: Each takes a run without a fault and one or a few runs of an experiment.
 MOST = 4
-#: Families of codes that name a component, which can be put back.
-HELD = ("state", "data")
+#: Why there is no proof of an experiment.
+GONE = "the record of its run is gone: run the experiment again"
+NOTHING = "its run is not known to have lost state"
 
 
-def prove_problems(results: Sequence[Result], *, store: Store, launch: str, stream: TextIO) -> tuple[Proof, ...]:
+def prove_problems(results: Sequence[Result], *, store: Store, launch: str) -> tuple[Proof, ...]:
     """Repeat the smallest experiment of each problem that names lost state, with that state put back; at most `MOST`
     experiments. Nothing is raised for what cannot be repeated: the proof then says why. Ctrl-C ends the proofs only."""
-    from chaoskit.engine.progress import progress_on
-    from chaoskit.engine.runner import Runner, stored
-    from chaoskit.studies.putting_back import try_to_prove
-
+    runs = {problem.shown_by[0]: problem.run for problem in _to_prove(results)}
+    repeater = Repeater(store, launch=launch)
     proofs: list[Proof] = []
-    for problem in _to_prove(results):
+    for name, run in list(runs.items())[:MOST]:
         try:
-            run = stored(Path(problem.run).absolute(), store)
-            environment = str(store.read(run.dir)["environment"])
-        except StoreError:
-            continue  # its record was removed meanwhile
-        progress = progress_on(stream, f"proof of {problem.code}")
-        try:
-            runner = Runner(
-                store, environment=environment, experiment=run.experiment, progress=progress, launch=launch
-            )
-            proof = try_to_prove(runner, run)
+            proof = repeater.proof(name, run)
         except KeyboardInterrupt:
             break  # the verdicts are there, and are to be shown
-        finally:
-            progress.stop()
         if proof is not None:
             proofs.append(proof)
     return tuple(proofs)
 
 
-def _to_prove(results: Sequence[Result]) -> list[Problem]:
-    """The problems whose state can be put back, one for each experiment: a further run puts back all that it lost."""
+def prove_all(results: Sequence[Result], repeater: Repeater, *, codes: Collection[str] = ()) -> tuple[Proof, ...]:
+    """Repeat every experiment that shows lost state, with that state put back; with `codes`, those that show one of
+    them, with only what they name put back. Each experiment is repeated once, and has a proof."""
+    known = {result.name: result for result in results}
+    names = dict.fromkeys(name for problem in _to_prove(results, codes) for name in problem.shown_by)
+    proofs = []
+    for name in names:
+        run = known[name].run_path
+        proof = repeater.proof(name, run, codes) if run else None
+        proofs.append(proof or Proof("impossible", NOTHING if run else GONE, experiment=name))
+    return tuple(proofs)
+
+
+@dataclass(frozen=True)
+class Repeater:
+    """Repeats stored runs with lost state put back."""
+
+    store: Store
+    launch: str
+    environment: str = ""
+    timeout: float | None = None
+
+    def proof(self, name: str, run_dir: str, codes: Collection[str] = ()) -> Proof | None:
+        """What a further run of the experiment shows; None if it lost nothing that these codes name."""
+        from chaoskit.cli.stored_runs import runner_for
+        from chaoskit.engine.runner import stored
+        from chaoskit.studies.putting_back import try_to_prove
+
+        try:
+            run = stored(Path(run_dir).absolute(), self.store)
+            with runner_for(
+                run,
+                self.store,
+                environment=self.environment,
+                launch=self.launch,
+                timeout=self.timeout,
+                label=f"proof of {name}",
+            ) as runner:
+                return try_to_prove(runner, run, codes)
+        except StoreError:
+            return Proof("impossible", GONE, experiment=name)
+
+
+def _to_prove(results: Sequence[Result], codes: Collection[str] = ()) -> list[Problem]:
+    """The problems whose state can be put back, with these `codes` if any are given."""
     from chaoskit.studies.problems.suite_problems import problems_of
 
-    by_experiment: dict[str, Problem] = {}
-    for problem in problems_of(results):
-        if not problem.weakness and problem.run and FAMILIES.get(problem.code) in HELD:
-            by_experiment.setdefault(problem.shown_by[0], problem)
-    return list(by_experiment.values())[:MOST]
+    return [one for one in problems_of(results) if one.provable and (not codes or one.code in codes)]

@@ -163,6 +163,7 @@ class ChaosSession:
         if not self._swept:
             self._swept = True
             sweep(self.root)
+
         def runner_of_its_own() -> Runner:
             return Runner(
                 store,
@@ -272,19 +273,27 @@ class ChaosSession:
             store.keep(spare={Path(run).name for result in self._results.values() for run in result.runs})
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._results:
-            from chaoskit.report.terminal import table
+        """End the session as `chaoskit run` does: with the problems. Every experiment is shown first with -v; why one
+        did not pass is above, among the failures."""
+        if not self._results:
+            return
+        from chaoskit.cli.output import list_problems
+        from chaoskit.report.terminal import table
 
-            found = list(self._results.values())
-            terminalreporter.section("chaoskit")
-            terminalreporter.write_line(table.as_text(found).rstrip())
-            terminalreporter.write_line(table.total(found))
-            for line in [*table.accepted_lines(found), *self._useless(found)]:
-                terminalreporter.write_line(line)
-            if SUITE in self._config.stash and table.unsettled(found):
-                targets = self._config.stash.get(TARGETS, None)
-                report = targets.report if targets is not None else None
-                terminalreporter.write_line(table.look_at("--last-suite", self.root, report=report))
+        found, verbose = list(self._results.values()), self._config.get_verbosity() > 0
+        writer = self._config.get_terminal_writer()
+        console = table.console_in_memory(width=writer.fullwidth, colours=writer.hasmarkup)
+        look = ""
+        if SUITE in self._config.stash:
+            targets = self._config.stash.get(TARGETS, None)
+            look = table.look_at("--last-suite", self.root, report=targets.report if targets is not None else None)
+        if verbose:
+            table.show_rows(found, console)
+            console.print()
+        list_problems(found, console, look=look, verbose=verbose)
+        terminalreporter.section("chaoskit")
+        for line in [*table.printed(console).rstrip().split("\n"), *self._useless(found)]:
+            terminalreporter.write_line(line)
 
     def _useless(self, found: list[Result]) -> list[str]:
         """The acceptances for a test of this session that did not show their code. Of the others nothing is known: they

@@ -61,7 +61,8 @@ def add_to(commands: Any) -> None:
         "-v",
         "--verbose",
         action="store_true",
-        help="also print every experiment: a table, and why each one did not pass",
+        help="also print every experiment (a table, and why each one did not pass), the advice in full, and what to "
+        "change for each weakness",
     )
     command.add_argument(
         "--no-proof",
@@ -104,13 +105,21 @@ def do(args: argparse.Namespace) -> int:
     if not args.command and not settings.command:
         raise UsageError(_no_command())
     _check_parameters(settings.acceptances)
-    job = Job.from_command(args.command or settings.command, cwd=os.getcwd(), env=dict(settings.variables))
-    job.validate()
+    given = {
+        "image": args.image or "",
+        "mounts": args.mount or (),
+        "pull": args.pull,
+        "helper_image": args.helper_image or "",
+    }
+    command = args.command or settings.command
+    job = Job.from_command(command, cwd=os.getcwd(), env=dict(settings.variables), **given)
+    environment = options.environment_of(args.env)
+    job.validate(files_here=environments.environment(environment).traits.files_here)
     targets = targets_of(args)
     if args.junitxml:
         json_report.check_target(args.junitxml, option="--junitxml")
-    environment = options.environment_of(args.env)
     environments.must_have(environment)
+    environments.environment(environment).rests_on(job)
     complain(launch_mode.describe(job, environment=environment, wish=args.launch or "auto"))
     root = options.root_of(args)
     begun = time.monotonic()
@@ -155,7 +164,7 @@ def _proofs(results: Sequence[Result], store: Store, suite: Suite | None, *, lau
     from chaoskit.cli.proofs import prove_problems
     from chaoskit.studies.nights.archive import Archive
 
-    proofs = prove_problems(results, store=store, launch=launch, stream=sys.stderr)
+    proofs = prove_problems(results, store=store, launch=launch)
     if suite is not None and proofs:
         Archive(store).add_proofs(suite, proofs)
     return proofs

@@ -102,7 +102,7 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "-n", metavar="WORKERS", type=positive, help="launches in parallel (default: as cores and memory allow)"
     )
-    options.add_to_parser(command, "env", "nodes", "dir", "json", "launch", "timeout")
+    options.add_to_parser(command, "env", "nodes", "image", "mount", "pull", "dir", "json", "launch", "timeout")
     command.set_defaults(do=do)
 
 

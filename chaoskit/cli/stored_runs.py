@@ -6,6 +6,8 @@ import argparse
 import shlex
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from chaoskit.errors import ExitCode
 
 if TYPE_CHECKING:
     from chaoskit.engine.run_store import Store
-    from chaoskit.engine.runner import Run
+    from chaoskit.engine.runner import Run, Runner
 
 #: The checks for a stored run that has no verdicts.
 UNJUDGED = (
@@ -90,34 +92,50 @@ def do_explain(args: argparse.Namespace) -> int:
 
 def do_replay(args: argparse.Namespace) -> int:
     """`chaoskit replay`."""
-    from chaoskit import environments
     from chaoskit.engine import result
-    from chaoskit.engine.progress import progress_on
-    from chaoskit.engine.runner import Runner, replay
+    from chaoskit.engine.runner import replay
 
     targets = targets_of(args)
     run, store = stored_run(args)
-    record = store.read(run.dir)
-    environment = args.env or record["environment"]
-    environments.must_have(environment)
-    progress = progress_on(sys.stderr)
     begun = time.monotonic()
-    runner = Runner(
-        store,
-        environment=environment,
-        experiment=record["experiment"],
-        progress=progress,
-        launch=args.launch or "auto",
-        timeout=args.timeout,
-    )
-    try:
+    with runner_for(run, store, environment=args.env, launch=args.launch, timeout=args.timeout) as runner:
         again = replay(run, runner)
-    finally:
-        progress.stop()
     seconds = time.monotonic() - begun
-    found = replace(result.of_runs(record["experiment"] or again.id, [again]), seconds=seconds)
+    found = replace(result.of_runs(run.experiment or again.id, [again]), seconds=seconds)
     report([found], args, targets, store, seconds=seconds)
     return result.exit_code([found])
+
+
+@contextmanager
+def runner_for(
+    run: Run,
+    store: Store,
+    *,
+    environment: str | None = None,
+    launch: str | None = None,
+    timeout: float | None = None,
+    label: str = "",
+) -> Iterator[Runner]:
+    """Make a runner that repeats a stored run and shows its progress under `label`. The default `environment` is that
+    of the stored run. Raises UsageError if this machine cannot run it."""
+    from chaoskit import environments
+    from chaoskit.engine.progress import progress_on
+    from chaoskit.engine.runner import Runner
+
+    where = environment or str(store.read(run.dir)["environment"])
+    environments.must_have(where)
+    progress = progress_on(sys.stderr, label)
+    try:
+        yield Runner(
+            store,
+            environment=where,
+            experiment=run.experiment,
+            progress=progress,
+            launch=launch or "auto",
+            timeout=timeout,
+        )
+    finally:
+        progress.stop()
 
 
 def stored_run(args: argparse.Namespace) -> tuple[Run, Store]:

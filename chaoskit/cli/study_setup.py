@@ -30,13 +30,15 @@ def exploring(args: argparse.Namespace, *, experiment: str, example: str) -> Ite
 
     if not args.command:
         raise UsageError(f"the command of the job is missing: put it after '--', for example\n  {example}")
-    job = Job.from_command(args.command, **({"nnodes": args.nodes} if args.nodes else {}))
-    job.validate()
+    image = {"image": args.image or "", "mounts": args.mount or (), "pull": args.pull}
+    job = Job.from_command(args.command, **image, **({"nnodes": args.nodes} if args.nodes else {}))
+    environment = options.environment_of(args.env)
+    job.validate(files_here=environments.environment(environment).traits.files_here)
     if args.json:
         json_report.check_target(args.json)
     launch = args.launch or "auto"
-    environment = options.environment_of(args.env)
     environments.must_have(environment)
+    environments.environment(environment).rests_on(job)
     complain(launch_mode.describe(job, environment=environment, wish=launch))
     progress = progress_on(sys.stderr)
     job_options = {"resume_args": args.resume_args} if hasattr(args, "resume_args") else {}

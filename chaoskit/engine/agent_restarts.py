@@ -28,7 +28,7 @@ class AgentRestarts:
         self._launch = -1
         self._in_launch = 0
         #: By rank: its process in this incarnation.
-        self._pids: dict[int, int] = {}
+        self._processes: dict[int, ProcessRef] = {}
         #: The ranks' processes when the first fault of this incarnation was applied, and whether one is gone since.
         self._struck: list[ProcessRef] = []
         self._falling = False
@@ -46,7 +46,7 @@ class AgentRestarts:
         """Remember the living ranks: a fault is about to be applied."""
         if self._struck or self._in_launch >= self._most or not isinstance(self._env, CanSignal):
             return
-        self._struck = list(_living(self._env, self._pids))
+        self._struck = list(_living(self._env, self._processes))
         self._agents = _launchers(self._env)
 
     def are_gone(self) -> bool:
@@ -79,10 +79,11 @@ class AgentRestarts:
             self._launch, self._in_launch = arrived.launch, 0
             self._forget()
         self._assumed = False
-        again = self._pids.get(arrived.rank, arrived.pid) != arrived.pid
+        process = ProcessRef(arrived.pid, arrived.key)
+        again = self._processes.get(arrived.rank, process) != process
         if again:
             self._next()
-        self._pids[arrived.rank] = arrived.pid
+        self._processes[arrived.rank] = process
         return again
 
     def _next(self) -> None:
@@ -90,7 +91,7 @@ class AgentRestarts:
         self._forget()
 
     def _forget(self) -> None:
-        self._pids.clear()
+        self._processes.clear()
         self._struck, self._falling, self._assumed = [], False, False
 
 

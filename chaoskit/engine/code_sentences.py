@@ -1,4 +1,4 @@
-"""`sentence_of`: what one code of a verdict stands for in this run, in one sentence of its own."""
+"""`sentence_of`: says in one sentence what one code of a verdict means in this run."""
 
 from __future__ import annotations
 

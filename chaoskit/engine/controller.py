@@ -22,6 +22,7 @@ from chaoskit.engine.fault_schedule import FaultSchedule
 from chaoskit.engine.hang_watch import Hang, HangWatch
 from chaoskit.engine.healing import Healing
 from chaoskit.engine.launches import Launches
+from chaoskit.engine.notice_watch import NoticeWatch
 from chaoskit.engine.observation import Observation
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.rank_positions import RankPositions
@@ -68,6 +69,7 @@ class Controller:
         self._hang_watch = HangWatch(
             env, reference=reference, deadline=self._deadline, progress=progress, least=job.hang_after
         )
+        self._notices = NoticeWatch(out.parent, writer, list(faults))
         self._ahead = RanksAhead(self._observation, patience=patience(reference))
         #: By rank: its last arrival at its gate.
         self._last: dict[int, tuple[Arrived, Moment]] = {}
@@ -89,6 +91,7 @@ class Controller:
                     self._launches.stop("interrupted")
             finally:
                 self._healing.heal_all()
+                self._notices.look(time.monotonic(), last=True)
             self._writer.write("run.end", status=status)
 
     def _turn(self) -> str | None:
@@ -102,6 +105,7 @@ class Controller:
             if over is not None:
                 return over
         now = time.monotonic()
+        self._notices.look(now)
         self._healing.tick(now)
         self._observation.look(now)
         self._repeated.look()
@@ -140,6 +144,7 @@ class Controller:
         """Seconds until the next timer is due."""
         now = time.monotonic()
         times = [self._deadline, self._hang_watch.next_look, *self._healing.timers(), *self._ahead.timers()]
+        times += self._notices.timers()
         if self._repeated.unseen:
             times.append(now + observation.LOOK_AT_LEAST_EVERY)
         if self._observation.pending is not None:

@@ -33,6 +33,7 @@ def execute(
     faults: Sequence[Fault] = (),
     reference: Reference | None = None,
     storage: StorageKind = "",
+    limits: tuple[str, ...] = (),
 ) -> str:
     """Run the job in `run_dir`, for at most `deadline` seconds; returns its status, which is in run.json too, whatever
     happens. With `learning`, the ranks record what they imported; for the rest see `RunSpec`."""
@@ -49,6 +50,12 @@ def execute(
         learning=learning,
         nodes=job.nodes,
         storage=storage,
+        limits=limits,
+        image=job.image,
+        helper_image=job.helper_image,
+        program=job.words()[0],
+        mounts=tuple(job.mounts),
+        store=store.root,
     )
     status = "interrupted"
     try:

@@ -31,9 +31,13 @@ def planned(job: Job, *, environment: str, wish: str) -> Mode:
     if wish == "cold":
         return Mode()
     env = {**os.environ, **job.env}
+    traits = environment_named(environment).traits
     try:
-        if not environment_named(environment).traits.launches_warm:
+        if not traits.launches_warm:
             raise CannotWarm(f"environment {environment!r} starts every process afresh")
+        if not traits.files_here:
+            # The programs are elsewhere: the first launch tells what they are.
+            return Mode(warm=True, threads=job.env.get("OMP_NUM_THREADS", "1"), demanded=wish == "warm")
         _, program = program_of(job.words(), env=env, cwd=job.directory)
     except CannotWarm as error:
         if wish == "warm":

@@ -19,12 +19,12 @@ class RankPositions:
         self._reference = reference
         self._index = Index.of(reference) if reference is not None else None
         #: By rank and pid: the position at which the process began to count.
-        self._bases: dict[tuple[int, int], int | None] = {}
+        self._bases: dict[tuple[int, int, str], int | None] = {}
         self._seen: set[int] = set()
 
     def of(self, arrived: Arrived) -> int | None:
         """The number of steps that the rank has completed; None where alignment cannot determine it (yet)."""
-        key = (arrived.rank, arrived.pid)
+        key = (arrived.rank, arrived.pid, arrived.key)
         if arrived.rank not in self._seen:
             # The first process of a rank has nothing to resume from.
             self._seen.add(arrived.rank)

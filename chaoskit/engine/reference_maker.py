@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from chaoskit import environments
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine import launch_mode, reference_store
 from chaoskit.engine.control_failure import check_control
@@ -131,6 +132,8 @@ class _Making:
 
     def _keep(self, mode: Mode, *, seconds: float, controls: int = CONTROLS) -> Reference:
         """Store the controls that were run as the reference."""
+        kind = environments.environment(self.maker.environment)
         return reference_store.keep(
-            self.maker.store, self.name, self.job, seconds=seconds, mode=mode.to_json(), controls=controls
-        )
+            self.maker.store, self.name, self.job, seconds=seconds, mode=mode.to_json(), controls=controls,
+            here=lambda path: kind.path_here(self.job, path),
+        )  # fmt: skip

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -109,8 +109,10 @@ def keep(
     seconds: float,
     mode: Mapping[str, Any] | None = None,
     controls: int = CONTROLS,
+    here: Callable[[str], str | None] = str,
 ) -> Reference:
     """Read the controls that have just been run and store them as the reference `name`; its job is launched in `mode`.
+    `here` tells where on this machine a file lies that the job has read (see `EnvironmentType.path_here`).
 
     Raises ReferenceFailed where they make no reference: the job crashed, hung, or never stepped an optimizer.
     """
@@ -121,7 +123,7 @@ def keep(
     reference = Reference.of(histories, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
     content = {
         "format": FORMAT, "digest": name, "seconds": seconds, "controls": controls, "made": time.time(),
-        "files": _files(runs, begun=min(one.incarnations[0].start for one in histories)),
+        "files": _files(runs, begun=min(one.incarnations[0].start for one in histories), here=here),
         "mode": dict(mode or {}), "program": _program(job), "port": port,
     }  # fmt: skip
     draft = directory / f".reference.json.{os.getpid()}"
@@ -217,11 +219,13 @@ def _read_once(record: _Record, name: str, count: int) -> Reference | None:
     return _read(record.directory, name, count=count)
 
 
-def _files(runs: list[Path], *, begun: float) -> list[dict[str, Any]]:
-    """Every file that a rank of the controls reported to have read. Leaves out those that were written for these runs
-    alone, such as modules that torch generates: they are gone, or are temporary and younger than `begun`."""
+def _files(runs: list[Path], *, begun: float, here: Callable[[str], str | None]) -> list[dict[str, Any]]:
+    """Every file of this machine that a rank of the controls reported to have read. Leaves out those that were written
+    for these runs alone, such as modules that torch generates: they are gone, or are temporary and younger than
+    `begun`."""
     events = (event for run in runs for event in rank_events(run, "sources"))
-    found = {entry["path"]: entry for event in events for entry in event.get("files", ())}
+    entries = ((here(entry["path"]), entry) for event in events for entry in event.get("files", ()))
+    found = {path: {**entry, "path": path} for path, entry in entries if path is not None}
     since = time.time() - time.monotonic() + begun
     return [found[path] for path in sorted(found) if not _made_since(since, path)]
 

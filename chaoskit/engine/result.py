@@ -37,6 +37,10 @@ ERROR = "error"
 WORDS = {
     "pass": "passed", ACCEPTED: "accepted", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped",
 }  # fmt: skip
+#: The fields of a result that are tuples, and lists in JSON.
+TUPLES = (
+    "codes", "sentences", "table", "launched", "runs", "references", "probe_errors", "accepted", "throughput",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,9 @@ class Result:
     job trained again. `table` is the alignment, one row for each incarnation and rank; `stacks` are those of ranks that
     hung. `waited_seconds` is the part of `seconds` that was spent waiting for a timer. `launched` lists how the job was
     launched: `warm`, `cold`, or `cold: ` and the reason; `launch_seconds` is the duration of a launch, `step_seconds`
-    that of a step. `advice` maps codes to what to change, where the findings tell it better than the code does.
+    that of a step. `throughput` has the pace of each rank, during each fault that lasted and outside of them (see
+    `chaoskit.analysis.recovery.throughput`). `advice` maps codes to what to change, where the findings tell it better
+    than the code does.
     `findings` has each code with its own sentence, and what it follows from. `weakness`: all that is wrong is that a
     guard is missing, and nothing was lost or changed. `job` is the command,
     `runs` every stored run that was judged, `references` the digests of their references. `probe_errors` are those of
@@ -76,6 +82,7 @@ class Result:
     launched: tuple[str, ...] = ()
     launch_seconds: float | None = None
     step_seconds: float | None = None
+    throughput: tuple[Mapping[str, Any], ...] = ()
     advice: Mapping[str, str] = field(default_factory=dict)
     weakness: bool = False
     job: str = ""
@@ -112,14 +119,13 @@ class Result:
         content.update({name: list(content[name]) for name in lists})
         content.update(advice=dict(self.advice), reasons=dict(self.reasons))
         content["findings"] = [one.to_json() for one in self.findings]
-        content["table"] = [dict(row) for row in self.table]
+        content.update(table=[dict(row) for row in self.table], throughput=[dict(row) for row in self.throughput])
         return content
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Result:
         """The inverse of `to_json`."""
-        named = ("codes", "sentences", "table", "launched", "runs", "references", "probe_errors", "accepted")
-        tuples = {name: tuple(data.get(name, ())) for name in named}
+        tuples = {name: tuple(data.get(name, ())) for name in TUPLES}
         findings = tuple(map(CodedFinding.from_json, data.get("findings", ())))
         return cls(**{**data, **tuples, "findings": findings})
 
@@ -163,6 +169,7 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
         launched=tuple(dict.fromkeys(launch.how for run in runs for launch in run.history.launches)),
         launch_seconds=summary.launch_seconds,
         step_seconds=summary.step_seconds,
+        throughput=tuple(one.to_json() for one in summary.throughput),
         job=shlex.join(deciding.job.words()),
         runs=tuple(str(run.dir) for run in runs),
         references=tuple(dict.fromkeys(run.reference.digest for run in runs if run.reference is not None)),

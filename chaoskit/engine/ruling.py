@@ -1,4 +1,4 @@
-"""`Ruling`: what is left of the verdicts on a run, without the losses that the user has accepted."""
+"""`Ruling`: the verdicts on a run after the losses that the user has accepted were taken out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from chaoskit.verdict import Outcome, Verdict, merge
 class Ruling:
     """`verdicts` are those that still count: a fail has the codes that are not accepted, and one without such a code is
     left out. `accepted` are the codes that were found and are accepted, `reasons` says why, by code. `told` are the
-    sentences of the fails that were left out, `notes` what else a person has to know: what was accepted, until when,
-    what the rest was compared with, and which acceptance has expired."""
+    sentences of the fails that were left out. `notes` say what was accepted and until when, which run the rest was
+    compared with, and which acceptance has expired."""
 
     verdicts: tuple[Verdict, ...]
     accepted: tuple[str, ...] = ()

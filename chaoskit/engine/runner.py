@@ -19,7 +19,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.recovery.recovery import Summary, summary
 from chaoskit.analysis.reference.reference import Reference
-from chaoskit.capabilities import CanFailStorage
+from chaoskit.capabilities import LIMITS, CanFailStorage
 from chaoskit.checks import Check, judge
 from chaoskit.engine import reference_store, target_validation
 from chaoskit.engine.execution import execute
@@ -143,7 +143,7 @@ class Runner:
         Raises ReferenceFailed where the job gives none, UsageError where it cannot be launched.
         """
         job = self._with_options(job)
-        job.validate()
+        job.validate(files_here=environments.environment(self.environment).traits.files_here)
         environments.must_fit(self.environment, job.nodes)
         environments.must_have(self.environment)
         maker = ReferenceMaker(
@@ -170,13 +170,16 @@ class Runner:
         job = self._with_options(job)
         described = [fault.to_json() for fault in faults]
         for fault in faults:
-            environments.must_offer(self.environment, fault.action.needs, to=fault)
+            environments.must_offer(self.environment, fault.action.needs, to=fault, job=job)
         if not storage and any(CanFailStorage in fault.action.needs for fault in faults):
             storage = "watched"
         some_nodes = any(action_traits(fault.action).some_nodes for fault in faults)
         environments.must_store(self.environment, storage, per_node=some_nodes)
+        limits: tuple[str, ...] = ()
         for fault in faults:
             check_nodes(fault, job.nodes.most)
+            needed = (LIMITS[capability] for capability in fault.action.needs if capability in LIMITS)
+            limits = tuple(dict.fromkeys((*limits, *needed)))
         reference = self.reference(job)
         resolved = []
         for fault in faults:
@@ -214,6 +217,7 @@ class Runner:
                 mode=Mode.from_json(reference.mode),
                 relaunch_mode=again,
                 storage=storage,
+                limits=limits,
             )
         run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment, rule=self.rule)
         self.runs.append(run)

@@ -21,6 +21,7 @@ from chaoskit.environments.registry import (
     offers,
     register_environment,
     remedy_for,
+    sweep,
 )
 from chaoskit.environments.traits import EnvironmentTraits, StorageKind
 
@@ -46,6 +47,7 @@ __all__ = [
     "offers",
     "register_environment",
     "remedy_for",
+    "sweep",
 ]
 
 

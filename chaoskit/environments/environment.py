@@ -21,7 +21,8 @@ class Arrived:
     """A rank has stopped at its gate and waits for `release`.
 
     `n` counts the steps that it has taken in its incarnation (at `step` it is about to take step n + 1). `record` holds
-    the fields of the `step` event that it is about to write; None elsewhere.
+    the fields of the `step` event that it is about to write; None elsewhere. `key` is that of its `ProcessRef`: two
+    nodes may give the same pid to two processes.
     """
 
     rank: int
@@ -32,6 +33,7 @@ class Arrived:
     n: int
     call: int = 1
     record: Mapping[str, Any] | None = None
+    key: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,12 @@ class RunSpec:
     at gates. `env`: what the user adds to the environment variables. `mode`: how the command is launched;
     `relaunch_mode`: how it is relaunched, if relaunches are another command. `learning`: the ranks report what they
     imported. `nodes`: on how many nodes the job runs. `storage`: whether `out` is a file system of ours (see
-    `StorageKind`).
+    `StorageKind`). `shows`: the harness will show the job other directories in place of `out` (see
+    `CanShowDirectory`). `limits`: the controllers of control groups that faults of the run need (`memory`, `cpu`,
+    `io`); the job is started in groups of its own if there are any. `image`, `mounts` and `helper_image`: of what the
+    nodes are made, if they are containers (see `Job`), and `program`: the first word of the command, by which the
+    Python of the image is found. `store`: the directory of all stored runs, whose files ranks may read, if there is
+    one.
     """
 
     run_dir: Path
@@ -78,6 +85,13 @@ class RunSpec:
     learning: bool = False
     nodes: Nodes = field(default_factory=Nodes)
     storage: StorageKind = ""
+    shows: bool = False
+    limits: tuple[str, ...] = ()
+    image: str = ""
+    helper_image: str = ""
+    program: str = ""
+    mounts: tuple[str, ...] = ()
+    store: Path | None = None
 
 
 class Environment(Protocol):

@@ -5,15 +5,16 @@ Each question raises an error that names a remedy: an environment that offers wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, get_args
+from typing import Any, Protocol, get_args
 
 from chaoskit.capabilities import REMEDIES, CanFailStorage
 from chaoskit.environments.environment import Environment, RunSpec
 from chaoskit.environments.traits import EnvironmentTraits, StorageKind
 from chaoskit.errors import MissingCapability, UsageError
+from chaoskit.job import Job
 from chaoskit.nodes import Nodes
 
 #: The environment of a run that names none.
@@ -34,6 +35,24 @@ class EnvironmentType(Protocol):
 
     def storage_available(self) -> str | None:
         """None if it can give the storage of its traits on this machine, else the reason and the remedy."""
+        ...
+
+    def lacks(self, capability: type, job: Job | None) -> str | None:
+        """Why it cannot use a capability of its class on this machine, for this job, and the remedy; None if it can."""
+        ...
+
+    def rests_on(self, job: Job) -> Mapping[str, Any]:
+        """What of the environment, beside this machine, decides what an uninterrupted run of the job does, as plain
+        JSON. Raises UsageError for a job that it cannot run."""
+        ...
+
+    def sweep(self) -> tuple[str, ...]:
+        """Remove what dead harnesses have left that is neither a file nor a process of this machine, such as
+        containers; returns what was removed, for people. What cannot be reached is left alone, without an error."""
+        ...
+
+    def path_here(self, job: Job, path: str) -> str | None:
+        """Where on this machine the file is that the job read at `path`; None if `rests_on` stands for it."""
         ...
 
 
@@ -80,19 +99,27 @@ def must_fit(name: str, nodes: Nodes) -> None:
         raise UsageError(f"nnodes={nodes}: environment {name!r} needs a job of {traits.nodes_least} nodes or more")
 
 
+def sweep() -> tuple[str, ...]:
+    """What `EnvironmentType.sweep` of all environments has removed."""
+    return tuple(thing for kind in environments().values() for thing in kind.sweep())
+
+
 def offers(name: str, capability: type) -> bool:
     """Whether the environment of that name has the capability, a protocol of `chaoskit.capabilities`."""
     kind = environment(name)
     return isinstance(kind, type) and issubclass(kind, capability)
 
 
-def must_offer(name: str, capabilities: Sequence[type], *, to: object) -> None:
-    """Raises MissingCapability for the first capability that the environment lacks; `to` says what needs it."""
+def must_offer(name: str, capabilities: Sequence[type], *, to: object, job: Job | None = None) -> None:
+    """Raises MissingCapability for the first capability that the environment lacks, on this machine and for this `job`;
+    `to` says what needs it."""
     for capability in capabilities:
         if not offers(name, capability):
             remedy = remedy_for(capability)
             message = f"{to} needs {capability.__name__}, which environment {name!r} lacks: {remedy}"
             raise MissingCapability(message, capability=capability.__name__, remedy=remedy)
+        if (why := environment(name).lacks(capability, job)) is not None:
+            raise MissingCapability(f"{to} cannot be used here: {why}", capability=capability.__name__, remedy=why)
 
 
 def must_store(name: str, storage: StorageKind, *, per_node: bool = False) -> None:

@@ -23,7 +23,7 @@ class EnvironmentTraits:
     a process that has imported torch. `shares_files`: the harness and all ranks see the run's directory at the same
     path, so that one rank can read a file that another one wrote there. `shares_ports`: two runs cannot listen at
     the same port. `one_clock`: all records have times of one clock; if not, each rank measures the offset of its
-    machine's clock.
+    machine's clock. `files_here`: the programs and files that the job's command names are those of this machine.
     """
 
     name: str
@@ -37,3 +37,4 @@ class EnvironmentTraits:
     shares_files: bool = False
     shares_ports: bool = False
     one_clock: bool = True
+    files_here: bool = True

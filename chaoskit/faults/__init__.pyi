@@ -26,9 +26,11 @@ from chaoskit.faults.network.partition import isolate, partition
 from chaoskit.faults.network.reset import reset
 from chaoskit.faults.node.add_node import add_node
 from chaoskit.faults.node.kill_node import kill_node
+from chaoskit.faults.node.out_of_memory import out_of_memory
 from chaoskit.faults.node.pause_node import pause_node
 from chaoskit.faults.node.remove_node import remove_node
 from chaoskit.faults.node.replace_node import replace_node
+from chaoskit.faults.node.throttle import throttle
 from chaoskit.faults.numeric.bad_batch import bad_batch
 from chaoskit.faults.numeric.bitflip import bitflip
 from chaoskit.faults.numeric.inf import inf
@@ -49,6 +51,7 @@ from chaoskit.faults.storage.io_error import io_error
 from chaoskit.faults.storage.late_names import late_names
 from chaoskit.faults.storage.quota import quota
 from chaoskit.faults.storage.read_only import read_only
+from chaoskit.faults.storage.slow_disk import slow_disk
 from chaoskit.faults.storage.slow_storage import slow_storage
 from chaoskit.faults.storage.storage_gone import storage_gone
 
@@ -84,6 +87,7 @@ __all__ = [
     "noise",
     "noop",
     "one_way",
+    "out_of_memory",
     "overwrite",
     "packet_corruption",
     "packet_loss",
@@ -97,6 +101,7 @@ __all__ = [
     "replace_node",
     "reset",
     "scale",
+    "slow_disk",
     "slow_storage",
     "stale",
     "stale_pointer",
@@ -105,6 +110,7 @@ __all__ = [
     "stuck",
     "swap_older",
     "swap_rank",
+    "throttle",
     "truncate",
     "zero",
     "zero_fill",

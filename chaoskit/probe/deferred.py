@@ -20,7 +20,7 @@ class DeferredPart(Protocol):
 
 
 class DeferredEvent:
-    """Starts one copy of all pending values at once. The fields hold strings and `DeferredPart`s, also nested."""
+    """Starts one copy of all pending values at once. The fields hold text, floats and `DeferredPart`s, also nested."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields
@@ -99,7 +99,7 @@ def _parts(value: Any) -> Iterator[DeferredPart]:
     elif isinstance(value, list):
         for each in value:
             yield from _parts(each)
-    elif not isinstance(value, (str, bool)):
+    elif not isinstance(value, (str, bool, float)):
         yield value
 
 
@@ -113,6 +113,6 @@ def _settled(value: Any, numbers: Iterator[int]) -> Any:
         return {key: _settled(each, numbers) for key, each in value.items()}
     if isinstance(value, list):
         return [_settled(each, numbers) for each in value]
-    if isinstance(value, (str, bool)):
+    if isinstance(value, (str, bool, float)):
         return value
     return value.settled([next(numbers) for vector in value.reductions for _ in range(len(vector))])

@@ -279,10 +279,12 @@ class _Hooks:
                 guard("put back", self.session.moments.draws)
             guard("loading", self.observer.draws, iterator)
             self.fetching += 1
+            guard("own time", self.observer.own_time.fetches)
             try:
                 batch = following(iterator)
             finally:
                 self.fetching -= 1
+                guard("own time", self.observer.own_time.fetched)
             guard("loading", loading.hands_out, iterator, batch)
             return batch
 

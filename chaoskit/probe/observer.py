@@ -21,6 +21,7 @@ from chaoskit.probe.followers import Followers
 from chaoskit.probe.loading import Loading
 from chaoskit.probe.naming import parameters
 from chaoskit.probe.nonfinite import Masks, Nonfinite, flags
+from chaoskit.probe.own_time import OwnTime
 from chaoskit.probe.replicas import replicas, shards
 from chaoskit.probe.samples import Samples
 from chaoskit.probe.settings import settings
@@ -70,6 +71,7 @@ class Observer:
         self._late: list[tuple[str, int, DeferredEvent]] = []
         self.begun: dict[str, dict[str, str]] = {}
         self._sources: list[dict[str, Any]] = []
+        self.own_time = OwnTime()
 
     # Called by the hooks.
 
@@ -196,6 +198,7 @@ class Observer:
 
     def _is_due(self) -> None:
         """A step is about to be recorded: its state may have to be kept, or put back, before it is read."""
+        self.session.guard("own time", self.own_time.ends)
         if self.session.moments is not None:
             self.session.guard("put back", self.session.moments.step)
 
@@ -208,6 +211,8 @@ class Observer:
     def _fields(self, state: dict[str, Any], parts: dict[str, Shards], left_out: bool) -> dict[str, Any]:
         """The fields of the `step` event."""
         fields: dict[str, Any] = {"losses": self._losses, "state": state}
+        if (own := self.own_time.seconds) is not None:
+            fields["own"] = round(own, 6)
         if left_out:
             fields["left_out"] = True
         if self.loaded:
@@ -310,6 +315,7 @@ class Observer:
             self._say_sources()
             self.session.guard("replicas", self._say_replicas)
             self.session.guard("settings", self._say_settings)
+        self.session.guard("own time", self.own_time.begins)
         return None
 
     def settle(self) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chaoskit.probe.gate import GateClient
     from chaoskit.probe.parts import NumberInjector, SaveRecorder, StateMoments, StateOrders, StepObserver
 
-#: The signal on which a process writes the Python stacks of all its threads to `logs/stack-<pid>.txt`.
+#: The signal on which a process writes the Python stacks of all its threads to its `stack_file`.
 STACK_SIGNAL = signal.SIGRTMAX - 3
 
 #: So many errors that read the same are recorded.
@@ -199,7 +199,8 @@ class ProbeSession:
         try:
             # A C-level handler works also where Python code can no longer run.
             # It stays open as long as the process lives.
-            self._stacks = open(self.run / "logs" / f"stack-{os.getpid()}.txt", "w")  # noqa: SIM115
+            name = stack_file(os.getpid(), os.environ.get("CHAOSKIT_NODE", ""))
+            self._stacks = open(self.run / "logs" / name, "w")  # noqa: SIM115
             faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=True)
         except (OSError, RuntimeError, ValueError):
             return None
@@ -247,6 +248,11 @@ def start(*, forked: bool = False) -> None:
     session.register_stacks()
     if "RANK" in env:
         session.open()
+
+
+def stack_file(pid: int, node: str) -> str:
+    """The name of the file, in the run's logs, to which a process writes its stacks."""
+    return f"stack-{node}-{pid}.txt" if node else f"stack-{pid}.txt"
 
 
 def is_launcher() -> bool:

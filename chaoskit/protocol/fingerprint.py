@@ -57,11 +57,12 @@ def _lent(path: str) -> Any:
 
 
 def library() -> str:
-    """The path that `LENT` should have for an interpreter without xxhash; empty if the harness has no such library."""
+    """The path that `LENT` should have for an interpreter without xxhash; empty if the harness has no such library. A
+    process that was lent one itself lends it on."""
     try:
         return str(import_module("xxhash._xxhash").__file__)
     except ImportError:
-        return ""
+        return os.environ.get(LENT, "")
 
 
 #: The name of the algorithm in use (fingerprints of different algorithms never compare), and a new hasher.

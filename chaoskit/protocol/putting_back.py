@@ -1,4 +1,4 @@
-"""What the ranks of a run are told about state that is kept, or put back: a file in the run's directory.
+"""The order to the ranks of a run to keep their state, or to put it back: a file in the run's directory.
 
 In a *keeping run* each rank keeps the components of its state at some positions. In a *put-back run* the ranks of a
 relaunched incarnation put components back to what was kept at the position that they resumed from. The harness writes
@@ -19,16 +19,14 @@ from typing import Any
 NAME = "putting-back.json"
 FORMAT = 1
 
-#: The components that can be put back. A single stream is `rng.` and its name; `rng` is all of them. `average` is one
-#: that the job keeps by hand, which is known only after some steps: it is kept in so many. `batch` is the position in
-#: the data.
+#: The components that can be put back. A single stream is `rng.` and its name; `rng` is all of them. `average` is an
+#: average of the weights that the job keeps by hand; `batch` is the position in the data.
 COMPONENTS = ("model", "buffers", "optimizer", "options", "lr", "scaler", "ema", "average", "batch", "rng")
+#: Steps in which a rank keeps the averages of the job: an average is recognized only after some steps.
 AVERAGED = 12
 #: When random streams are put back: as the first batch after the resume is drawn and again as the first forward pass
 #: begins; as the first forward pass begins; as each load of a checkpoint ends.
 MOMENTS = ("draw", "forward", "load")
-
-
 #: How the position in the data is put back: to the end of each epoch of the reference, or from iterator to iterator.
 WAYS = ("epoch", "flow")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from chaoskit.engine.result import ERROR, SKIPPED, WORDS, Result
@@ -16,10 +17,14 @@ WEAKNESSES = {
     "corruption-spread": "corrupted numbers spread to other ranks",
     "restarted-from-scratch": "starts from scratch when no checkpoint is there",
     "needless-restart": "does not ride out a short failure",
+    "straggler-unnoticed": "does not notice a slow rank",
     "rng-unused-not-restored": "a random stream that nothing depends on is not restored",
 }
 #: How a proof begins.
 PROOFS = {"proven": "Proven", "more-lost": "More is lost", "impossible": "Not proven"}
+#: In an advice: what stands in parentheses (those of a call have no space before them), and what follows a semicolon.
+_ASIDE = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
+_FURTHER = re.compile(r";\s.*?(?=\.(?:\s|$))")
 
 
 def count_line(problems: Sequence[Problem], results: Sequence[Result]) -> str:
@@ -52,10 +57,11 @@ def counted(count: int, noun: str, *, none: str = "no") -> str:
     return f"{count or none} {noun if count in (0, 1) else many}"
 
 
-def weakness_line(problems: Iterable[Problem]) -> str:
-    """'2 weaknesses: no guard against NaN · does not ride out a short failure'; empty without any."""
+def weakness_line(problems: Iterable[Problem], *, named: bool = True) -> str:
+    """'2 weaknesses: no guard against NaN · does not ride out a short failure', with the experiments that show them if
+    `named`; empty without any."""
     weak = [problem for problem in problems if problem.weakness]
-    told = " · ".join(f"{WEAKNESSES.get(one.code, one.code)} ({names(one)})" for one in weak)
+    told = " · ".join(WEAKNESSES.get(one.code, one.code) + (f" ({names(one)})" if named else "") for one in weak)
     return f"{counted(len(weak), 'weakness')}: {told}" if weak else ""
 
 
@@ -68,6 +74,11 @@ def names(problem: Problem) -> str:
 def shown_by(problem: Problem) -> str:
     """'Shown by test_resume and 22 more.'"""
     return f"Shown by {names(problem)}."
+
+
+def in_short(advice: str) -> str:
+    """The advice without what stands in parentheses, and of each sentence only what comes before a semicolon."""
+    return _FURTHER.sub("", _ASIDE.sub("", advice))
 
 
 def proof_line(problem: Problem) -> str:

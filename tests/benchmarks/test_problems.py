@@ -37,5 +37,20 @@ def test_a_trainer_that_is_known_for_one_bug(stored, capsys):
     assert "4.00 codes before, 2.00 problems after" in said and "torn-overwrite: rng-not-restored" in said
 
 
+def test_what_may_come_along_is_not_misnamed(tmp_path, capsys):
+    """pointer-early is known for crash-loop, and checkpoint-lost may come along."""
+    command = ["chaoskit", "run", "--", "torchrun", "-m", "tinymodels.gallery.pointer_early", "--out", "{out}"]
+    writer = Archive(Store(tmp_path)).begin(command)
+    writer.add(Result("test_middle_of_save", "fail", codes=("checkpoint-lost",), sentences=("It is gone.",)))
+    writer.add(Result("test_resume", "fail", codes=("rng-not-restored",), sentences=("Lost.",)))
+    writer.end()
+    (row,) = problems.rows(tmp_path)
+    assert (row.misnamed, row.along) == (("rng-not-restored",), ("checkpoint-lost",))
+    assert problems.main([str(tmp_path)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "not what the trainer is known for: pointer-early: rng-not-restored" in said
+    assert "may come along: pointer-early: checkpoint-lost" in said
+
+
 def test_an_empty_store_is_said(tmp_path, capsys):
     assert problems.main([str(tmp_path)]) == 1 and "no suite" in capsys.readouterr().err

@@ -1,7 +1,9 @@
-"""Every benchmark runs at its smallest size, so that a broken one is noticed before somebody needs its figures."""
+"""Every benchmark starts, and runs at its smallest size, so that a broken one is noticed before somebody needs its
+figures. Those that take a minute or more even so do it each night: `make test-exhaustive`."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -9,43 +11,62 @@ from pathlib import Path
 
 import pytest
 
+from chaoskit.environments.docker.storage_mount import why_not as why_no_storage
+from tests.docker_images import images
+from tests.users import must_have
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 BENCHMARKS = REPOSITORY / "benchmarks"
 #: The arguments of the smallest size of each; `{tmp}` is an empty directory.
 SMALLEST = {
     "align.py": "--ranks 8 --steps 64",
     "armed.py": "--times 0.1",
-    "compare.py": "--suites 2 --mutants ema-reset",
+    "compare.py": "--suites 2 --experiments test_control --mutants ema-reset",
     "crash_states.py": "--visits 4 --parallel ddp",
-    "disaster.py": "--repeat 1",
+    "disaster.py": "--repeat 1 -k deltas",
+    "environments.py": "--rounds 1",
     "five_bugs.py": "-k test_resume --patches 0",
-    "frameworks.py": "--only loop_gan --script exact.py --variant plain --columns control --json {tmp}/answers.json",
-    "frameworks_overhead.py": "--only loop_gan --rounds 1 --json {tmp}/answers.json --answers {tmp}/kept.json",
+    "frameworks.py": "--only loop_gan --script exact.py --variant plain --columns control --here --json {tmp}/a.json",
+    "frameworks_overhead.py": "--only loop_gan --rounds 1 --here --json {tmp}/answers.json --answers {tmp}/kept.json",
     "gallery.py": "--only rng-missing --no-controls --json {tmp}/answers.json",
-    "handwritten.py": "-k one_rank_mid_epoch",
     "hosts.py": "--rounds 1",
     "killed.py": "--kills 1",
     "killed_at_saves.py": "--kills 1",
+    "killed_in_containers.py": "--kills 1",
     "launch.py": "--rounds 1",
     "nonfinite.py": "--quick --only 'ddp fp32: nan in loss'",
-    "partitions.py": "--runs 1",
+    "partitions.py": "--runs 1 --ranks 1",
     "probe.py": "--rounds 1",
     "putting_back.py": "--only scaler-missing --dir {tmp}/store --json {tmp}/figures.json",
     "report.py": "--steps 100 --runs 3",
     "screenshots.py": "--only good",
-    "sdc_map.py": "--seconds 60 --compare 1",
+    "sdc_map.py": "--seconds 60 --most 12 --compare 1",
     "soak.py": "--launches 4 --kills 1",
     "storage.py": "--rounds 1 --size 4",
     "suite.py": "-k one_rank_mid_epoch",
     "wire.py": "--rounds 1 --size 20",
 }
+#: What these do is done by other tests of every change: of commands, virtual hosts, launching, replicas, the gallery.
+NIGHTLY = frozenset({
+    "compare.py", "disaster.py", "environments.py", "five_bugs.py", "frameworks.py", "gallery.py", "hosts.py",
+    "killed_at_saves.py", "launch.py", "nonfinite.py", "partitions.py", "suite.py",
+})  # fmt: skip
+#: What some of them cannot do without.
+NEEDS = {"killed_in_containers.py": lambda: images.no_daemon() or why_no_storage()}
 #: Parts of other benchmarks, and what cannot run here, with the reason.
 WITHOUT = {
     "breaks.py": "breaks the tree and runs the tests on it for an hour; `make breaks`",
     "corpus.py": "makes the runs of tests/corpus anew, in the better part of an hour; tests/test_corpus.py reads them",
+    "handwritten.py": "suite.py runs it beside chaoskit, and compares its verdicts",
     "problems.py": "reads what an exam of the gallery leaves; tests/benchmarks/test_problems.py makes some of that",
     "older.py": "installs a gigabyte for each version of a package; `make older`",
 }
+
+
+def started(name, *words):
+    """A benchmark with these arguments, to its end."""
+    command = [sys.executable, str(BENCHMARKS / name), *words]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600)
 
 
 def test_every_benchmark_has_a_smallest_size():
@@ -54,12 +75,24 @@ def test_every_benchmark_has_a_smallest_size():
     assert programs == SMALLEST.keys() | WITHOUT.keys()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALLEST)
-def test_it_runs_at_its_smallest_size(name, tmp_path):
+def test_it_starts(name):
+    """All that it imports is there, and it takes the arguments of its smallest size."""
+    done = started(name, "--help")
+    assert done.returncode == 0, done.stderr
+    options = [word for word in shlex.split(SMALLEST[name]) if word.startswith("-")]
+    assert not [option for option in options if not re.search(rf"{option}\b", done.stdout)], done.stdout
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.exhaustive if name in NIGHTLY else pytest.mark.slow)
+        for name in SMALLEST
+    ],
+)
+def test_it_runs_at_its_smallest_size(name, tmp_path, request):
     """It ends with exit code 0; missed targets are no failures at this size."""
-    words = shlex.split(SMALLEST[name].format(tmp=tmp_path))
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / name), *words], cwd=REPOSITORY, capture_output=True, text=True, timeout=600
-    )
+    must_have(request, NEEDS[name]() if name in NEEDS else None)
+    done = started(name, *shlex.split(SMALLEST[name].format(tmp=tmp_path)))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

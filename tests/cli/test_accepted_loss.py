@@ -1,42 +1,15 @@
 """A real trainer that loses its random streams, and a team that has decided to live with that."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-#: The trainer of the file loses its streams; `--both` makes it step a restored schedule once too often, too.
-TRAINER = """
-import sys
-from tinymodels.checkpoints.state import State
-from tinymodels.train import main
-
-BOTH = "--both" in sys.argv
-sys.argv = [word for word in sys.argv if word != "--both"]
-
-class Loses(State):
-    def save_rng(self):
-        return {}
-    def restore_rng(self, saved):
-        pass
-    def restore_scheduler(self, saved):
-        super().restore_scheduler(saved)
-        if BOTH:
-            self.scheduler.step()
-
-if __name__ == "__main__":
-    raise SystemExit(main(state=Loses))
-"""
+TRAINER = Path(__file__).resolve().parents[1] / "trainers" / "losing.py"
 FILE = """
-command = ["{python}", "-m", "torch.distributed.run", "--nproc-per-node", "2", "trainer.py", "--out", "{{out}}"{more}]
 launch = "warm"
-select = "{select}"
-json = "out.json"
-variables = {{ PYTHONPATH = "{repository}" }}
 
 [[accept]]
 code = "rng-not-restored"
@@ -47,21 +20,24 @@ reason = "dropout masks may differ"
 @pytest.fixture
 def run(shared_store, tmp_path):
     """Call it with the experiments, flags of the trainer and options; it answers with the exit code, the results by
-    name, and what was said."""
-    (tmp_path / "trainer.py").write_text(TRAINER)
+    name, and what was said. All tests are called in one directory, so that they share references."""
+    place = shared_store.root.parent / "accepted-loss"
+    place.mkdir(exist_ok=True)
+    if not (place / "chaoskit.toml").exists():
+        (tmp_path / "chaoskit.toml").write_text(FILE)
+        (tmp_path / "chaoskit.toml").replace(place / "chaoskit.toml")
 
     def run(select, *flags, options=()):
-        more = "".join(f', "{flag}"' for flag in flags)
-        text = FILE.format(python=sys.executable, more=more, select=select, repository=REPOSITORY)
-        (tmp_path / "chaoskit.toml").write_text(text)
+        answer = tmp_path / "out.json"
+        told = ["--dir", str(shared_store.root), "--json", str(answer), "--no-proof", "-k", select, *options]
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(TRAINER), *flags]
         result = subprocess.run(
-            [sys.executable, "-m", "chaoskit", "run", "--dir", str(shared_store.root), *options],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            capture_output=True, text=True, check=False,
+            [sys.executable, "-m", "chaoskit", "run", *told, "--", *command, "--out", "{out}"],
+            cwd=place, capture_output=True, text=True, check=False,
         )  # fmt: skip
         said = result.stdout + result.stderr
-        assert (tmp_path / "out.json").is_file(), said
-        found = json.loads((tmp_path / "out.json").read_text())["experiments"]
+        assert answer.is_file(), said
+        found = json.loads(answer.read_text())["experiments"]
         return result.returncode, {each["name"]: each for each in found}, said
 
     return run

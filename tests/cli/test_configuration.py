@@ -258,3 +258,13 @@ def test_every_experiment_is_in_an_area():
     modules = {path.stem for path in selection.experiments(battery.directory()).values()}
     assert modules == {module for each in selection.AREAS.values() for module in each}
     assert set(selection.QUICK) <= selection.experiments(battery.directory()).keys()
+
+
+def test_mounts_are_a_list_or_one_text(tmp_path, monkeypatch):
+    found = read(tmp_path, own='env = "docker"\nimage = "ours:1"\nmount = [".:/work", "data:/data:ro"]\npull = true\n')
+    assert found.value("mount") == [".:/work", "data:/data:ro"] and found.value("image") == "ours:1"
+    assert read(tmp_path, own='mount = ".:/work"\n').value("mount") == [".:/work"]
+    said = refused(tmp_path, monkeypatch, own='mount = ["data"]\n')
+    assert "chaoskit.toml:1: mount: --mount 'data' is not SRC:DST" in said
+    assert "mount must be a list of SRC:DST" in refused(tmp_path, monkeypatch, own="mount = 3\n")
+    assert "did you mean 'mount'?" in refused(tmp_path, monkeypatch, own='mounts = ["a:/b"]\n')

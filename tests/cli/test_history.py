@@ -161,3 +161,15 @@ def test_a_page(history, tmp_path):
     history("-o", tmp_path / "history.html", suites=verdicts("pf"))
     text = (tmp_path / "history.html").read_text()
     assert text.startswith("<!doctype html>") and "1 experiment became red (2 nights)" in text
+
+
+def test_metrics_go_to_a_file_or_to_standard_output(history, tmp_path):
+    target = tmp_path / "chaoskit.prom"
+    code, out, _ = history("--metrics", target, suites=verdicts("ppf"))
+    assert code == ExitCode.FAIL and "RED test_kill" in out
+    assert 'kind="red"} 1' in target.read_text()
+    _, out, err = history("--metrics", "-")
+    assert out == target.read_text() and "RED test_kill" in err
+    assert history("--metrics", tmp_path)[0] == ExitCode.USAGE
+    code, _, err = history("--metrics", "-", "--json", "-")
+    assert code == ExitCode.USAGE and "cannot both go to standard output" in err

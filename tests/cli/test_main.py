@@ -202,7 +202,7 @@ def test_workers(chaoskit):
         ),
         (["run", "-k", "nosuch", *job()], "-k 'nosuch' selects no experiment: 'chaoskit run --list'"),
         (["run", "-k", "a b(", *job()], "Wrong expression passed to '-k'"),
-        (["run", "--env", "moon", *job()], "there is no environment 'moon'; there are: local"),
+        (["run", "--env", "moon", *job()], "there is no environment 'moon'; there are: docker, local"),
         (["run", *job("nosuch.py")], "there is no script 'nosuch.py'"),
         (["run", "--", "nosuch", "{out}"], "there is no program 'nosuch' on the PATH"),
         (["run", "--", sys.executable, "train.py"], "the command has no {out}"),
@@ -424,7 +424,7 @@ def test_a_run_that_does_not_exist(stored, capsys, command):
     assert "nosuch names no stored run: they are in" in capsys.readouterr().err
 
 
-# What the project keeps in its file.
+# The configuration of the project.
 
 FILE = """
 [tool.chaoskit]
@@ -555,8 +555,9 @@ def test_areas_and_the_quick_experiments():
         modules = [battery.directory() / f"{module}.py" for module in selection.AREAS[area]]
         own = {name for name, path in selection.experiments(battery.directory()).items() if path in modules}
         assert {name.partition("[")[0] for name in found} == own
-        assert area in selection.NEED_NODES or every.keys() & found.keys()
-    # An area has also what the battery leaves out.
+        left_out = (*selection.NEED_NODES, *selection.ON_REQUEST)
+        assert (area in left_out) != bool(every.keys() & found.keys())
+    # An area also has the experiments that are not in the battery.
     assert "test_read_only" in battery.titles(battery.Selection(only="storage"))
     assert set(battery.titles(battery.Selection("disk_full", only="storage"))) == {"test_disk_full"}
 

@@ -56,10 +56,11 @@ def results(path):
 
 
 def test_a_pass_is_a_row_of_the_table(suite):
-    done = suite("def test_lost_rank(chaos): chaos.run(job()).verify(good)", "--chaos-json", "r.json")
+    done = suite("def test_lost_rank(chaos): chaos.run(job()).verify(good)", "-v", "--chaos-json", "r.json")
     done.assert_outcomes(passed=1)
     row = r"test_lost_rank +pass +20 +30 +5 +2.5 s"
-    done.stdout.re_match_lines([r"=+ chaoskit =+", r"experiment +verdict", row])
+    answer = r"No problem in your job \(1 experiment: 1 passed\)"
+    done.stdout.re_match_lines([r"=+ chaoskit =+", r"experiment +verdict", row, answer])
     entry = results("r.json")["test_lost_rank"]
     assert (entry["verdict"], entry["resumed_from"], entry["codes"]) == ("pass", 20, [])
 
@@ -83,6 +84,35 @@ def test_a_fail_shows_what_was_found_and_no_way_through_chaoskit(suite):
     entry = results("r.json")["test_lost_rank"]
     assert entry["codes"] == ["rng-not-restored"]
     assert Path(entry["run"]).is_dir()
+
+
+def test_the_session_ends_with_the_problems_and_how_to_prove_them(suite):
+    both = (
+        "def test_lost_rank(chaos):\n    chaos.run(job()).verify(good, bad)\n"
+        "def test_again(chaos):\n    chaos.run(job()).verify(bad)\n"
+        "def test_good(chaos):\n    chaos.run(job()).verify(good)"
+    )
+    done = suite(both)
+    done.assert_outcomes(failed=2, passed=1)
+    lines = [
+        r"=+ chaoskit =+",
+        r"1 problem in your job \(3 experiments: 2 failed, 1 passed\)",
+        r"1  rng-not-restored  The random streams were not restored\.",
+        r"   Shown by test_\w+ and 1 more\.",
+        r"   Change: Each rank saves the streams that it draws from and restores them",
+        r"   last, after the data loader has reached its position\.",
+        r"   Repeat: chaoskit replay \.chaoskit/runs/\S+",
+        r"   Prove: chaoskit prove \.chaoskit/runs/\S+",
+        r".*launched.*",
+        r"HTML report: chaoskit report --last-suite",
+    ]
+    done.stdout.re_match_lines(lines, consecutive=True)
+    done.stdout.no_re_match_line(r"experiment +verdict")
+    # What can be typed is a run that is there.
+    (prove,) = [line.split()[-1] for line in done.outlines if line.startswith("   Prove:")]
+    assert Path(prove).is_dir()
+    verbose = suite(both, "-v")
+    verbose.stdout.re_match_lines([r"experiment +verdict.*", r"1 problem in your job .*", r".*numpy\.random.*"])
 
 
 def test_inconclusive_fails_with_its_reason(suite):
@@ -227,9 +257,9 @@ def test_under_xdist_with_junit(suite):
         "def test_y(chaos): chaos.run(job()).verify(bad)\n"
         "def test_z(): pass\n"
     )
-    done = suite(text, "-n2", "--junitxml=r.xml", "--chaos-json=r.json", subprocess=True)
+    done = suite(text, "-v", "-n2", "--junitxml=r.xml", "--chaos-json=r.json", subprocess=True)
     done.assert_outcomes(passed=2, failed=1)
-    done.stdout.fnmatch_lines(["*experiment*verdict*", "*rng-not-restored*"])
+    done.stdout.fnmatch_lines(["*experiment*verdict*", "1 problem in your job*", "1  rng-not-restored*"])
     done.stderr.fnmatch_lines(["  test_?: launch 0"])
     assert {n: e["verdict"] for n, e in results("r.json").items()} == {"test_x": "pass", "test_y": "fail"}
     cases = {case.get("name"): case for case in ET.parse("r.xml").getroot().iter("testcase")}
@@ -491,5 +521,5 @@ def test_no_frames_of_chaoskit_or_pytest_are_shown(suite, body):
 
 def test_a_mistake_in_an_experiment_is_an_error(suite):
     done = suite("def test_x(chaos): chaos.run(job(), nonsense=1)", "--chaos-json", "r.json")
-    done.stdout.fnmatch_lines(["test_x*error*", "1 experiment*: 1 error*"])
+    done.stdout.fnmatch_lines(["*(1 experiment: 1 error)", "1 experiment ended with an error"])
     assert results("r.json")["test_x"]["trouble"] == "internal"

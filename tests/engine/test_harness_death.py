@@ -11,16 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from chaoskit.engine.run_store import Store
+from chaoskit.environments.cgroups.available import why_no_limits
+from tests.users import must_have
+from tests.warm_modes import teach
+
 TRAINER = Path(__file__).parents[1] / "trainers" / "simple.py"
 
 
 class Harness:
     """`chaoskit run` on a two-rank job, in a process of its own."""
 
-    def __init__(self, root):
+    def __init__(self, root, *chosen):
         self.root = root
         words = [
-            sys.executable, "-m", "chaoskit", "run", "--dir", str(root), "-k", "one_rank", "--",
+            sys.executable, "-m", "chaoskit", "run", "--dir", str(root), *(chosen or ("-k", "one_rank")), "--",
             sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(TRAINER), "--out", "{out}",
         ]  # fmt: skip
         self.process = subprocess.Popen(
@@ -29,9 +34,9 @@ class Harness:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
 
-    def until(self, there):
+    def until(self, there, *, limit=300):
         """Wait for a file that matches the pattern, under the root."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + limit
         while not any(self.root.glob(there)):
             assert self.process.poll() is None, self.process.stdout.read()
             assert time.monotonic() < deadline, f"no {there} came"
@@ -39,7 +44,7 @@ class Harness:
 
     def ended(self):
         """Its exit code and output."""
-        output, _ = self.process.communicate(timeout=60)
+        output, _ = self.process.communicate(timeout=300)
         return self.process.returncode, output
 
 
@@ -65,7 +70,7 @@ def left_directories(root):
 
 def soon(condition):
     """Whether the condition comes true within some seconds."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)
     return condition()
@@ -93,7 +98,11 @@ MOMENTS = {
 )
 def test_nothing_is_left(tmp_path, signum, moment):
     root = tmp_path / "store"
-    harness = Harness(root)
+    warm = ()
+    if moment == "in the middle of the run":  # which is soon there without a cold control
+        teach(Store(root))
+        warm = ("--launch", "warm", "-k", "one_rank")
+    harness = Harness(root, *warm)
     try:
         harness.until(MOMENTS[moment])
         harness.process.send_signal(signum)
@@ -113,3 +122,26 @@ def test_nothing_is_left(tmp_path, signum, moment):
     assert cleaned.returncode == 0, cleaned.stderr
     statuses = {json.loads(path.read_text())["status"] for path in root.glob("*/**/run.json")}
     assert "running" not in statuses
+
+
+@pytest.mark.slow
+def test_no_control_group_is_left(tmp_path, request):
+    """A run whose job is in control groups of its own, when the harness is killed; the next start removes them."""
+    must_have(request, why_no_limits())
+    root = tmp_path / "store"
+    teach(Store(root))
+    harness = Harness(root, "--launch", "warm", "-k", "test_straggler")
+    try:
+        harness.until("runs/*/events/rank-0-0-1-*")  # after the reference
+        (noted,) = root.glob("runs/*/cgroups.json")
+        groups = [Path(path) for path in json.loads(noted.read_text())]
+        assert groups and all(group.is_dir() for group in groups)
+        harness.process.kill()
+        harness.ended()
+    finally:
+        harness.process.kill()
+    assert soon(lambda: not left_processes(root)), left_processes(root)
+    words = [sys.executable, "-m", "chaoskit", "clean", "--dir", str(root)]
+    cleaned = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert not [group for group in groups if group.exists()]

@@ -52,9 +52,7 @@ def test_what_is_known_before_anything_has_run(tmp_path):
     [
         (),
         ("--parallel", "fsdp"),
-        ("--amp", "--save-async"),
-        ("--workers", "2"),
-        ("--accumulate", "3"),
+        ("--amp", "--save-async", "--workers", "2", "--accumulate", "3"),
     ],
     ids=lambda flags: " ".join(flags) or "ddp",
 )

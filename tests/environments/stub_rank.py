@@ -17,8 +17,9 @@ def main(rank: int, steps: int) -> None:
     with open("/proc/self/stat") as file:
         stat = file.read().rpartition(")")[2].split()
     start = {"role": "rank", "rank": rank, "pid": os.getpid(), "start": int(stat[19])}
-    start |= {"launch": launch, "restart": restart, "world": 1}
-    with open(f"{run}/events/rank-{rank}-{os.getpid()}.jsonl", "w") as events:
+    node = os.environ.get("CHAOSKIT_NODE", "")
+    start |= {"launch": launch, "restart": restart, "world": 1, "node": node}
+    with open(f"{run}/events/rank-{rank}-{launch}-{node}-{os.getpid()}.jsonl", "w") as events:
         events.write(json.dumps({"i": 0, "t": time.monotonic(), "e": "process.start", **start}) + "\n")
     if not os.environ.get("CHAOSKIT_GATE"):
         time.sleep(1000)
@@ -31,7 +32,7 @@ def main(rank: int, steps: int) -> None:
     def say(**words: object) -> None:
         gate.sendall(json.dumps(words).encode() + b"\n")
 
-    say(hello=1, pid=os.getpid(), rank=rank, launch=launch, restart=restart)
+    say(hello=1, pid=os.getpid(), start=start["start"], node=node, rank=rank, launch=launch, restart=restart)
     for n in range(steps):
         say(at="step", n=n, call=1, record={"n": n + 1})
         answer = json.loads(lines.readline() or '{"do": "go"}')

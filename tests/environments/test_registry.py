@@ -70,22 +70,22 @@ def test_a_job_must_fit(moon, least, most, fits):
 
 
 def test_a_job_too_large_is_sent_to_where_it_fits():
-    with pytest.raises(UsageError, match="one node only; use --env netns"):
+    with pytest.raises(UsageError, match="one node only; use --env docker or --env netns"):
         environments.must_fit("local", Nodes(2, 2))
 
 
 def test_a_capability_that_is_missing_names_who_has_it(moon):
     environments.must_offer("local", [CanSignal], to="a fault")
-    with pytest.raises(MissingCapability, match=r"cut the link needs CanPartition.*use --env netns") as caught:
+    with pytest.raises(MissingCapability, match=r"cut the link.*CanPartition.*--env docker or --env netns") as caught:
         environments.must_offer("local", [CanSignal, CanPartition], to="cut the link")
     assert caught.value.capability == "CanPartition"
-    with pytest.raises(MissingCapability, match=r"CanSignal.*use --env local or --env netns"):
+    with pytest.raises(MissingCapability, match=r"CanSignal.*use --env docker or --env local or --env netns"):
         environments.must_offer(moon, [CanSignal], to="a fault")
 
 
 def test_storage_that_is_missing_names_who_has_it(moon, monkeypatch):
     environments.must_store(moon, "")
-    with pytest.raises(MissingCapability, match=r"moon.*has no recorded storage.*use --env local") as caught:
+    with pytest.raises(MissingCapability, match=r"moon.*has no recorded storage.*--env local") as caught:
         environments.must_store(moon, "recorded")
     assert caught.value.capability == CanFailStorage.__name__
     monkeypatch.setattr(ENVIRONMENTS["local"], "storage_available", staticmethod(lambda: "no such luck"))

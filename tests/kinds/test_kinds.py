@@ -43,20 +43,30 @@ KINDS = {
     "pipeline": ([*TWO, *FLAT, "--parallel", "pipeline"], {**IN_FLAT_FILES, **STAGES}),
 }
 
-#: What some kind of job skips, and a resume that all of them have.
-SELECTED = " or ".join(
-    ["test_resume", *sorted({name.partition("[")[0] for _, skipped in KINDS.values() for name in skipped})]
-)
+#: What some kind of job skips.
+NOT_ALWAYS = {name for _, skipped in KINDS.values() for name in skipped}
+#: Kinds to which all of these experiments are done in CI: one for each reason to skip. To the others CI does those that
+#: they skip, and a resume; the rest is done each night.
+WHOLE = ("plain python", "DDP, --max-restarts", "tensor parallel", "pipeline")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_flawless_job_of_each_kind_passes_what_applies_to_it(shared_store, tmp_path, monkeypatch, kind):
+def trials():
+    """Each kind with the experiments to select."""
+    for kind, (_, skipped) in KINDS.items():
+        for chosen in (NOT_ALWAYS,) if kind in WHOLE else (skipped, NOT_ALWAYS):
+            expression = " or ".join(["test_resume", *sorted({name.partition("[")[0] for name in chosen})])
+            nightly = chosen is NOT_ALWAYS and kind not in WHOLE
+            name = f"{kind}, all" if nightly else kind
+            yield pytest.param(kind, expression, id=name, marks=[pytest.mark.slow, pytest.mark.exhaustive][nightly])
+
+
+@pytest.mark.parametrize(("kind", "selected"), list(trials()))
+def test_a_flawless_job_of_each_kind_passes_what_applies_to_it(shared_store, tmp_path, monkeypatch, kind, selected):
     command, not_applicable = KINDS[kind]
     # Without it, torch 2.13 gives restarted ranks the addresses of those before them.
     monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     answer = tmp_path / "answer.json"
-    options = ["--launch", "warm", "-n", "0", "--dir", str(shared_store.root), "--json", str(answer), "-k", SELECTED]
+    options = ["--launch", "warm", "-n", "0", "--dir", str(shared_store.root), "--json", str(answer), "-k", selected]
     done = subprocess.run(
         [sys.executable, "-m", "chaoskit", "run", *options, "--", *command],
         cwd=REPOSITORY,

@@ -22,7 +22,7 @@ NAN, FULL = ("test_nan[gradient-nan]",), ("test_disk_full",)
 
 
 def _experiment(name, *codes, sentences=(), verdict="fail"):
-    run = f"/work/.chaoskit/runs/{name.replace('[', '-').strip(']')}"
+    run = f"/home/ada/.chaoskit/runs/{name.replace('[', '-').strip(']')}"
     figures = {"steps_lost": 6, "recovery_seconds": 2.1, "launch_seconds": 0.8, "seconds": 7.3}
     known = {**figures, "runs": (run,), "run": run} if verdict != "skipped" else {}
     return Result(name, verdict, codes=codes, sentences=sentences, nodeid=f"a.py::{name}", **known)
@@ -61,7 +61,7 @@ PROBLEMS = (
         "and skip the micro-batches that the job trained on.",
         ("test_resume", *REPLAYED),
         consequences=("loss-diverged",),
-        run="/work/.chaoskit/runs/test_resume",
+        run="/home/ada/.chaoskit/runs/test_resume",
         repeat="chaoskit run -k test_resume -- torchrun --nproc-per-node 2 train.py --out {out}",
         proof=Proof("proven", "Proven: with the position put back, 22 of 23 experiments pass.", ("data",)),
     ),

@@ -31,6 +31,17 @@ def test_each_rank_has_a_lane_and_each_life_a_bar():
     )
 
 
+def test_of_two_processes_with_the_same_pid_the_one_that_was_killed_is_struck():
+    """Each container has pids of its own: the reference to a process ends with its start."""
+    run = Writer().launch().live(until=25)
+    evidence = {"pids": [7], "processes": ["abc/1001"], "signal": int(signal.SIGKILL), "gone": [7]}
+    case = run.fault("kill rank 1", evidence=evidence).died().launch().live(base=20, ends=True).exit(0).end().case()
+    for rank, life in case.history.incarnations[0].ranks.items():
+        life.pid, life.ticks = 7, 1000 + rank
+    first, second = lanes(case)
+    assert (first.bars[0].end, second.bars[0].end) == ("gone", "struck")
+
+
 def test_lives_that_follow_one_another_share_a_row():
     assert [bar.row for bar in lanes(killed(at=20, base=20).case())[0].bars] == [0, 0]
 

@@ -73,9 +73,9 @@ def quotes():
 
 
 def words(sentence):
-    """Without its numbers, and the name of a tensor."""
+    """Without its numbers, and the name of a tensor. Samples whose numbers are known, as in a real run, are rows."""
     sentence = re.sub(r"[\w.]+\[[\d, ]+\]", "a tensor", sentence.partition("; first wrong loss")[0])
-    return re.sub(r"-?\d+(\.\d+)?", "N", sentence)
+    return re.sub(r"-?\d+(\.\d+)?", "N", sentence).replace(" samples ", " rows ")
 
 
 @pytest.mark.parametrize("slug", FORGOTTEN)

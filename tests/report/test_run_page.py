@@ -263,3 +263,21 @@ def test_what_is_accepted_is_said_with_its_reason(told):
     assert "<title>accepted: " in text and "moments may differ &lt;script&gt;" in text
     assert re.search(r'<h1><span class="verdict accepted">', text)
     assert re.search(r'<h1><span class="verdict fail">', run_page.render(run, result=result))
+
+
+def test_the_pace_of_the_ranks(store):
+    """A straggler is named, and marked in the table; without own times there is no table."""
+    run = Writer().launch().live(ends=True).exit(0).end()
+    plain = stored(store, run)
+    assert "throughput" not in page(read(getattr(plain, "dir", plain), store)).ids()
+    ranks = {event.source: event["rank"] for event in run.events if event.kind == "process.start"}
+    for number, event in enumerate(run.events):
+        if event.kind == "step":
+            own = 0.2 if ranks[event.source] == 1 else 0.1
+            run.events[number] = Event(event.kind, event.t, event.source, {**event.data, "own": own})
+    slow = stored(store, run)
+    text = run_page.render(read(getattr(slow, "dir", slow), store))
+    found = Elements(text)
+    assert "throughput" in found.ids()
+    assert "Rank 1 ran 50 % slower than its peers." in text and "outside of faults" in text
+    assert found.count("wrong") == 1

@@ -85,6 +85,15 @@ class LogLine:
     loss: str
 
 
+@dataclass(frozen=True)
+class NoticeRecord:
+    """A line of the job's output that speaks of a slow rank: its `text`, in which launch, and when chaoskit read it."""
+
+    t: float
+    launch: int
+    text: str
+
+
 def out_of(event: Event) -> str:
     """The job's `{out}` at a launch. Old records have it only in the command: `runs/<id>/out` below the store."""
     if "out" in event.data:

@@ -18,7 +18,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from chaoskit.analysis.record.harness_record import FaultRecord, LaunchRecord, LogLine, NodeRecord, out_of
+from chaoskit.analysis.record.harness_record import (
+    FaultRecord,
+    LaunchRecord,
+    LogLine,
+    NodeRecord,
+    NoticeRecord,
+    out_of,
+)
 from chaoskit.analysis.record.in_process_rollback import Rollbacks
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, fill
 from chaoskit.protocol.events import Event, RecordGap, read_events
@@ -66,6 +73,7 @@ class History:
     files: list[Event] = field(default_factory=list)
     gaps: list[RecordGap] = field(default_factory=list)
     log: tuple[LogLine, ...] = ()
+    notices: list[NoticeRecord] = field(default_factory=list)
     end: str | None = None
     quiet: float | None = None
     longest_quiet: float | None = None
@@ -145,7 +153,8 @@ def _read_process(found: dict[tuple[int, int], list[tuple[int, RankLifetime]]], 
     start = events[0]
     if start.get("role") != "rank":
         return
-    lifetime = RankLifetime(int(start["rank"]), int(start["pid"]), start.t, node=str(start.get("node", "")))
+    node, ticks = str(start.get("node", "")), int(start.get("start", 0))
+    lifetime = RankLifetime(int(start["rank"]), int(start["pid"]), start.t, node=node, ticks=ticks)
     fill(lifetime, events[1:])
     found.setdefault((int(start["launch"]), int(start["restart"])), []).append((int(start["world"]), lifetime))
 
@@ -223,6 +232,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
             history.stacks[int(event["rank"])] = str(event["text"])
         elif event.kind == "log":
             log.append(LogLine(**event.data))
+        elif event.kind == "notice":
+            history.notices.append(NoticeRecord(event.t, int(event["launch"]), str(event["text"])))
         elif event.kind == "run.end":
             history.end = str(event["status"])
     history.launches += [LaunchRecord(index, **fields) for index, fields in sorted(launches.items())]

@@ -56,7 +56,8 @@ class Load:
 
 @dataclass
 class RankLifetime:
-    """What one rank did in one incarnation. `end` is None for a rank that was killed or crashed hard.
+    """What one rank did in one incarnation. `end` is None for a rank that was killed or crashed hard. `ticks` is when
+    its process began, in clock ticks of its machine; 0 where the record does not say.
 
     `tensors` holds, for some steps by number (the first of the process, and those that follow a save or a load), the
     fingerprints of single tensors as they were in that step. `begins` holds, for the same steps, the random streams as
@@ -76,6 +77,7 @@ class RankLifetime:
     rank: int
     pid: int
     start: float
+    ticks: int = field(default=0, kw_only=True)
     node: str = field(default="", kw_only=True)
     steps: Steps = field(default_factory=Steps)
     saves: list[Save] = field(default_factory=list)
@@ -230,7 +232,7 @@ def step_of(data: Mapping[str, Any], t: float) -> Step:
     components, parts = ({str(k): str(v) for k, v in data.get(name, {}).items()} for name in ("state", "parts"))
     losses, samples = tuple(data.get("losses", ())), tuple(data.get("samples", ()))
     nonfinite, rows = tuple(data.get("nonfinite", ())), tuple(str(data.get("rows", "")).split())
-    return Step(int(data["n"]), t, losses, components, samples, nonfinite, parts, rows)
+    return Step(int(data["n"]), t, losses, components, samples, nonfinite, parts, rows, data.get("own"))
 
 
 def _take(steps: Steps, n: int, event: Event, late: Mapping[str, Any]) -> None:
@@ -240,7 +242,7 @@ def _take(steps: Steps, n: int, event: Event, late: Mapping[str, Any]) -> None:
         steps.append(_step(event, late))
     else:
         losses, samples, state = data.get("losses", ()), data.get("samples", ()), data.get("state", {})
-        steps.add(n, event.t, losses, samples, state, rows=data.get("rows", ""))
+        steps.add(n, event.t, losses, samples, state, rows=data.get("rows", ""), own=data.get("own"))
 
 
 def _step(event: Event, late: Mapping[str, Any]) -> Step:

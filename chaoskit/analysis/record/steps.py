@@ -31,7 +31,8 @@ class Step:
     fingerprints; what the job does not have is absent. `samples` are the fingerprints of the samples consumed (none
     if they could not be told apart), `rows` their places in the data set (none if those are not known), `nonfinite`
     the components that held a value that is not finite. `parts` maps components that are sharded to what this rank
-    holds of them (see `shards`), as far as that was asked for.
+    holds of them (see `shards`), as far as that was asked for. `own` is for how many seconds since the step before
+    the rank had work and did not wait for others; None if that is not known.
     """
 
     n: int
@@ -42,6 +43,7 @@ class Step:
     nonfinite: tuple[str, ...] = ()
     parts: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[str, ...] = ()
+    own: float | None = None
 
 
 @dataclass
@@ -58,12 +60,15 @@ class Steps(Sequence[Step]):
     nonfinite: dict[int, tuple[str, ...]] = field(default_factory=dict)
     parts: dict[str, list[str | None]] = field(default_factory=dict)
     rows: list[str] = field(default_factory=list)
+    #: Negative where it is not known.
+    own: array[float] = field(default_factory=lambda: array("d"))
 
     def append(self, step: Step) -> None:
         """Add a step at the end."""
         if step.nonfinite:
             self.nonfinite[len(self.numbers)] = step.nonfinite
-        self.add(step.n, step.t, step.losses, step.samples, step.components, step.parts, " ".join(step.rows))
+        rows, own = " ".join(step.rows), step.own
+        self.add(step.n, step.t, step.losses, step.samples, step.components, step.parts, rows, own)
 
     def add(
         self,
@@ -74,6 +79,7 @@ class Steps(Sequence[Step]):
         components: Mapping[str, str],
         parts: Mapping[str, str] = MappingProxyType({}),
         rows: str = "",
+        own: float | None = None,
     ) -> None:
         """The same, field by field."""
         place = len(self.numbers)
@@ -82,6 +88,7 @@ class Steps(Sequence[Step]):
         self.losses.append(intern(" ".join(losses)))
         self.samples.append(intern(" ".join(samples)))
         self.rows.append(intern(rows))
+        self.own.append(-1.0 if own is None else own)
         _append(self.columns, place, components)
         if parts or self.parts:
             _append(self.parts, place, parts)
@@ -119,6 +126,7 @@ class Steps(Sequence[Step]):
             {place - start: names for place, names in self.nonfinite.items() if start <= place < end},
             {name: column[start:end] for name, column in self.parts.items()},
             self.rows[start:end],
+            self.own[start:end],
         )
 
     def runs(self) -> Iterator[tuple[int, int]]:
@@ -155,6 +163,7 @@ class Steps(Sequence[Step]):
             self.nonfinite.get(place, ()),
             {name: value for name, column in self.parts.items() if (value := column[place]) is not None},
             tuple(self.rows[place].split()),
+            self.own[place] if self.own[place] >= 0 else None,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from chaoskit.analysis.alignment.timeline import Timeline, struck_at
@@ -14,6 +14,7 @@ from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
 from chaoskit.analysis.recovery.idle_time import waited
 from chaoskit.analysis.recovery.pace import launch_seconds, step_seconds
+from chaoskit.analysis.recovery.throughput import Throughput, throughput
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,8 @@ class Summary:
     """What the table of results shows of a run: the resume after the fault that lost most steps, the longest seconds
     until a rank had noticed, until all had stopped and until the job was back (see `Recovery`), all relaunches and
     restarts together, the seconds that were spent waiting for a clock (`waits`), what a launch cost and how long a
-    step took (`pace`), and the errors of the probe. None if it is not known or did not happen."""
+    step took (`pace`), the pace of each rank (`throughput`), and the errors of the probe. None if it is not known or
+    did not happen."""
 
     resumed_from: int | None = None
     last_valid: int | None = None
@@ -210,6 +212,7 @@ class Summary:
     launch_seconds: float | None = None
     step_seconds: float | None = None
     probe_errors: tuple[str, ...] = ()
+    throughput: tuple[Throughput, ...] = field(default=(), compare=False)
 
 
 class Measured(Protocol):
@@ -240,6 +243,7 @@ def summary(case: Measured) -> Summary:
         launch_seconds=launch_seconds(case.history),
         step_seconds=step_seconds(case.history),
         probe_errors=tuple(map(str, case.probe_errors)),
+        throughput=throughput(case.history),
     )
 
 

@@ -40,17 +40,22 @@ class Door(Protocol):
 
 
 class UnixDoor:
-    """The Unix socket `<run_dir>/gate.sock`, for ranks that see the run's directory. Raises OSError."""
+    """The Unix socket `<run_dir>/<name>`, for ranks that see the run's directory. `for_all`: processes of other users
+    may connect, where the nodes of the job have users of their own. Raises OSError."""
 
     token = ""
 
-    def __init__(self, run_dir: Path) -> None:
-        self.environment = {ADDRESS: f"unix:{run_dir.absolute() / NAME}"}
+    def __init__(self, run_dir: Path, *, name: str = NAME, for_all: bool = False) -> None:
+        self.environment = {ADDRESS: f"unix:{run_dir.absolute() / name}"}
+        self._name = name
         self._directory = os.open(run_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._unlink()
         # Through the directory's descriptor: an address holds 107 bytes, and a path may be longer.
-        self.listener.bind(f"/proc/self/fd/{self._directory}/{NAME}")
+        place = f"/proc/self/fd/{self._directory}/{name}"
+        self.listener.bind(place)
+        if for_all:
+            os.chmod(place, 0o666)
         self.listener.listen(_BACKLOG)
 
     def close(self) -> None:
@@ -64,7 +69,7 @@ class UnixDoor:
 
     def _unlink(self) -> None:
         with suppress(FileNotFoundError):
-            os.unlink(NAME, dir_fd=self._directory)
+            os.unlink(self._name, dir_fd=self._directory)
 
 
 class TcpDoor:

@@ -218,7 +218,7 @@ class GateServer:
                 raise ValueError("it is waiting already, or its record is not an object")
             launch, _, restart = rank.incarnation
             n, call = _whole(said["n"]), _whole(said.get("call", 1))
-            arrived = Arrived(rank.rank, launch, restart, rank.process.pid, at, n, call, record)
+            arrived = Arrived(rank.rank, launch, restart, rank.process.pid, at, n, call, record, rank.process.key)
             rank.waiting = True
             if rank.incarnation < self._newest[rank.rank].incarnation:
                 self._answer(rank, {"do": "go", "gate": False})

@@ -8,7 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaoskit.environments.launch.kept import KeptLaunch
+from chaoskit.environments.launch.kept import KeptLaunch, launch_with
+from chaoskit.environments.launch.launcher import WaitingKeeper
 from chaoskit.environments.launch.order import Order
 from chaoskit.errors import UsageError
 
@@ -26,23 +27,20 @@ class ColdLauncher:
 
     def start(self, order: Order) -> KeptLaunch:
         """See `Launcher.start`."""
-        ours, theirs = socket.socketpair()
+        return launch_with(lambda line: self.keep(order, line))
+
+    def keep(self, order: Order, line: socket.socket) -> WaitingKeeper:
+        """See `Launcher.keep`."""
         try:
-            with theirs, order.log.open("ab") as errors:
+            with order.log.open("ab") as errors:
                 keeper = subprocess.Popen(
                     [sys.executable, "-I", "-S", str(_KEEPER), order.run_id],
-                    stdin=theirs.fileno(),
+                    stdin=line.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
                     cwd="/",
                     start_new_session=True,
                 )
         except OSError as error:
-            ours.close()
             raise UsageError(f"cannot start a process: {error}") from error
-        try:
-            return KeptLaunch(keeper.pid, ours, order.to_json(grace=self.grace), reap=keeper.wait)
-        except BaseException:
-            ours.close()  # the keeper takes it for our death and leaves nothing behind
-            keeper.wait()
-            raise
+        return WaitingKeeper(keeper.pid, order.to_json(grace=self.grace), reap=keeper.wait)

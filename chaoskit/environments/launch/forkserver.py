@@ -28,7 +28,7 @@ if __name__ == "__main__":
     with open(_path) as _file:
         exec(_file.read(), {"__file__": _path})
 
-from chaoskit.environments.launch import fresh, host, hugepages, keeper, roles
+from chaoskit.environments.launch import control_groups, fresh, host, hugepages, keeper, roles
 from chaoskit.environments.launch.forker import Forker, serve_agent
 from chaoskit.environments.launch.program import Program
 from chaoskit.protocol.json_lines import LineBuffer, encode
@@ -164,6 +164,7 @@ def keep(line: int, harness: int, run_id: str, origin: roles.ProcessOrigin) -> N
             os.setpgid(0, 0)
             kept.let_go()
             _redirect(log)
+            control_groups.join(order.get("groups") or ())
             if order.get("host"):
                 host.enter(order["host"], order["cwd"])
             raise roles.Become(lambda: _command(program, order["env"], order["cwd"], origin, run_id))

@@ -19,12 +19,19 @@ RENDEZVOUS_PORT = 29400
 
 
 def job_environment(
-    spec: RunSpec, *, run_dir: Path, launch: int, mode: Mode, tmp: Path, gate: Mapping[str, str] | None = None
+    spec: RunSpec,
+    *,
+    run_dir: Path,
+    launch: int,
+    mode: Mode,
+    tmp: Path | None,
+    gate: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The variables for launch number `launch`. The probe writes its records below `run_dir`, temporary files go to
-    `tmp`, and `gate` are the variables of the gate's door, None in a run without a gate."""
+    `tmp` (None: to the usual place), and `gate` are the variables of the gate's door, None in a run without a gate."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("CHAOSKIT_")}
-    env["TMPDIR"] = str(tmp)
+    if tmp is not None:
+        env["TMPDIR"] = str(tmp)
     env.update(spec.env)
     # torchrun takes PET_* as defaults of its flags, so a flag on the user's command line still wins.
     env.setdefault("PET_TEE", "3")
@@ -44,7 +51,7 @@ def job_environment(
 
 
 def node_environment(
-    spec: RunSpec, *, node: str, run_dir: Path, launch: int, tmp: Path, meeting: str
+    spec: RunSpec, *, node: str, run_dir: Path, launch: int, tmp: Path | None, meeting: str
 ) -> dict[str, str]:
     """The additional variables of one of several nodes. `meeting` is HOST:PORT of the rendezvous. What the user has
     set stays.
@@ -56,7 +63,7 @@ def node_environment(
         "PET_RDZV_ENDPOINT": meeting,
         "PET_RDZV_ID": spec.run_id,
         "PET_LOG_DIR": str(run_dir / "logs" / "ranks" / f"launch-{launch}" / node),
-        "TMPDIR": str(tmp),
+        **({"TMPDIR": str(tmp)} if tmp is not None else {}),
         **({"PET_RDZV_CONF": nodes.rdzv_conf} if nodes.rdzv_conf else {}),
     }
     given = {name: spec.env[name] for name in own if name in spec.env}

@@ -2,11 +2,11 @@
 
 A script (`python -I -S keeper.py RUN_ID`, standard library only) in a session of its own. It is a *subreaper*:
 every orphan among its descendants becomes its child, so neither a double fork nor `setsid` escapes it. It speaks
-JSON lines on its standard input, a socket. It receives `{"command", "env", "cwd", "log", "tmp", "host", "grace"}`,
-answers `{"started": pid, "starttime": ticks}` or `{"failed": message}`, and, once the command has ended and its
-survivors were killed, `{"ended": code, "survivors": [...]}`. On `stop` it kills everything and answers `{"stopped":
-[...], "code": code}`; on `leave` it kills everything and exits. When the harness dies, it kills everything, removes
-`tmp` and exits.
+JSON lines on its standard input, a socket. It receives `{"command", "env", "cwd", "log", "tmp", "host", "groups",
+"grace"}`, answers `{"started": pid, "starttime": ticks}` or `{"failed": message}`, and, once the command has ended
+and its survivors were killed, `{"ended": code, "survivors": [...]}`. On `stop` it kills everything and answers
+`{"stopped": [...], "code": code}`; on `leave` it kills everything and exits. When the harness dies, it kills
+everything, removes `tmp` and exits.
 """
 
 from __future__ import annotations
@@ -220,18 +220,26 @@ def execute(order: dict[str, Any]) -> int:
             stdout=log,
             stderr=subprocess.STDOUT,
             process_group=0,
-            preexec_fn=_move(order) if order.get("host") else None,
+            preexec_fn=_move(order) if order.get("host") or order.get("groups") else None,
         )
     command.returncode = 0  # the keeper reaps it, with everything else: Popen must not try
     return command.pid
 
 
 def _move(order: dict[str, Any]) -> Callable[[], None]:
-    """Makes a child enter the host of an order before it becomes the command."""
-    import runpy  # only few jobs have hosts
+    """Makes a child join the control groups of an order and enter its host, before it becomes the command."""
+    import runpy  # only few jobs have hosts or groups
 
-    enter = runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "host.py"))["enter"]
-    return lambda: enter(order["host"], order["cwd"])
+    here = os.path.dirname(os.path.abspath(__file__))
+    enter = runpy.run_path(os.path.join(here, "host.py"))["enter"]
+    join = runpy.run_path(os.path.join(here, "control_groups.py"))["join"]
+
+    def move() -> None:
+        join(order.get("groups") or ())
+        if order.get("host"):
+            enter(order["host"], order["cwd"])
+
+    return move
 
 
 def _watch_shm(libc: ctypes.CDLL) -> int:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from chaoskit.environments.launch.launcher import LaunchEnd
+from chaoskit.environments.launch.launcher import LaunchEnd, WaitingKeeper
 from chaoskit.environments.launch.lines import LineChannel
+from chaoskit.environments.machine import processes
 from chaoskit.environments.machine.processes import Process
 from chaoskit.errors import ChaoskitError, UsageError
 
@@ -18,24 +20,31 @@ _START_LIMIT = 30.0
 _STOP_LIMIT = 60.0
 
 
-class KeptLaunch:
-    """One command and its keeper, a process of pid `keeper` at the other end of `line`; see `Launch`. `reap` is
-    called once the keeper has ended. `how` says how the command was started.
-    """
+def launch_with(keep: Callable[[socket.socket], WaitingKeeper]) -> KeptLaunch:
+    """A launch whose keeper `keep` starts with the given end of a line. Raises what `keep` raises, and UsageError if
+    the command cannot be started."""
+    ours, theirs = socket.socketpair()
+    keeper = None
+    try:
+        with theirs:
+            keeper = keep(theirs)
+        return KeptLaunch(keeper, ours)
+    except BaseException:
+        ours.close()  # the keeper takes it for our death and leaves nothing behind
+        if keeper is not None and keeper.reap is not None:
+            keeper.reap()
+        raise
 
-    def __init__(
-        self,
-        keeper: int,
-        line: socket.socket,
-        order: Mapping[str, Any],
-        *,
-        how: str = "cold",
-        reap: Callable[[], object] | None = None,
-    ) -> None:
-        self.how = how
-        self._keeper = keeper
-        self._reap = reap
+
+class KeptLaunch:
+    """One command and its `keeper`, at the other end of `line`; see `Launch`."""
+
+    def __init__(self, keeper: WaitingKeeper, line: socket.socket) -> None:
+        self.how = keeper.how
+        self._keeper = keeper.pid
+        self._reap = keeper.reap
         self._line = line
+        order = keeper.order
         self._lines = LineChannel(line)
         self._end: LaunchEnd | None = None
         self._lines.say(order, limit=_START_LIMIT)
@@ -71,6 +80,10 @@ class KeptLaunch:
         said = self._wait_for("stopped", limit=_STOP_LIMIT)
         return tuple(said["stopped"])
 
+    def ask_to_end(self) -> None:
+        """See `NodeLaunch.ask_to_end`."""
+        processes.send(self._process, signal.SIGTERM)
+
     def close(self) -> None:
         """See `Launch.close`."""
         if self._line.fileno() < 0:
@@ -86,6 +99,12 @@ class KeptLaunch:
             self._line.close()
             if self._reap is not None:
                 self._reap()
+
+    def drop(self) -> None:
+        """Let go of a launch whose keeper is gone for good."""
+        self._line.close()
+        if self._reap is not None:
+            self._reap()
 
     def _wait_for(self, *names: str, limit: float) -> Mapping[str, Any]:
         """The first message that has one of `names`; raises ChaoskitError after `limit` seconds."""

@@ -6,7 +6,8 @@ process of it is left, whatever session or process group it moved to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,7 +35,7 @@ class Launch(Protocol):
 
     @property
     def process(self) -> Process:
-        """The process that runs the command."""
+        """The process that runs the command, by the pid that it has where it runs."""
         ...
 
     def fileno(self) -> int:
@@ -57,9 +58,32 @@ class Launch(Protocol):
         ...
 
 
+class NodeLaunch(Launch, Protocol):
+    """A launch of one process, on one node."""
+
+    def ask_to_end(self) -> None:
+        """Send SIGTERM to the process that runs the command; no effect if it has ended."""
+        ...
+
+
+@dataclass(frozen=True)
+class WaitingKeeper:
+    """A keeper that has been started and waits at the other end of a line for `order`. `how` says how it starts the
+    command; `reap` is called once it has ended."""
+
+    pid: int
+    order: Mapping[str, Any]
+    how: str = "cold"
+    reap: Callable[[], object] | None = None
+
+
 class Launcher(Protocol):
     """Starts commands."""
 
-    def start(self, order: Order) -> Launch:
+    def start(self, order: Order) -> NodeLaunch:
         """Start the ordered command. Raises UsageError if it cannot be started."""
+        ...
+
+    def keep(self, order: Order, line: socket.socket) -> WaitingKeeper:
+        """Start only the keeper, with this end of a line, for a harness that is elsewhere. Raises UsageError."""
         ...

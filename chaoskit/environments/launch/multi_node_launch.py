@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.environments.launch.launcher import Launch, LaunchEnd
-from chaoskit.environments.machine import processes
+from chaoskit.environments.launch.launcher import LaunchEnd, NodeLaunch
 from chaoskit.environments.machine.processes import Process
 
 #: Seconds that an agent has to end its ranks after SIGTERM, before all of them are killed (Slurm's KillWait
@@ -29,7 +28,7 @@ Tell = Callable[[str, dict[str, Any]], None]
 class Member:
     """The agent of one node. `cause` says why it ended: `itself`, or the reason for which it was ended."""
 
-    launch: Launch
+    launch: NodeLaunch
     end: LaunchEnd | None = None
     cause: str = "itself"
 
@@ -37,7 +36,7 @@ class Member:
 class MultiNodeLaunch:
     """Calls `start` to start the agent of a node, and `tell` for each agent that starts or ends."""
 
-    def __init__(self, nodes: Sequence[str], *, start: Callable[[str], Launch], tell: Tell) -> None:
+    def __init__(self, nodes: Sequence[str], *, start: Callable[[str], NodeLaunch], tell: Tell) -> None:
         self._start, self._tell = start, tell
         self._members: dict[str, Member] = {}
         self._past: list[Member] = []
@@ -105,7 +104,7 @@ class MultiNodeLaunch:
         member = self._members[node]
         if member.end is None:
             member.cause = cause
-            processes.send(member.launch.process, signal.SIGTERM)
+            member.launch.ask_to_end()
 
     def fail(self) -> None:
         """Ask all agents to end: the whole job is to be started again."""

@@ -14,7 +14,7 @@ class Order:
 
     `tmp` is a directory that is removed if the harness dies before the launch is closed. `run_id` is for people who
     list processes. `host` are the namespaces of a virtual host (see `chaoskit.environments.launch.host`); None
-    starts the command here.
+    starts the command here. `groups` are the directories of the control groups that it is started in.
     """
 
     command: Sequence[str]
@@ -24,6 +24,7 @@ class Order:
     run_id: str
     tmp: Path | None = None
     host: Mapping[str, str] | None = None
+    groups: tuple[str, ...] = ()
 
     def to_json(self, *, grace: float) -> dict[str, Any]:
         """The keeper's first message; see there."""
@@ -34,5 +35,6 @@ class Order:
             "log": str(self.log.absolute()),
             "tmp": str(self.tmp.absolute()) if self.tmp is not None else None,
             "host": dict(self.host) if self.host is not None else None,
+            "groups": list(self.groups),
             "grace": grace,
         }

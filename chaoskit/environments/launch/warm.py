@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
 
 from chaoskit.environments.launch import surroundings
 from chaoskit.environments.launch.cold import ColdLauncher
-from chaoskit.environments.launch.kept import KeptLaunch
+from chaoskit.environments.launch.kept import KeptLaunch, launch_with
+from chaoskit.environments.launch.launcher import WaitingKeeper
 from chaoskit.environments.launch.order import Order
 from chaoskit.environments.launch.parent import Parent
 from chaoskit.environments.launch.program import Program, interpreter_of, read
@@ -44,6 +44,7 @@ _ALWAYS = ("torch", "torch.distributed.run", "torch.distributed.elastic.multipro
 _HARMLESS = frozenset((
     "torch", "functorch", "torchgen", "numpy", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec",
     "filelock", "typing_extensions", "setuptools", "_distutils_hack", "packaging", "safetensors", "xxhash",
+    "tqdm", "colorama",  # torch.hub imports the first where it is installed, and the first imports the second
 ))  # fmt: skip
 
 _parents: dict[tuple[object, ...], Parent] = {}
@@ -66,9 +67,7 @@ class WarmLauncher:
     def start(self, order: Order) -> KeptLaunch:
         """See `Launcher.start`."""
         try:
-            interpreter, program = program_of(order.command, env=order.env, cwd=order.cwd)
-            told = {**order.to_json(grace=self.grace), "program": program.to_json()}
-            return self._start(told, order.run_id, interpreter)
+            return launch_with(lambda line: self.keep(order, line))
         except CannotWarm as error:
             if self.demanded:
                 raise
@@ -76,18 +75,19 @@ class WarmLauncher:
             afresh.how = f"cold: {error}"
             return afresh
 
-    def _start(self, order: Mapping[str, Any], run_id: str, interpreter: str) -> KeptLaunch:
-        env = order["env"]
-        ours, theirs = socket.socketpair()
-        try:
-            with theirs, _turn:
-                turn = int(env.get("CHAOSKIT_LAUNCH", "0"))
-                parent = self._parent(env, order["cwd"], launch=turn, interpreter=interpreter)
-                keeper = parent.keep(theirs, run_id)
-            return KeptLaunch(keeper, ours, order, how="warm")
-        except BaseException:
-            ours.close()  # the keeper takes it for our death and leaves nothing behind
-            raise
+    def keep(self, order: Order, line: socket.socket) -> WaitingKeeper:
+        """See `Launcher.keep`; raises CannotWarm if the command needs fresh processes, demanded or not."""
+        interpreter, program = program_of(order.command, env=order.env, cwd=order.cwd)
+        told = {**order.to_json(grace=self.grace), "program": program.to_json()}
+        with _turn:
+            parent = self._parent(order, interpreter)
+            return WaitingKeeper(parent.keep(line, order.run_id), told, how="warm")
+
+    def wait_for_imports(self, order: Order) -> None:
+        """Return once `keep` can fork for this order at once; raises CannotWarm if it never can."""
+        interpreter, _ = program_of(order.command, env=order.env, cwd=order.cwd)
+        with _turn:
+            self._parent(order, interpreter)
 
     def prepare(self, env: Mapping[str, str], cwd: str) -> None:
         """Start the parents, if there are none yet, and let them import what they must; does not wait."""
@@ -104,9 +104,10 @@ class WarmLauncher:
         parent.ask((*_ALWAYS, *_probe(), *self.modules))
         return parent
 
-    def _parent(self, env: Mapping[str, str], cwd: str, *, launch: int, interpreter: str) -> Parent:
+    def _parent(self, order: Order, interpreter: str) -> Parent:
         """The parent whose turn it is, ready to be forked. The other one gets ready in the meantime."""
-        twins = _twins(env)
+        env, cwd, twins = order.env, str(order.cwd.absolute()), _twins(order.env)
+        launch = int(env.get("CHAOSKIT_LAUNCH", "0"))
         parent = self.ask(env, cwd, launch % twins, interpreter=interpreter)
         if twins > 1:
             with suppress(ParentLost):  # whoever needs it will learn why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chaoskit.environments.cgroups.limits import ResourceLimits
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.launch.launcher import Launcher
 from chaoskit.environments.machine import requirements
@@ -13,8 +14,8 @@ from chaoskit.environments.registry import register_environment
 from chaoskit.environments.traits import EnvironmentTraits
 
 
-class LocalEnvironment(OnMachine):
-    """Runs a job on this machine; fulfils `Environment` and the capabilities of `OnMachine`.
+class LocalEnvironment(OnMachine, ResourceLimits):
+    """Runs a job on this machine; fulfils `Environment` and the capabilities of `OnMachine` and `ResourceLimits`.
 
     `launcher` starts the commands (default: as the mode of `spec` says). Entering it raises UsageError where the
     directory of the run, its temporary one, or its storage cannot be used.
@@ -31,7 +32,8 @@ class LocalEnvironment(OnMachine):
     )
 
     def __init__(self, spec: RunSpec, launcher: Launcher | None = None) -> None:
-        super().__init__(MachineRun(spec, launcher))
+        OnMachine.__init__(self, MachineRun(spec, launcher))
+        ResourceLimits.__init__(self)
 
     @staticmethod
     def available() -> str | None:
@@ -57,6 +59,16 @@ class LocalEnvironment(OnMachine):
         What might still run of the launch before is ended.
         """
         return self.run.start(index, lambda: self.run.launcher.start(self.run.order(command)))
+
+    def limited_node(self, number: int) -> str:
+        """See `ResourceLimits`."""
+        if number not in (0, -1):
+            raise LookupError(f"there is no node {number}: its node is 0")
+        return "node0"
+
+    def node_of(self, rank: int) -> str:
+        """See `ResourceLimits`."""
+        return "node0"
 
 
 register_environment(LocalEnvironment)

@@ -41,8 +41,13 @@ def measure(run_id: str, run_dir: Path, ranks: Iterable[Rank], launchers: Iterab
         ranks={rank: _processor_seconds(process) for rank, process in alive.items()},
         others=sum(_processor_seconds(process) for process in others),
         moved=sum(_bytes_moved(process) for process in (*alive.values(), *others)),
-        printed=_bytes_in(run_dir / "logs"),
+        printed=printed(run_dir),
     )
+
+
+def printed(run_dir: Path) -> int:
+    """How many bytes the job of a run has printed."""
+    return _bytes_in(run_dir / "logs")
 
 
 def _processor_seconds(process: Process) -> float:

@@ -1,5 +1,5 @@
 """`MachineRun`: what a run has on one Linux machine, whatever its nodes are: a temporary directory, a gate, the storage
-under `{out}`, and the launch that is running. Environments of one machine are built on it."""
+under `{out}`, control groups, and the launch that is running. Environments of one machine are built on it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from chaoskit.environments.cgroups.run_groups import RunGroups
 from chaoskit.environments.environment import Ended, EnvironmentEvent, RunSpec
 from chaoskit.environments.fusefs.storage import Storage
 from chaoskit.environments.gate.doors import UnixDoor
-from chaoskit.environments.gate.server import GateServer
+from chaoskit.environments.gate.server import GateServer, Identify, on_this_machine
 from chaoskit.environments.launch.cold import ColdLauncher
 from chaoskit.environments.launch.job_environment import job_environment
 from chaoskit.environments.launch.launcher import Launch, Launcher
@@ -28,16 +29,21 @@ from chaoskit.protocol import io_journal
 
 
 class MachineRun:
-    """One run. `launcher` starts its commands (default: as the mode of `spec` says).
+    """One run. `launcher` starts its commands (default: as the mode of `spec` says). `identify` tells its gate which
+    process a rank is.
 
     An environment calls `begin`, then `mount` and `own_processes` at the moments that suit its nodes, and `end`.
     """
 
-    def __init__(self, spec: RunSpec, launcher: Launcher | None = None) -> None:
+    def __init__(
+        self, spec: RunSpec, launcher: Launcher | None = None, *, identify: Identify = on_this_machine
+    ) -> None:
         self.spec = spec
+        self._identify = identify
         self.run_dir = spec.run_dir.absolute()
         self.gate: GateServer | None = None
         self.storage: Storage | None = None
+        self.groups: RunGroups | None = None
         self.launch: Launch | None = None
         self.index = -1
         self.has_ended = True
@@ -48,31 +54,36 @@ class MachineRun:
 
     # Beginning and end.
 
-    def begin(self) -> None:
-        """Make the directories and the gate. Raises UsageError where they cannot be made."""
+    def begin(self, *, for_all: bool = False) -> None:
+        """Make the directories and the gate; `for_all`: for ranks of other users too. Raises UsageError where they
+        cannot be made."""
         with ExitStack() as undo:
             self._tmp = scratch.make(self.spec.run_id)
             undo.callback(scratch.remove, self.spec.run_id)
             try:
                 (self.run_dir / "logs").mkdir(parents=True, exist_ok=True)
                 if self.spec.gated:
-                    self.gate = GateServer(UnixDoor(self.run_dir))
+                    self.gate = GateServer(UnixDoor(self.run_dir, for_all=for_all), identify=self._identify)
                     undo.callback(self.gate.close)
+                if self.spec.limits:
+                    self.groups = RunGroups(self.spec.run_id, self.run_dir, controllers=self.spec.limits)
+                    undo.callback(self.groups.remove)
             except OSError as error:
                 raise UsageError(f"cannot use the run's directory {self.run_dir}: {error}") from error
             self._undo = undo.pop_all()
 
-    def mount(self, *, within: Mapping[str, str] | None = None) -> None:
-        """Make the storage that the specification asks for, if any, in namespaces of its own or `within` others."""
+    def mount(self, *, within: Mapping[str, str] | None = None, at: Path | None = None) -> None:
+        """Make the storage that the specification asks for, if any, in namespaces of its own or `within` others, over
+        `{out}` or `at` another directory that shows what is in it."""
         if self.spec.storage:
-            self._store(recorded=self.spec.storage == "recorded", within=within)
+            self._store(recorded=self.spec.storage == "recorded", within=within, at=at)
 
-    def show(self, directory: Path, *, within: Mapping[str, str] | None = None) -> None:
+    def show(self, directory: Path, *, within: Mapping[str, str] | None = None, at: Path | None = None) -> None:
         """Have launches find `directory` in place of `{out}`, on a storage that notes what they look at."""
         self.hide()
         # Nobody remembers what was done to what was shown before.
         shutil.rmtree(self.run_dir / io_journal.NAME, ignore_errors=True)
-        self._store(source=directory, log_accesses=True, within=within)
+        self._store(source=directory, log_accesses=True, within=within, at=at)
 
     def hide(self) -> None:
         """Take away what was shown."""
@@ -80,9 +91,10 @@ class MachineRun:
             self.storage.close()
             self.storage = None
 
-    def _store(self, **options: Any) -> None:
+    def _store(self, *, source: Path | None = None, at: Path | None = None, **options: Any) -> None:
         spec = self.spec
-        self.storage = Storage(spec.run_id, out=spec.out, run_dir=self.run_dir, **options)
+        out, source = at or spec.out, source or spec.out
+        self.storage = Storage(spec.run_id, out=out, run_dir=self.run_dir, source=source, **options)
         self._undo.callback(self.storage.close)
 
     def keep(self, undo: Callable[[], object]) -> None:
@@ -133,13 +145,19 @@ class MachineRun:
         again = self.spec.relaunch_mode if self.index > 0 else None
         return again if again is not None else self.spec.mode
 
-    def order(self, command: Sequence[str], **more: Any) -> Order:
-        """The order for the current launch."""
+    def order(self, command: Sequence[str], *, node: str = "node0", **more: Any) -> Order:
+        """The order for the current launch, on the node of that name."""
         gate = self.gate.door.environment if self.gate is not None else None
         env = job_environment(
             self.spec, run_dir=self.run_dir, launch=self.index, mode=self.mode, tmp=self.tmp, gate=gate
         )
-        told = {"env": env, "host": self.storage.host if self.storage is not None else None, **more}
+        groups = self.groups.job(node) if self.groups is not None else ()
+        told = {
+            "env": env,
+            "groups": groups,
+            "host": self.storage.host if self.storage is not None else None,
+            **more,
+        }
         log = self.run_dir / "logs" / f"launch-{self.index}.log"
         return Order(command, cwd=self.spec.cwd, log=log, run_id=self.spec.run_id, tmp=self._tmp, **told)
 

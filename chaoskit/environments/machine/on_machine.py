@@ -2,51 +2,57 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from chaoskit.capabilities import Activity, InjectedIOError, ProcessRef, StoredCheckpoint
+from chaoskit.capabilities import LIMITS, Activity, ProcessRef
+from chaoskit.environments.cgroups.available import why_no_limits
 from chaoskit.environments.environment import EnvironmentEvent
-from chaoskit.environments.fusefs.storage import Storage
 from chaoskit.environments.fusefs.storage import trial as storage_trial
-from chaoskit.environments.gate.orders import GateOrders
-from chaoskit.environments.gate.server import GateServer
-from chaoskit.environments.machine import activity, processes, stacks, stored_checkpoints
-from chaoskit.environments.machine.checkpoint_paths import checkpoint_paths
-from chaoskit.environments.machine.machine_run import MachineRun
+from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
+from chaoskit.environments.machine import activity, processes, stacks
 from chaoskit.environments.machine.processes import Process
+from chaoskit.environments.machine.run_files import RunFiles
 from chaoskit.environments.records import ranks
 from chaoskit.environments.records.ranks import Incarnation, Rank
+from chaoskit.job import Job
 from chaoskit.probe.session import STACK_SIGNAL
 
 
-class OnMachine(GateOrders):
-    """Fulfils `CanSignal`, `CanShowActivity`, `CanOrder`, `CanCorruptNumbers`, `CanTouchFiles`, `CanFailStorage` and
-    `CanShowDirectory` for the processes and files of one `run`, and what of `Environment` needs no more than that."""
-
-    def __init__(self, run: MachineRun) -> None:
-        self.run = run
+class OnMachine(RunFiles):
+    """Fulfils `CanSignal`, `CanShowActivity` and `CanShowDirectory` for the processes of one `run`, what `RunFiles`
+    does for its files, and what of `Environment` needs no more than that."""
 
     @staticmethod
     def storage_available() -> str | None:
         """None if a run may have a storage of ours, else the reason and the remedy."""
         return storage_trial()
 
-    @property
-    def gate(self) -> GateServer | None:
-        """See `GateOrders`."""
-        return self.run.gate
+    @staticmethod
+    def lacks(capability: type, job: Job | None) -> str | None:
+        """See `EnvironmentType`: limits of resources need control groups."""
+        return why_no_limits([LIMITS[capability]]) if capability in LIMITS else None
+
+    @staticmethod
+    def rests_on(job: Job) -> Mapping[str, Any]:
+        """Nothing but what is on this machine."""
+        return {}
+
+    @staticmethod
+    def sweep() -> tuple[str, ...]:
+        """See `EnvironmentType`: files and processes are all that it makes."""
+        return ()
+
+    @staticmethod
+    def path_here(job: Job, path: str) -> str | None:
+        """See `EnvironmentType`."""
+        return path
 
     def wait(self, timeout: float) -> list[EnvironmentEvent]:
         """See `Environment`. Raises ChaoskitError where the job is no longer kept, or its storage is gone."""
         return self.run.wait(timeout)
-
-    def stop(self) -> tuple[Mapping[str, Any], ...]:
-        """See `Environment`."""
-        return self.run.launch.stop() if self.run.launch is not None else ()
 
     def stacks(self) -> dict[int, str]:
         """See `Environment`; takes up to 2 seconds."""
@@ -55,12 +61,9 @@ class OnMachine(GateOrders):
         if not known and run.launch is not None:
             # A plain process that hangs before its first step has not said yet that it is rank 0.
             process = run.launch.process
-            known = [Rank(0, process.pid, process.started, run.index, 0, 0.0, STACK_SIGNAL)]
+            node = next(iter(run.launch.agents), "") if isinstance(run.launch, MultiNodeLaunch) else ""
+            known = [Rank(0, process.pid, process.started, run.index, 0, 0.0, STACK_SIGNAL, node)]
         return stacks.collect(run.run_dir, known)
-
-    def said(self) -> int:
-        """See `CanShowActivity`."""
-        return activity.said(self.run.run_dir)
 
     def activity(self) -> Activity:
         """See `CanShowActivity`."""
@@ -107,49 +110,6 @@ class OnMachine(GateOrders):
         """See `CanSignal`."""
         return processes.delivered(Process.of(process), signum)
 
-    def out(self) -> Path:
-        """See `CanTouchFiles`."""
-        if self.run.storage is not None:
-            self.run.storage.settle()
-        return self.run.spec.out
-
-    def aside(self) -> Path:
-        """See `CanTouchFiles`: `aside-*` in the directory of the run."""
-        return Path(tempfile.mkdtemp(prefix="aside-", dir=self.run.run_dir))
-
-    def stored_checkpoints(self) -> tuple[StoredCheckpoint, ...]:
-        """See `CanTouchFiles`."""
-        return stored_checkpoints.checkpoints(self.run.run_dir, self.run.spec.out)
-
-    def checkpoint_paths(self) -> tuple[str, ...]:
-        """See `CanTouchFiles`."""
-        return checkpoint_paths(self.run.run_dir, self.run.spec.out)
-
-    def fail_storage(self, trouble: InjectedIOError) -> int:
-        """See `CanFailStorage`."""
-        return self._must_store().fail(trouble)
-
-    def mend_storage(self, trouble: int) -> None:
-        """See `CanFailStorage`."""
-        self._must_store().mend(trouble)
-
-    def storage_met(self, trouble: int) -> Mapping[str, Any]:
-        """See `CanFailStorage`."""
-        return self._must_store().met(trouble)
-
-    def _must_store(self) -> Storage:
-        if self.run.storage is None:
-            raise LookupError("the job's {out} is a plain directory, and its storage cannot be made to fail")
-        return self.run.storage
-
     def show(self, directory: Path) -> None:
         """See `CanShowDirectory`."""
         self.run.show(directory)
-
-    def looked_at(self) -> frozenset[tuple[str, str]]:
-        """See `CanShowDirectory`."""
-        return self._must_store().seen()
-
-    def hide(self) -> None:
-        """See `CanShowDirectory`."""
-        self.run.hide()

@@ -42,6 +42,12 @@ def identify(pid: int) -> Process | None:
     return Process(pid, int(stat[19])) if stat else None
 
 
+def parent(pid: int) -> int | None:
+    """The pid of the parent of the process that has `pid` now; None if there is none."""
+    stat = _stat(pid)
+    return int(stat[1]) if stat else None
+
+
 def state(process: Process) -> Literal["running", "stopped", "gone"]:
     """The state of the process. `gone` means that none of its threads runs any more, reaped or not."""
     stat = _stat(process.pid)

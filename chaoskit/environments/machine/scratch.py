@@ -12,12 +12,15 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from chaoskit.environments.launch import host
 from chaoskit.environments.machine import owner
 from chaoskit.errors import UsageError
 
 _ROOT = Path("/tmp")
+_MNT_DETACH = 2
 
 
 def path(run_id: str) -> Path:
@@ -30,7 +33,7 @@ def make(run_id: str) -> Path:
     """Make the directory; replace one that a dead harness has left. Raises UsageError if that is not possible."""
     made = path(run_id)
     if is_abandoned(made):
-        shutil.rmtree(made, ignore_errors=True)
+        discard(made)
     try:
         made.mkdir(mode=0o700)
         (made / "owner.json").write_text(json.dumps(owner.current()))
@@ -41,7 +44,28 @@ def make(run_id: str) -> Path:
 
 def remove(run_id: str) -> None:
     """Remove the directory with its content."""
-    shutil.rmtree(path(run_id), ignore_errors=True)
+    discard(path(run_id))
+
+
+def discard(place: Path) -> None:
+    """Remove a directory with its content, but nothing of a file system that is mounted below: what it shows is not
+    ours to remove. Mounts are taken away first; while one stays, so does the directory."""
+    for mount in _mounts_below(place):
+        with suppress(OSError):  # not ours
+            host.call("umount2", os.fsencode(mount), _MNT_DETACH)
+    if not _mounts_below(place):
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _mounts_below(place: Path) -> list[str]:
+    """The mount points below a directory, the innermost first."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return []
+    # Blanks in paths are written in octal; no path of ours has any.
+    found = [target for line in lines if (target := line.split(" ")[4]).startswith(f"{place}{os.sep}")]
+    return sorted(found, key=len, reverse=True)
 
 
 def is_abandoned(place: Path) -> bool:

@@ -1,8 +1,8 @@
 """`serve`: the loop of a helper process: it answers its harness until that has ended. Standard library only.
 
 It answers JSON lines, one request after the other: `{"do": name, ...}`, where `name` is a method of the served
-object, with `{"done": result}` or `{"failed": message}`. `chaoskit.environments.machine.helper_process` is the
-other end.
+object, with `{"done": result}` or `{"failed": message, "kind": the name of the exception}`.
+`chaoskit.environments.machine.helper_process` is the other end.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ REFUSALS: tuple[type[Exception], ...] = (OSError, LookupError, ValueError)
 
 
 def serve(line: socket.socket, what: object, *, refusals: tuple[type[Exception], ...] = REFUSALS) -> None:
-    """Serve until the harness, our parent, has ended or closed the line. Exceptions in `refusals` are reported as
-    failures.
+    """Serve until the harness has closed the line or, where it is our parent, has ended. Exceptions in `refusals` are
+    reported as failures.
     """
-    harness = os.pidfd_open(os.getppid())
     poll = select.poll()
-    for fd in (line.fileno(), harness):
-        poll.register(fd, select.POLLIN)
+    poll.register(line, select.POLLIN)
+    if (parent := os.getppid()) > 0:  # the first process of a container has none
+        poll.register(os.pidfd_open(parent), select.POLLIN)
     buffer = LineBuffer()
     while True:
         ready = [fd for fd, _ in poll.poll()]
@@ -42,4 +42,5 @@ def _answer(what: object, request: dict[str, Any], refusals: tuple[type[Exceptio
     try:
         return {"done": getattr(what, name)(**request)}
     except refusals as error:
-        return {"failed": f"{name}: {error}", "errno": getattr(error, "errno", None)}
+        why = {"failed": f"{name}: {error}", "why": str(error), "kind": type(error).__name__}
+        return {**why, "errno": getattr(error, "errno", None)}

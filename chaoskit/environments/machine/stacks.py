@@ -1,7 +1,7 @@
 """Stacks: what each rank is executing, asked of the ranks themselves.
 
-The probe registers `faulthandler` for a signal, with `<run_dir>/logs/stack-<pid>.txt` as its file; the handler runs
-even while the rank hangs in native code. A process without the handler would die of the signal, and is not asked: a
+The probe registers `faulthandler` for a signal, with a file of its own in the run's logs; the handler runs even while
+the rank hangs in native code. A process without the handler would die of the signal, and is not asked: a
 rank that is still starting, or a launcher.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from chaoskit.environments.machine import processes
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.records.ranks import Rank
+from chaoskit.probe.session import stack_file
 
 _LOOK_EVERY = 0.02
 _SETTLED_AFTER = 3
@@ -33,7 +34,7 @@ def collect(run_dir: Path, ranks: Iterable[Rank], *, timeout: float = 2.0) -> di
         if state == "stopped":
             told[rank.rank] = "stopped (SIGSTOP)"
         elif state == "running" and rank.stack_signal is not None and processes.handles(process, rank.stack_signal):
-            path = run_dir / "logs" / f"stack-{rank.pid}.txt"
+            path = run_dir / "logs" / stack_file(rank.pid, rank.node)
             before = _size(path)
             if processes.send(process, rank.stack_signal):
                 asked[rank.rank] = path, before

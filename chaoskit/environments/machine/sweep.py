@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chaoskit.environments.gate import doors
+from chaoskit.environments.cgroups.run_groups import remove_left
 from chaoskit.environments.machine import owner, processes, scratch
 
 _GLOBS = ("runs/*/run.json", "runs/*/slots/*/run.json", "references/*/*/run.json")
@@ -47,11 +46,13 @@ def sweep(root: Path) -> Swept:
         if not _PLAIN.fullmatch(run_id):
             continue
         ended += [process.pid for process in processes.end_marked(run_id, run_dir=run_dir)]
+        removed += remove_left(run_dir, run_id)
         left = scratch.path(run_id)
         # Of a scratch directory that says nothing of an owner, the run's own is the owner.
         if scratch.is_ours(left) and (scratch.is_abandoned(left) or not (left / "owner.json").exists()):
             removed += _remove(left)
-        removed += _remove(run_dir / doors.NAME)
+        for door in run_dir.glob("*.sock"):
+            removed += _remove(door)
         if run_dir.parent.name == "slots":
             removed += _remove(run_dir)  # a place to try things out: nothing in it is to be kept
             with suppress(OSError):  # while there are others
@@ -93,7 +94,7 @@ def _remove(path: Path) -> list[str]:
     if not os.path.lexists(path):
         return []
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
+        scratch.discard(path)
     else:
         path.unlink(missing_ok=True)
     return [] if os.path.lexists(path) else [str(path)]

@@ -7,20 +7,20 @@ hosts have mounted, as over NFS; it knows which host a request comes from.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from chaoskit.capabilities import ProcessRef
-from chaoskit.environments.environment import EnvironmentEvent, ExtraEvent, RunSpec
+from chaoskit.environments.cgroups.limits import ResourceLimits
+from chaoskit.environments.environment import EnvironmentEvent, RunSpec
 from chaoskit.environments.launch.job_environment import RENDEZVOUS_PORT, node_environment
-from chaoskit.environments.launch.launcher import Launch, Launcher
-from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
+from chaoskit.environments.launch.launcher import Launcher, NodeLaunch
 from chaoskit.environments.machine import requirements
+from chaoskit.environments.machine.job_on_nodes import JobOnNodes
 from chaoskit.environments.machine.machine_run import MachineRun
+from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.environments.machine.on_machine import OnMachine
 from chaoskit.environments.netns.client import NetnsClient, trial
 from chaoskit.environments.netns.hosts import MOST_HOSTS
@@ -28,12 +28,12 @@ from chaoskit.environments.netns.node_faults import NodeFaults
 from chaoskit.environments.netns.virtual_nodes import VirtualNodes
 from chaoskit.environments.registry import register_environment
 from chaoskit.environments.traits import EnvironmentTraits
-from chaoskit.errors import TooFewNodes, UsageError
+from chaoskit.errors import UsageError
 
 
-class NetnsEnvironment(OnMachine, NodeFaults):
-    """Runs a job on virtual hosts; fulfils `Environment`, the capabilities of `OnMachine`, since ranks and files are
-    this machine's, and `CanPartition`, `CanDegrade`, `CanHideNames` and `CanLoseNodes`."""
+class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits):
+    """Runs a job on virtual hosts; fulfils `Environment`, the capabilities of `OnMachine` and `ResourceLimits`, since
+    ranks and files are this machine's, and `CanPartition`, `CanDegrade`, `CanHideNames` and `CanLoseNodes`."""
 
     traits = EnvironmentTraits(
         name="netns",
@@ -48,16 +48,14 @@ class NetnsEnvironment(OnMachine, NodeFaults):
 
     def __init__(self, spec: RunSpec, launcher: Launcher | None = None) -> None:
         OnMachine.__init__(self, MachineRun(spec, launcher))
-        NodeFaults.__init__(self)
+        NodeFaults.__init__(self, JobOnNodes(self.run, NodeRoster(MOST_HOSTS), self))
+        ResourceLimits.__init__(self)
         if spec.nodes.most > MOST_HOSTS:
             raise UsageError(
                 f"nnodes: {spec.nodes.most} virtual hosts are more than the {MOST_HOSTS} that can be had"
             )
         self._hosts: VirtualNodes | None = None
         self._within: dict[str, str] = {}
-        self._told: list[ExtraEvent] = []
-        self._command: Sequence[str] = ()
-        self._meeting = ""
 
     @staticmethod
     def available() -> str | None:
@@ -76,7 +74,7 @@ class NetnsEnvironment(OnMachine, NodeFaults):
         try:
             client = NetnsClient(run.spec.run_id)
             run.keep(client.close)
-            self._hosts = VirtualNodes(client, run.tmp)
+            self._hosts = VirtualNodes(client, run.tmp, self.job.roster)
             self._within = client.within
             run.mount(within=self._within)
             for _ in range(run.spec.nodes.most):
@@ -93,31 +91,20 @@ class NetnsEnvironment(OnMachine, NodeFaults):
     def launch(self, index: int, command: Sequence[str]) -> str:
         """Start the command on every node as launch number `index`, and say how; raises UsageError if it cannot be
         started, TooFewNodes if there are fewer than the job needs and none will come."""
-        run, hosts, nodes = self.run, self.hosts, self.run.spec.nodes
-        run.close_launch()
-        self._command = command
-        while hosts.away:  # a scheduler starts a job once it has the nodes
-            time.sleep(max(0.0, hosts.away[0].at - time.monotonic()))
-            self._bring_back()
-        if len(hosts.up) < nodes.least:
-            run.index = index
-            raise TooFewNodes(f"the job needs {nodes.least} nodes, and {len(hosts.up)} are left")
-        self._meeting = hosts.up[0]
-        chosen = hosts.up[: nodes.most]
-        return run.start(index, lambda: MultiNodeLaunch(chosen, start=self._start_agent, tell=self._tell))
+        return self.job.launch(index, command)
 
     def wait(self, timeout: float) -> list[EnvironmentEvent]:
         """See `Environment`."""
-        return self.run.wait(timeout, news=self._news, patience=self._patience)
+        return self.job.wait(timeout)
 
     def stop(self) -> tuple[Any, ...]:
         """See `Environment`."""
-        self.hosts.away.clear()
+        self.job.roster.away.clear()
         return OnMachine.stop(self)
 
     def launcher_processes(self) -> Sequence[ProcessRef]:
         """See `CanSignal`."""
-        launch = self.running
+        launch = self.job.running
         if launch is None or not launch.agents:
             raise LookupError("the job's command is not running")
         return [agent.ref for agent in launch.agents.values()]
@@ -125,49 +112,37 @@ class NetnsEnvironment(OnMachine, NodeFaults):
     def show(self, directory: Path) -> None:
         """See `CanShowDirectory`."""
         self.run.show(directory, within=self._within)
-        for node in self.hosts.up:
+        for node in self.job.roster.up:
             self.introduce(node)
 
-    def _start_agent(self, node: str) -> Launch:
-        run = self.run
-        order = run.order(self._command, host=self.hosts.host(node))
+    def limited_node(self, number: int) -> str:
+        """See `ResourceLimits`."""
+        up = self.job.roster.up
+        if not -len(up) <= number < len(up):
+            raise LookupError(f"node {number} is not up; up are {', '.join(up) or 'none'}")
+        return up[number]
+
+    def node_of(self, rank: int) -> str:
+        """See `ResourceLimits`."""
+        up = self.job.roster.up
+        return next((node for node in up if rank in self.ranks_of(node)), up[0])
+
+    def make_ready(self, nodes: Sequence[str]) -> None:
+        """See `NodeMaker`. Whatever is forked on a node comes from this machine, where it is shared by all."""
+
+    def start_agent(self, node: str) -> NodeLaunch:
+        """See `NodeMaker`."""
+        run, job = self.run, self.job
+        order = run.order(job.command, node=node, host=self.hosts.host(node))
         own = node_environment(
             run.spec,
             node=node,
             run_dir=run.run_dir,
             launch=run.index,
             tmp=self.hosts.scratch(node),
-            meeting=f"{self._meeting}:{RENDEZVOUS_PORT}",
+            meeting=f"{job.meeting}:{RENDEZVOUS_PORT}",
         )
         return run.launcher.start(replace(order, env={**order.env, **own}))
-
-    def _news(self) -> list[EnvironmentEvent]:
-        launch, away = self.running, self.hosts.away
-        if launch is not None and not launch.is_failing and launch.agents:
-            while away and away[0].at <= time.monotonic() and not launch.is_failing:
-                if self.run.spec.nodes.restarts_job:
-                    launch.fail()
-                elif (back := self._bring_back()) is not None:
-                    launch.join(back)
-        happened = self.run.happened()
-        told, self._told = self._told, []
-        return [*told, *happened]
-
-    def _bring_back(self) -> str | None:
-        back = self.hosts.bring_back()
-        if back is not None:
-            self.introduce(back)
-        return back
-
-    def _patience(self) -> float:
-        launch, away = self.running, self.hosts.away
-        if launch is None:
-            return math.inf
-        due = away[0].at - time.monotonic() if away and not launch.is_failing else math.inf
-        return max(0.0, min(launch.patience, due))
-
-    def _tell(self, kind: str, data: dict[str, Any]) -> None:
-        self._told.append(ExtraEvent(kind, {"launch": self.run.index, **data}))
 
 
 register_environment(NetnsEnvironment)

@@ -58,6 +58,13 @@ def tally(frame: Bytes) -> tuple[int, int]:
     return packets, size + (packets - 1) * (layout.payload - _ETHERNET if layout else 0)
 
 
+def carries_data(frame: Bytes) -> bool:
+    """Whether it belongs to TCP or UDP, as all that a job sends, and not to the kernel's search for addresses."""
+    kind = _SHORT.unpack_from(frame, _ETHERNET + 12)[0] if len(frame) >= _IP else 0
+    at = {_IPV4: _IP + 9, _IPV6: _IP + 6}.get(kind)
+    return at is not None and at < len(frame) and frame[at] in (_TCP, _UDP)
+
+
 def damage(frame: bytes, share: float, chance: random.Random) -> tuple[Sequence[Bytes], int]:
     """The frame after each of its packets has met a flipped bit with probability `share`, in as many pieces as that
     takes, and how many were struck. A frame that is not of IP stays as it is."""

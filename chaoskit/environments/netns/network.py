@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from typing import Any
 
 #: The package of Debian and its kin, and of most others, that has the tool.
 PACKAGES = {"ip": "iproute2", "nft": "nftables"}
@@ -34,6 +35,18 @@ def ip(*lines: str, files: Sequence[int] = ()) -> None:
     files that the lines name as /proc/self/fd/N.
     """
     _run(["ip", "-batch", "-"], "\n".join(lines) + "\n", files)
+
+
+def interfaces() -> list[dict[str, Any]]:
+    """The interfaces of this network namespace with their addresses, as `ip -j addr` describes them."""
+    found: list[dict[str, Any]] = json.loads(_run(["ip", "-j", "addr", "show"], ""))
+    return found
+
+
+def routes(name: str) -> list[str]:
+    """The IPv4 routes of an interface, as one types them after `ip route add`, but for those that the kernel makes."""
+    lines = _run(["ip", "-4", "route", "show", "dev", name], "").splitlines()
+    return [line.strip() for line in lines if line.strip() and "proto kernel" not in line]
 
 
 def nft(*lines: str) -> None:

@@ -19,7 +19,7 @@ class NetworkFaults:
 
     def nodes(self) -> tuple[str, ...]:
         """See `CanPartition`."""
-        return tuple(self.hosts.up)
+        raise NotImplementedError
 
     def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
         """See `CanPartition`."""

@@ -6,13 +6,12 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
 from chaoskit.environments.machine import processes
+from chaoskit.environments.machine.job_on_nodes import JobOnNodes
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.netns.network_faults import NetworkFaults
 from chaoskit.environments.records import ranks
-from chaoskit.nodes import NodeLossPolicy
 
 
 class NodeFaults(NetworkFaults):
@@ -20,34 +19,33 @@ class NodeFaults(NetworkFaults):
 
     run: MachineRun
 
-    def __init__(self) -> None:
+    def __init__(self, job: JobOnNodes) -> None:
+        self.job = job
         #: For each lost node, whether no other node reached it then.
         self._unreachable: dict[str, bool] = {}
 
-    @property
-    def running(self) -> MultiNodeLaunch | None:
-        """The launch, until it has ended."""
-        launch = self.run.launch
-        return launch if isinstance(launch, MultiNodeLaunch) and not self.run.has_ended else None
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        return tuple(self.job.roster.up)
 
     def lose_node(self, node: str, *, replaced: bool = False) -> Mapping[str, Any]:
         """See `CanLoseNodes`."""
-        launch = self._must_run(node)
+        launch = self.job.must_run(node)
         self.hosts.client.ask("unplug", name=node)
         ended = launch.end(node, cause="replaced" if replaced else "lost")
-        others = [other for other in self.hosts.up if other != node]
+        others = [other for other in self.job.roster.up if other != node]
         self._unreachable[node] = not any(self.reaches(node, other) for other in others[:1])
-        self.hosts.lose(node, NodeLossPolicy(lost="spare") if replaced else self.run.spec.nodes.node_loss)
+        self.job.lose(node, replaced=replaced)
         return {"ended": [each["pid"] for each in ended]}
 
     def is_lost(self, node: str) -> bool:
         """See `CanLoseNodes`."""
         # Of a node that is back, this was asked while it was away.
-        return self._unreachable.get(node, False) and (node in self.hosts.up or not self._processes_of(node))
+        return self._unreachable.get(node, False) and (node in self.job.roster.up or not self._processes_of(node))
 
     def freeze_node(self, node: str) -> Mapping[str, Any]:
         """See `CanLoseNodes`."""
-        self._must_run(node)
+        self.job.must_run(node)
         stopped: list[Process] = []
         # A process that is just being started is found the next time.
         while new := [process for process in self._processes_of(node) if process not in stopped]:
@@ -66,20 +64,11 @@ class NodeFaults(NetworkFaults):
 
     def add_node(self) -> str:
         """See `CanLoseNodes`."""
-        launch, up, most = self.running, self.hosts.up, self.run.spec.nodes.most
-        if launch is None or launch.is_failing:
-            raise LookupError("no launch is running that a node could join")
-        if len(up) >= most:
-            raise LookupError(f"the job runs on {len(up)} nodes, as many as it may")
-        # Of the nodes that are not up, one may still be leaving.
-        node = self.bring_up(self.hosts.free_name(launch.agents))
-        launch.join(node)
-        return node
+        return self.job.add_node()
 
     def remove_node(self, node: str) -> None:
         """See `CanLoseNodes`."""
-        self._must_run(node).ask_to_end(node, cause="removed")
-        self.hosts.up.remove(node)
+        self.job.remove_node(node)
 
     def ranks_of(self, node: str) -> tuple[int, ...]:
         """See `CanLoseNodes`."""
@@ -97,12 +86,6 @@ class NodeFaults(NetworkFaults):
         """Tell the storage which node the processes of this host belong to."""
         if self.run.storage is not None:
             self.run.storage.know(node, self.hosts.network(node))
-
-    def _must_run(self, node: str) -> MultiNodeLaunch:
-        launch = self.running
-        if launch is None or node not in launch.agents:
-            raise LookupError(f"{node} is not up, or nothing of the job runs there")
-        return launch
 
     def _processes_of(self, node: str) -> list[Process]:
         return processes.marked(self.run.spec.run_id, node=node)

@@ -25,7 +25,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
-from chaoskit.environments.netns.frames import Bytes, damage, tally
+from chaoskit.environments.netns.frames import Bytes, carries_data, damage, tally
 
 #: What a slow link lets wait at most, in bytes a direction; what comes then is dropped, as by a router.
 QUEUE = 256 << 10
@@ -94,8 +94,10 @@ class Wire:
         self._closed = False
 
     def counts(self) -> dict[str, float]:
-        """What went through so far, both ways: `packets`, `bytes`, how many were `corrupted` and `dropped`, and
-        `held`, the seconds that they were held back, all together. Raises ChildProcessError where the wire has died."""
+        """What went through so far, both ways: `packets` of TCP and UDP, their `bytes`, how many of them were
+        `corrupted`, `held`, the seconds that they were held back, all together, and `dropped`: packets of any kind.
+        The kernel's search for addresses proves nothing of a job, so it is not counted. Raises ChildProcessError where
+        the wire has died."""
         if not self._closed and self._has_ended(0.0):
             raise ChildProcessError(f"the wire between {self._between} has died")
         return dict(zip(COUNTS, self._shared, strict=True))
@@ -134,7 +136,7 @@ def insert(number: int, quality: Quality, ip: Callable[..., object], *, bridge: 
         undo.callback(ip, f"link set {inner} master {bridge}")
         undo.callback(ip, f"link del {outer}")
         ip(f"link set {outer} {quiet}", f"link set {port} {quiet}")
-        _await_running(port)
+        await_running(port)
         # First this: with two ways to the bridge, what the host sends would arrive twice.
         ip(f"link set {inner} nomaster")
         wire = Wire(inner, outer, quality)
@@ -213,6 +215,7 @@ class _Direction:
         struck = 0
         if self._quality.corrupt:
             pieces, struck = damage(bytes(frame), self._quality.corrupt / 100, self._chance)
+        is_data = carries_data(frame)
         for piece in pieces:
             packets, size = tally(piece)
             try:
@@ -220,10 +223,12 @@ class _Direction:
             except OSError:  # no room, or the interface is down
                 self._counts[_DROPPED] += packets
                 continue
-            self._counts[_PACKETS] += packets
-            self._counts[_BYTES] += size
-            self._counts[_HELD] += held * packets
-        self._counts[_CORRUPTED] += struck
+            if is_data:
+                self._counts[_PACKETS] += packets
+                self._counts[_BYTES] += size
+                self._counts[_HELD] += held * packets
+        if is_data:
+            self._counts[_CORRUPTED] += struck
 
 
 def forward(
@@ -270,7 +275,7 @@ def _live(fds: list[int], quality: Quality, counts: memoryview[float]) -> NoRetu
         os._exit(status)
 
 
-def _await_running(name: str) -> None:
+def await_running(name: str) -> None:
     """Wait until the kernel knows that the interface is up, half a second on a busy machine. A bridge that gets the
     interface earlier drops everything until then.
     """

@@ -33,6 +33,10 @@ class Lasting:
     until_step: int | None = None
     launches: int | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """The limits that there are."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
     def __str__(self) -> str:
         limits = []
         if self.until_step is not None:
@@ -108,8 +112,7 @@ class FailStorage:
         return {"met": dict(env.storage_met(applied["trouble"]))}
 
     def to_json(self) -> dict[str, Any]:
-        lasting = {name: value for name, value in asdict(self.lasting).items() if value is not None}
-        return {"kind": self.name, **self.given, **lasting}
+        return {"kind": self.name, **self.given, **self.lasting.to_json()}
 
     def __str__(self) -> str:
         return f"{self.text} {self.lasting}"

@@ -1,13 +1,13 @@
 """The HTML page of one run: the faults, the reaction of the job, and the verdicts.
 
 It presents the stored history and the stored verdicts and makes none. From the top: headline, last words of the
-ranks if the job did not finish, losses, lanes of the ranks, timeline, alignment, data ledger, checks, stacks, story,
-commands, files.
+ranks if the job did not finish, losses, lanes of the ranks, timeline, throughput, alignment, data ledger, checks,
+stacks, story, commands, files.
 
 For tests and style sheets, sections have ids: `#verdict`, `#last-words`, `#picture`, `#lanes`, `#clock`,
-`#alignment`, `#ledger`, `#checks` (each `#check-NAME`), `#stacks`, `#story`, `#again`, `#files`; `#fault-N` names a
-fault. In the picture (`svg.losses`):
-`.line.reference`, `.line.run`, `.band`, `.branch.rolled-back` (one per lifetime, `data-life`), `.fault-window` (with
+`#throughput`, `#alignment`, `#ledger`, `#checks` (each `#check-NAME`), `#stacks`, `#story`, `#again`, `#files`;
+`#fault-N` names a fault. In the picture (`svg.losses`): `.line.reference`, `.line.run`, `.band`,
+`.branch.rolled-back` (one per lifetime, `data-life`), `.fault-window` (with
 `data-fault`, the number of the fault; its name in `.fault-name`), `.checkpoint` (`.valid`, `.refused`, `.poisoned`,
 `.resumed`; with `data-position`, `data-life`; `.harmed` for a damaged one that the job resumed from),
 `.resumed-arrow` (with `data-from`, `data-to`), `.nonfinite`, `.first-wrong` (`data-step`). In the lanes (`svg.lanes`):
@@ -29,6 +29,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import lifetimes
 from chaoskit.analysis.record.rank_lifetime import common_settings
 from chaoskit.analysis.recovery.phases import PHASES, phases
+from chaoskit.analysis.recovery.throughput import Throughput, slow_rank, stragglers
 from chaoskit.engine.result import ACCEPTED, Result, advice_of
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Run
@@ -58,7 +59,7 @@ class Neighbour:
 
 
 #: Maximum number of linked files, and of entries of the story.
-FILES, MOMENTS = 60, 300
+FILES, MOMENTS, RANKS = 60, 300, 16
 #: Evidence that has its own section on the page.
 SHOWN_ELSEWHERE = ("table", "stacks")
 
@@ -105,6 +106,8 @@ def render(
         clock=clock(case),
         room=room,
         recoveries=case.recoveries,
+        paces=paces(case),
+        slowest=[slow_rank(one, case.history) for one in stragglers(case.throughput)],
         phases={one.fault: one for one in phases(case.history, case.recoveries)},
         phase_names=PHASES,
         columns=columns,
@@ -121,6 +124,23 @@ def render(
         settings=settings(case),
         files=list(files(run.dir, links or Path.as_uri))[:FILES],
     )
+
+
+def paces(case: Case) -> list[tuple[str, list[Throughput]]]:
+    """Return the pace of the ranks, by fault and outside of faults; of many ranks the slowest. Where no rank can be
+    compared with another one, there is nothing to show."""
+    if all(one.slower is None for one in case.throughput):
+        return []
+    found: dict[int | None, list[Throughput]] = {}
+    for one in case.throughput:
+        found.setdefault(one.fault, []).append(one)
+    names = {fault.index: fault.name for fault in case.history.faults}
+    tables = []
+    for number, own in found.items():
+        slowest = sorted(own, key=lambda one: -(one.slower or 0.0))[:RANKS]
+        when = "outside of faults" if number is None else f"during {names[number]}"
+        tables.append((when, sorted(slowest, key=lambda one: one.rank)))
+    return tables
 
 
 def faults(case: Case, told: Mapping[str, Any]) -> list[tuple[int, str]]:

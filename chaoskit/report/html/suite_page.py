@@ -18,6 +18,7 @@ from chaoskit.engine.result import ACCEPTED, SKIPPED, WORDS, Result
 from chaoskit.errors import CODES
 from chaoskit.report.html import page
 from chaoskit.report.html.groups import ORDER, Group, anchors, groups, shown_by
+from chaoskit.report.problem_words import WEAKNESSES
 from chaoskit.report.terminal.table import total
 from chaoskit.studies.nights.suite import Suite
 from chaoskit.studies.problems.problem import Problem, Proof
@@ -108,7 +109,7 @@ def _shown(group: Group, results: Sequence[Result], links: Mapping[str, str]) ->
     return {
         "problem": problem, "sentence": readable(problem.sentence), "first": names[0] if names else "",
         "smallest": found[0] if found else None, "more": max(0, len(names) - 1),
-        "page": links.get(problem.run),
+        "page": links.get(problem.run), "brief": WEAKNESSES.get(problem.code, readable(problem.sentence).rstrip(".")),
     }  # fmt: skip
 
 

@@ -34,6 +34,7 @@ def document(one: SuiteComparison, *, times: bool = False) -> dict[str, Any]:
         "added": list(one.added),
         "references": [_drift(each) for each in one.drifts],
         "unkept": list(one.unkept),
+        "rewritten": list(one.rewritten),
         "settings": [dict(each.__dict__) for each in one.settings],
         "times": [_time(each) for each in one.times],
     }

@@ -23,7 +23,7 @@ LEFT_OUT = ("stacks",)
 
 
 def document(results: Sequence[Result], suite: Suite | None = None) -> dict[str, Any]:
-    """Return the document; for a suite it includes the baselines that `chaoskit compare` needs."""
+    """Return the document; for a suite it includes the baselines and conditions that `chaoskit compare` needs."""
     plain = {
         "schema": SCHEMA,
         "verdict": overall(results).value,
@@ -36,7 +36,11 @@ def document(results: Sequence[Result], suite: Suite | None = None) -> dict[str,
     baselines = {name: one.to_json() for name, one in suite.baselines.items()}
     head = {**suite.head(), "status": suite.status, "seconds": suite.seconds}
     proofs = [{"e": "proof", **asdict(proof)} for proof in suite.proofs]
-    return {**plain, "suite": head, "baselines": baselines, "proofs": proofs}
+    return {
+        **plain, "suite": head, "baselines": baselines, "proofs": proofs,
+        "conditions": {one.digest: one.to_json() for one in suite.conditions.values()},
+        "rests_on": {name: one.digest for name, one in suite.conditions.items()},
+    }  # fmt: skip
 
 
 def _entry(result: Result) -> dict[str, Any]:

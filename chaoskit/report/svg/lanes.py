@@ -164,9 +164,19 @@ def _killed_by(history: History, own: RankLifetime) -> FaultRecord | None:
         active = active_time(fault)
         if active is None or active[0] < own.start or own.end is not None or fault.observed is None:
             continue
-        if isinstance(pids, list | tuple) and own.pid in pids and own.steps.until(active[1] + 1) == len(own.steps):
+        if _is_among(own, pids, fault) and own.steps.until(active[1] + 1) == len(own.steps):
             return fault
     return None
+
+
+def _is_among(own: RankLifetime, pids: object, fault: FaultRecord) -> bool:
+    """Whether these are the pids of the process and others. Two containers may give the same one to two processes: then
+    the references to them, which end with the start of each, tell which is meant."""
+    if not isinstance(pids, list | tuple) or own.pid not in pids:
+        return False
+    keys = fault.evidence.get("processes", ())
+    starts = [str(key).rpartition("/")[2] for pid, key in zip(pids, keys, strict=False) if pid == own.pid]
+    return not starts or not own.ticks or str(own.ticks) in starts
 
 
 def _signal(fault: FaultRecord) -> str:

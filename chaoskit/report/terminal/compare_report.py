@@ -218,9 +218,8 @@ def answer(one: SuiteComparison, *, times: bool = False) -> str:
     found = [f"{len(those)} became {way}" for way in ("worse", "better") if (those := one.changed(way))]
     equal = [drift for drift in one.drifts if not drift.apart and not drift.void]
     if one.parted:
-        found.append(
-            f"{counted(len(one.parted), 'pair')} of references {'diverge' if len(one.parted) > 1 else 'diverges'}"
-        )
+        text = f"{counted(len(one.parted), 'pair')} of references {'diverge' if len(one.parted) > 1 else 'diverges'}"
+        found.append(f"{text}, as {_rewritten(one.rewritten)}" if one.rewritten else text)
     elif equal and len(equal) == len(one.drifts):
         found.append("their references are bitwise equal")
     if not one.changed("worse") and not one.changed("better"):
@@ -235,6 +234,12 @@ def answer(one: SuiteComparison, *, times: bool = False) -> str:
         found.append(f"{len(undecided)} that failed before {'is' if len(undecided) == 1 else 'are'} undecided")
     gaps = f"; the comparison is incomplete: {', '.join(one.gaps)}" if one.gaps else ""
     return f"{head}: {compared}: {', '.join(found)}{gaps}; {_times(one, failing=times)}"
+
+
+def _rewritten(files: Sequence[str]) -> str:
+    """'train.py was changed'."""
+    more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
+    return f"{', '.join(files[:NAMED])}{more} {'was' if len(files) == 1 else 'were'} changed"
 
 
 def _times(one: SuiteComparison, *, failing: bool) -> str:

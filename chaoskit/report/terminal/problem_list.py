@@ -1,4 +1,5 @@
-"""The end of `chaoskit run`: the problems of the job, each once, then its weaknesses, then what could not be judged."""
+"""The end of `chaoskit run` and of a pytest session: the problems of the job, each once, then its weaknesses, then what
+could not be judged."""
 
 from __future__ import annotations
 
@@ -27,17 +28,24 @@ def show(
     *,
     seconds: float | None = None,
     look: str | None = None,
+    verbose: bool = False,
 ) -> None:
-    """Print the list. `open_` is what could not be judged, `look` says where the details are."""
+    """Print the list. `open_` is what could not be judged, `look` says where the details are. `verbose` gives the whole
+    advice, and an entry to each weakness; without problems the weaknesses have theirs anyway."""
     width = min(console.width, WIDEST)
     for line in _wrapped(problem_words.count_line(problems, results), width):
         _say(console, line, "bold")
     real = [problem for problem in problems if not problem.weakness]
+    proving: set[str] = set()
     for number, problem in enumerate(real, start=1):
-        _entry(console, f"{number:<{INDENT}}", problem, STYLES["fail"], width)
-    if len(real) < len(problems):
-        for line in _wrapped(problem_words.weakness_line(problems), width, INDENT):
-            _say(console, line, "bold")
+        _entry(console, f"{number:<{INDENT}}", problem, STYLES["fail"], width, verbose=verbose)
+        # One command puts back all that a run lost.
+        if problem.to_prove and problem.to_prove not in proving:
+            proving.add(problem.to_prove)
+            _say(console, f"{'':{INDENT}}Prove: {problem.to_prove}", "")
+    _weaknesses(
+        [problem for problem in problems if problem.weakness], console, width, whole=verbose, alone=not real
+    )
     for told in accepted_lines(results):
         for line in _wrapped(told, width, INDENT):
             _say(console, line, STYLES[ACCEPTED])
@@ -45,7 +53,7 @@ def show(
         count = problem_words.counted(len(problem.shown_by), "experiment")
         error = any(result.word == ERROR for result in results if result.name in problem.shown_by)
         _say(console, f"{count} {'ended with an error' if error else 'could not be judged'}", "bold")
-        _entry(console, " " * INDENT, problem, STYLES["inconclusive"], width)
+        _entry(console, " " * INDENT, problem, STYLES["inconclusive"], width, verbose=True)
     if all(result.verdict == SKIPPED for result in results):
         for sentence in dict.fromkeys(sentence for result in results for sentence in result.sentences):
             for line in _wrapped(" " * INDENT + capital(sentence), width, INDENT):
@@ -55,7 +63,19 @@ def show(
         _say(console, look, "")
 
 
-def _entry(console: Console, mark: str, problem: Problem, style: str, width: int) -> None:
+def _weaknesses(weak: Sequence[Problem], console: Console, width: int, *, whole: bool, alone: bool) -> None:
+    """All of them in one line, or an entry for each."""
+    listed = whole or alone
+    line = (
+        problem_words.counted(len(weak), "weakness") if listed else problem_words.weakness_line(weak, named=False)
+    )
+    for part in _wrapped(line if listed else f"{line} (-v: what to change)", width, INDENT) if weak else ():
+        _say(console, part, "bold")
+    for problem in weak if listed else ():
+        _entry(console, f"{'-':<{INDENT}}", problem, STYLES["fail"], width, verbose=whole)
+
+
+def _entry(console: Console, mark: str, problem: Problem, style: str, width: int, *, verbose: bool) -> None:
     """One problem: what happened, the proof, which experiments show it, what to change, the command."""
     head = Text(mark, style="bold").append(printable(problem.code), style=style)
     gap = "  " if problem.code else ""
@@ -64,7 +84,7 @@ def _entry(console: Console, mark: str, problem: Problem, style: str, width: int
     console.print(head + Text(printable(lines[0][len(mark) + len(problem.code) :])), soft_wrap=True)
     for line in lines[1:]:
         _say(console, line, "")
-    for text in _parts(problem):
+    for text in _parts(problem, verbose=verbose):
         for line in _wrapped(" " * INDENT + text, width, INDENT):
             _say(console, line, "")
     if problem.repeat:
@@ -73,11 +93,11 @@ def _entry(console: Console, mark: str, problem: Problem, style: str, width: int
         _say(console, f"{'':{INDENT}}Run: {problem.run}", "")
 
 
-def _parts(problem: Problem) -> Iterator[str]:
+def _parts(problem: Problem, *, verbose: bool) -> Iterator[str]:
     proof = problem_words.proof_line(problem)
     yield f"{proof} {problem_words.shown_by(problem)}".strip()
     if problem.advice:
-        yield f"Change: {problem.advice}"
+        yield f"Change: {problem.advice if verbose else problem_words.in_short(problem.advice)}"
 
 
 def _wrapped(text: str, width: int, indent: int = 0) -> Iterator[str]:

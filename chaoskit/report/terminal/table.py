@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.console import Console
 from rich.padding import Padding
@@ -55,8 +55,7 @@ def show(
 ) -> None:
     """Print the table, the explanations and the total; if something did not pass, also the line `look`."""
     if results:
-        console.print(experiments_table(results, wide=console.width >= WIDE))
-        console.print(Text(DASH, style="dim"), soft_wrap=True)
+        show_rows(results, console)
     for group in _alike(results):
         console.print()
         explain(group, console)
@@ -76,6 +75,14 @@ def show(
     console.print(Text(total(results, seconds=seconds), style="bold"), soft_wrap=True)
     if look and unsettled(results):
         console.print(Text(look), soft_wrap=True)
+
+
+def show_rows(results: Sequence[Result], console: Console) -> None:
+    """Print the table and, if a cell has a dash, what it means."""
+    table = experiments_table(results, wide=console.width >= WIDE)
+    console.print(table)
+    if any(str(cell) == "-" for column in table.columns for cell in column.cells):
+        console.print(Text(DASH, style="dim"), soft_wrap=True)
 
 
 def accepted_lines(results: Iterable[Result]) -> list[str]:
@@ -105,21 +112,30 @@ def unsettled(results: Iterable[Result]) -> bool:
     return any(result.verdict in ("fail", "inconclusive") for result in results)
 
 
-def as_text(results: Sequence[Result], *, width: int = NARROWEST) -> str:
-    """Return the table as text without colours."""
-    console = Console(file=io.StringIO(), width=max(width, NARROWEST), color_system=None)
-    console.print(experiments_table(results))
+def console_in_memory(*, width: int = NARROWEST, colours: bool = False) -> Console:
+    """Make a console whose output `printed` returns."""
+    system: Literal["standard"] | None = "standard" if colours else None
+    return Console(
+        file=io.StringIO(),
+        width=max(width, NARROWEST),
+        highlight=False,
+        force_terminal=colours,
+        color_system=system,
+    )
+
+
+def printed(console: Console) -> str:
+    """What was printed to a console in memory."""
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def explanation(result: Result) -> str:
     """Explain why one experiment did not pass, as the message of an exception; lines with paths are not wrapped."""
-    console = Console(file=io.StringIO(), width=110, color_system=None)
+    console = console_in_memory(width=110)
     _details([result], console, bare=True)
-    assert isinstance(console.file, io.StringIO)
     codes = printable(f"{', '.join(result.codes)}: ") if result.codes else ""
-    return codes + "\n".join(line.rstrip() for line in console.file.getvalue().strip().splitlines())
+    return codes + "\n".join(line.rstrip() for line in printed(console).strip().splitlines())
 
 
 def experiments_table(results: Iterable[Result], *, wide: bool = False) -> Table:

@@ -134,6 +134,12 @@ class TrialSlot:
                 env=env,
                 mode=mode,
                 nodes=job.nodes,
+                image=job.image,
+                helper_image=job.helper_image,
+                program=job.words()[0],
+                mounts=tuple(job.mounts),
+                store=self._store.root,
+                shows=True,
             )
             self._env: Environment = undo.enter_context(environments.environment(self._environment)(spec))
             self._undo = undo.pop_all()

@@ -163,7 +163,11 @@ class Archive:
             seconds = told.get("seconds")
             proofs = _proofs(document.get("proofs", ()))
             status = told.get("status", "finished")
-            return replace(suite, baselines=baselines, seconds=seconds, status=status, proofs=proofs)
+            rests = {str(n): Conditions.from_json(one) for n, one in document.get("conditions", {}).items()}
+            conditions = {str(name): rests[digest] for name, digest in document.get("rests_on", {}).items()}
+            return replace(
+                suite, baselines=baselines, seconds=seconds, status=status, proofs=proofs, conditions=conditions
+            )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise StoreError(
                 f"{path} is damaged ({error!r}): write it again with --json", path=str(path)

@@ -12,9 +12,10 @@ from typing import Literal
 from chaoskit.engine.result import ACCEPTED, Result
 from chaoskit.errors import ExitCode, UsageError
 from chaoskit.studies.nights.baseline import Baseline
+from chaoskit.studies.nights.conditions import edited
 from chaoskit.studies.nights.drift import Drift, drift
 from chaoskit.studies.nights.pacing import Times, times
-from chaoskit.studies.nights.suite import Suite
+from chaoskit.studies.nights.suite import Suite, key_of
 
 Direction = Literal["worse", "better", "unknown"]
 Source = Literal["chaoskit", "ranks", "machine", "job"]
@@ -79,6 +80,30 @@ class SuiteComparison:
         return tuple(one for one in self.drifts if one.apart)
 
     @property
+    def rewritten(self) -> tuple[str, ...]:
+        """The files of the job that were changed, where that alone explains why its uninterrupted runs diverge: some
+        experiments became better and none worse, and nothing else that the references rest on differs. A repair may
+        change what the job computes; without one, another computation is what a comparison looks for."""
+        if not self.parted or not self.changed("better") or self.changed("worse"):
+            return ()
+        files: dict[str, None] = {}
+        for one in self.parted:
+            if one.old.settings != one.new.settings or one.old.job != one.new.job:
+                return ()
+            for name in one.experiments:
+                before, after = (suite.conditions.get(key) for suite, key in self._keys(name))
+                found = edited(before, after) if before is not None and after is not None else ()
+                if not found:
+                    return ()
+                files.update(dict.fromkeys(found))
+        return tuple(files)
+
+    def _keys(self, name: str) -> tuple[tuple[Suite, str], tuple[Suite, str]]:
+        """Where each suite keeps what it knows of an experiment of both."""
+        old, new = self.pairs[name]
+        return (self.old, key_of(old)), (self.new, key_of(new))
+
+    @property
     def void(self) -> tuple[Drift, ...]:
         """The pairs of references that cannot be compared."""
         return tuple(one for one in self.drifts if one.void)
@@ -129,7 +154,7 @@ class SuiteComparison:
     def exit_code(self, *, times: bool = False) -> ExitCode:
         """Return FAIL if something is worse, INCONCLUSIVE if the comparison is incomplete, else PASS; with `times`
         slower times count as worse."""
-        if self.changed("worse") or self.parted or (times and self.slower):
+        if self.changed("worse") or (self.parted and not self.rewritten) or (times and self.slower):
             return ExitCode.FAIL
         return ExitCode.INCONCLUSIVE if self.gaps else ExitCode.PASS
 

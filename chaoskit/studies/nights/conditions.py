@@ -102,6 +102,17 @@ def differing(old: Conditions, new: Conditions) -> Iterator[tuple[str, str, str]
     )
 
 
+def edited(old: Conditions, new: Conditions) -> tuple[str, ...]:
+    """The modules of the job itself that differ, if nothing else does: neither an option nor a package nor a file that
+    it reads. Empty otherwise: then it is not known what made the uninterrupted run another one."""
+    names = [name for name, *_ in differing(old, new)]
+    return tuple(names) if names and all(_is_own(name) for name in names) else ()
+
+
+def _is_own(name: str) -> bool:
+    return name.endswith(".py") and not name.startswith(("/", ".."))
+
+
 def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for name in sorted({*old, *new}):
         if (pair := (old.get(name, ""), new.get(name, "")))[0] != pair[1]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from chaoskit.engine.coded_finding import CodedFinding
-from chaoskit.engine.result import WORDS, Result, overall
+from chaoskit.engine.result import TUPLES, WORDS, Result, overall
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.conditions import Conditions
 from chaoskit.studies.problems.problem import Problem, Proof
@@ -84,8 +84,7 @@ def result_of(data: Mapping[str, Any]) -> Result:
     """Read a result from JSON of this or an older version; raises KeyError, TypeError or ValueError for invalid
     data."""
     known = {name: value for name, value in data.items() if name in _DEFAULTS}
-    lists = ("codes", "sentences", "table", "launched", "references", "runs", "probe_errors", "accepted")
-    known.update({name: tuple(known[name]) for name in lists if name in known})
+    known.update({name: tuple(known[name]) for name in TUPLES if name in known})
     if "name" not in known or known.get("verdict") not in WORDS:
         raise ValueError("an experiment needs a name and a verdict")
     known["findings"] = tuple(map(CodedFinding.from_json, known.get("findings", ())))

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
+
+from chaoskit.errors import FAMILIES
+
+#: Families of codes that name a component, which can be put back.
+HELD = ("state", "data")
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,16 @@ class Problem:
     run: str = ""
     repeat: str = ""
     proof: Proof | None = None
+
+    @property
+    def provable(self) -> bool:
+        """Whether it names state that was lost in a stored run, so that a further run can put it back."""
+        return not self.weakness and FAMILIES.get(self.code) in HELD and Path(self.run).parent.name == "runs"
+
+    @property
+    def to_prove(self) -> str:
+        """The command that tries to prove it; empty where that was tried, or cannot be."""
+        return f"chaoskit prove {shlex.quote(self.run)}" if self.provable and self.proof is None else ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, every field."""

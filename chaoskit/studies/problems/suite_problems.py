@@ -18,6 +18,7 @@ from chaoskit.engine.code_sentences import capital
 from chaoskit.engine.coded_finding import CodedFinding
 from chaoskit.engine.result import Result
 from chaoskit.errors import CODES, FAMILIES
+from chaoskit.studies.problems.combined_proof import combined
 from chaoskit.studies.problems.problem import Problem, Proof
 
 #: What loses most comes first: wrong training, lost checkpoints, then time. Weaknesses come after all problems.
@@ -93,8 +94,8 @@ def undecided(results: Iterable[Result]) -> tuple[Problem, ...]:
 
 
 def _by_proof(result: Result, proofs: Sequence[Proof]) -> list[CodedFinding]:
-    """The findings of an experiment. If a run of it with lost components put back was exact, every other component was
-    wrong because of them; what was still wrong without them is no consequence."""
+    """The findings of an experiment. If a run of it with the lost components put back was exact, every other wrong
+    component is a consequence of them. If it was not exact, no finding is called a consequence."""
     told = list(result.told)
     for proof in proofs:
         if proof.experiment != result.name or proof.outcome != "proven":
@@ -221,15 +222,16 @@ def _repeat(result: Result) -> str:
 
 
 def _proof(cause: _Cause, proofs: Sequence[Proof]) -> Proof | None:
-    """The proof that put the component of this cause back, in an experiment that shows it."""
+    """The proof that put the component of this cause back: of all experiments that show it, if each was repeated, else
+    of one."""
     names = {result.name for result, _ in cause.shown}
     component = COMPONENTS.get(cause.code)
-    return next(
-        (
-            proof
-            for proof in proofs
-            if proof.experiment in names
-            and (component in {name.partition(".")[0] for name in proof.put_back} or proof.outcome == "impossible")
-        ),
-        None,
-    )
+    latest = {proof.experiment: proof for proof in proofs if proof.experiment in names}
+    found = [
+        proof
+        for proof in latest.values()
+        if component in {name.partition(".")[0] for name in proof.put_back} or proof.outcome == "impossible"
+    ]
+    if found and len(latest) == len(names) > 1:
+        return combined([*latest.values()])
+    return found[0] if found else None

@@ -6,11 +6,10 @@ what a sampler draws as an epoch begins comes even earlier. So several moments a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoskit import environments
-from chaoskit.analysis.finding import STREAMS, WORDS
 from chaoskit.analysis.record.harness_record import FaultRecord
 from chaoskit.analysis.reference.divergence import part
 from chaoskit.analysis.reference.reference import Reference
@@ -19,7 +18,8 @@ from chaoskit.engine.runner import Run, Runner, replay
 from chaoskit.errors import Undecided
 from chaoskit.protocol.events import rank_events
 from chaoskit.protocol.putting_back import MOMENTS, WAYS, PutBack
-from chaoskit.studies.putting_back.lost import POSITION, LostState
+from chaoskit.studies.problems.component_words import words
+from chaoskit.studies.putting_back.lost import LostState
 from chaoskit.verdict import Outcome
 
 #: For sentences: when the random streams were put back.
@@ -168,15 +168,3 @@ def _problem(run: Run, lost: LostState, changed: Mapping[str, None]) -> str:
 
 def _missed(faults: list[FaultRecord]) -> Iterator[str]:
     return (str(fault.name) for fault in faults if fault.observed is None)
-
-
-def words(components: Collection[str]) -> str:
-    """'the LR and the torch CPU stream'."""
-    shown = []
-    for name in components:
-        family, _, stream = name.partition(".")
-        if name == POSITION:
-            shown.append("the position in the data")
-            continue
-        shown.append(f"the {STREAMS.get(stream, stream)} stream" if stream else f"the {WORDS.get(family, family)}")
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))

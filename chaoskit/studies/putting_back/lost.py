@@ -10,11 +10,10 @@ from chaoskit.analysis.diagnosis import CODES, Diagnosis, diagnose
 from chaoskit.analysis.finding import Finding
 from chaoskit.errors import Undecided
 from chaoskit.protocol.putting_back import Resumed
+from chaoskit.studies.problems.component_words import POSITION
 
 #: Why the position in the data cannot always be put back.
 DATA = "the position in the data cannot be put back: the script holds it in loops and counters of its own"
-#: Its component.
-POSITION = "batch"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from chaoskit.engine.runner import Run, Runner
 from chaoskit.errors import ChaoskitError, Undecided
+from chaoskit.studies.problems.component_words import words
 from chaoskit.studies.problems.problem import Proof
-from chaoskit.studies.putting_back.attempts import WHEN, PutBackRun, rerun, words
+from chaoskit.studies.putting_back.attempts import WHEN, PutBackRun, rerun
 from chaoskit.studies.putting_back.lost import DATA, LostState, lost_state
 from chaoskit.verdict import Outcome
 

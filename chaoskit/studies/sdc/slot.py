@@ -100,6 +100,11 @@ class InjectionSlot:
                 env={key: value.replace("{out}", str(self._out)) for key, value in job.env.items()},
                 mode=Mode.from_json(of.reference.mode),
                 nodes=job.nodes,
+                image=job.image,
+                helper_image=job.helper_image,
+                program=job.words()[0],
+                mounts=tuple(job.mounts),
+                store=of.store.root,
             )
             name = str(of.store.read(of.run_dir)["environment"])
             self._env: Environment = undo.enter_context(environments.environment(name)(spec))

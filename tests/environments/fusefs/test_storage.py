@@ -293,12 +293,12 @@ def test_the_environment_says_that_its_storage_is_gone(place):
 
 @pytest.mark.launches
 @pytest.mark.parametrize("how", [pytest.param("cold", marks=pytest.mark.slow), "warm"])
-def test_a_real_job_is_seen_whole(tmp_path, how):
+def test_a_real_job_is_seen_whole(shared_store, how):
     from chaoskit import checks, faults
 
     trainer = REPOSITORY / "tests" / "trainers" / "simple.py"
     job = Job(str(trainer), ["--out", "{out}"], nproc_per_node=2)
-    runner = Runner(Store(tmp_path), launch=how)
+    runner = Runner(shared_store, launch=how)
     run = runner.run(job, faults.kill(rank=1).at_step(20), storage="recorded")
     (verdict, *_) = run.judge(checks.matches_reference())
     assert verdict.outcome.value == "pass", verdict.sentence
@@ -320,4 +320,4 @@ def test_held_requests_do_not_keep_a_launch_from_being_ended(place, until):
 @as_root_only
 @pytest.mark.slow
 def test_all_of_it_as_an_ordinary_user(request):
-    repeat(request, __file__)
+    repeat(request, __file__, "-m", "not slow")

@@ -24,11 +24,13 @@ from tests.users import IS_ROOT, as_root_only, must_have, repeat
 TELLS = """
 import ctypes, json, os, socket, sys
 prctl = ctypes.CDLL(None).prctl
+dies_with = ctypes.c_int()
+prctl(2, ctypes.byref(dies_with))
 with open("/proc/self/status") as file:
     status = {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
 told = {name: status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")}
 told |= {"umask": status["Umask"], "ids": [os.getresuid(), os.getresgid(), os.getgroups()]}
-told |= {"dumpable": prctl(3), "keeps capabilities": prctl(7), "secure": prctl(27), "dies with": prctl(2)}
+told |= {"dumpable": prctl(3), "keeps capabilities": prctl(7), "secure": prctl(27), "dies with": dies_with.value}
 told |= {"namespaces": {name: os.readlink("/proc/self/ns/" + name) for name in sorted(os.listdir("/proc/self/ns"))}}
 told |= {"host": socket.gethostname(), "links": socket.if_nameindex(), "address": socket.gethostbyname("node0")}
 told |= {"cwd": os.getcwd(), "shm": os.listdir("/dev/shm"), "tmp": os.stat("/tmp").st_ino}

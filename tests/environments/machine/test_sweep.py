@@ -13,6 +13,8 @@ from chaoskit.environments.machine import owner, processes, scratch
 from chaoskit.environments.machine.sweep import Swept, sweep
 
 DEAD = {"pid": os.getpid(), "start": 1}
+#: The sockets of a run: the gate's, and that of the agents in containers.
+DOORS = ("gate.sock", "agents.sock")
 
 
 @pytest.fixture
@@ -24,7 +26,8 @@ def make(tmp_path, run_id):
     def begin(who, *, where="runs/one", ident=run_id, status="running", mark=True):
         run_dir = tmp_path / where
         run_dir.mkdir(parents=True)
-        (run_dir / "gate.sock").touch()
+        for door in DOORS:
+            (run_dir / door).touch()
         record = {"id": ident, "status": status, "owner": who, "kept": [1]}
         (run_dir / "run.json").write_text(json.dumps(record))
         left = scratch.path(ident)
@@ -59,7 +62,7 @@ def test_a_dead_owner(make, tmp_path, where, mark):
     swept = sweep(tmp_path)
     assert swept.runs == (str(run_dir),)
     assert swept.processes == (child.pid,)
-    assert set(swept.paths) >= {str(left), str(run_dir / "gate.sock")}
+    assert set(swept.paths) >= {str(left), *(str(run_dir / door) for door in DOORS)}
     assert child.wait() == -9
     assert not left.exists()
     record = json.loads((run_dir / "run.json").read_text())

@@ -18,13 +18,13 @@ def hosts(request):
     must_have(request, NetnsEnvironment.available())
 
 
-def experiments(store, nodes, expression, *flags):
+def experiments(store, nodes, expression, *flags, launch="warm"):
     """pytest on the experiments of several nodes: what it printed."""
     result = subprocess.run(
         [
-            sys.executable, "-m", "pytest", "experiments", "-q", "-p", "no:cacheprovider", "--chaos-env", "netns",
-            "--chaos-nodes", nodes, "--chaos-require", "--chaos-dir", str(store.root), "-m", "nodes", "-k", expression,
-            *flags,
+            sys.executable, "-m", "pytest", "experiments", "-v", "-p", "no:cacheprovider", "--chaos-env", "netns",
+            "--chaos-nodes", nodes, "--chaos-require", "--chaos-dir", str(store.root), "--chaos-launch", launch,
+            "-m", "nodes", "-k", expression, *flags,
         ],
         cwd=REPOSITORY, capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -51,7 +51,7 @@ def test_partitions_and_lost_nodes_side_by_side(shared_store):
 
 @pytest.mark.slow
 def test_shrinking_and_growing(shared_store):
-    assert rows(experiments(shared_store, "1:2", "test_shrink_and_grow"))
+    assert rows(experiments(shared_store, "1:2", "test_shrink_and_grow", launch="auto"))
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from chaoskit.environments.netns.frames import damage, tally
+from chaoskit.environments.netns.frames import carries_data, damage, tally
 
 MSS = 1000
 ETHERNET = b"\2\0\0\0\0\1\2\0\0\0\0\2"
@@ -154,6 +154,17 @@ def test_a_seed_chooses_the_bits():
 def test_what_is_not_of_ip_or_not_whole_stays_as_it_is(whole):
     assert damage(whole, 1.0, random.Random(1)) == ([whole], 0)
     assert tally(whole) == (1, len(whole) - 10)
+
+
+@pytest.mark.parametrize(("version", "protocol"), WAYS)
+def test_tcp_and_udp_carry_data_and_nothing_else_does(version, protocol):
+    assert carries_data(frame(version, protocol))
+    other = bytearray(frame(version, protocol))
+    other[24 + (9 if version == 4 else 6)] = 58  # ICMPv6, with which IPv6 looks for addresses
+    assert not carries_data(other)
+    assert not carries_data(bytes(10) + ETHERNET + b"\x08\x06" + bytes(28))  # ARP
+    assert not carries_data(bytes(10) + ETHERNET + b"\x08\x00")
+    assert not carries_data(bytes(5))
 
 
 def test_a_fragment_is_struck_behind_ethernet():

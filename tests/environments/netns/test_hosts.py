@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -330,10 +331,16 @@ def test_two_runs_side_by_side_do_not_meet(build):
 # What is left.
 
 
+#: The links and the mounts of containers, which come and go beside this test.
+CONTAINERS = re.compile(r"^\d+: (docker0|br-[0-9a-f]{12}|veth[0-9a-f]{7})[@:]| - (overlay|nsfs|fuse\S*) ")
+
+
 def surroundings():
     """What a run must leave as it was, of the machine as we see it."""
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    return links, Path("/proc/self/mountinfo").read_text(), socket.gethostname(), Path("/etc/hosts").read_text()
+    lines = [*links.splitlines(), *Path("/proc/self/mountinfo").read_text().splitlines()]
+    own = [line for line in lines if not CONTAINERS.search(line)]
+    return own, socket.gethostname(), Path("/etc/hosts").read_text()
 
 
 def inside(hosts):

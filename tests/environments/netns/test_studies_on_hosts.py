@@ -24,7 +24,7 @@ JOB = Job(str(TRAINER), ["--out", "{out}", "--epochs", "2"], nproc_per_node=1, n
 @pytest.fixture
 def runner(request, shared_store, hosts_here):
     must_have(request, NetnsEnvironment.storage_available())
-    return Runner(Store(shared_store.root), environment="netns")
+    return Runner(Store(shared_store.root), environment="netns", launch="warm")
 
 
 def test_crash_states(runner):

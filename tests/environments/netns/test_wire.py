@@ -67,7 +67,7 @@ def test_a_round_trip_takes_twice_the_delay(stage):
     found = stage("slow", delay=0.05)
     assert min(found["during"]) >= 0.1
     assert min(found["after"]) < min(found["during"])
-    assert found["counts"]["held"] >= 20 * 0.05
+    assert found["counts"]["held"] >= 19 * 0.05  # the last one is counted after it has been sent
 
 
 def test_jitter_is_around_the_delay(stage):
@@ -115,7 +115,8 @@ def test_udp_loses_what_was_struck_and_nothing_else(stage):
 def test_addresses_are_still_found_where_all_else_is_struck(stage):
     found = stage("addressed", corrupt=100)
     assert (found["came"], found["known"]) == (0, True)
-    assert found["counts"]["corrupted"] >= 20
+    # The search for addresses went through, and is no proof that the job's packets did.
+    assert found["counts"]["packets"] == found["counts"]["corrupted"] >= 20
 
 
 def test_a_wire_ends_with_its_caller_and_keeps_nothing_open(stage):

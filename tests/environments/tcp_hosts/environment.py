@@ -34,6 +34,7 @@ from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.records import ranks
 from chaoskit.environments.records.collector import DirectoryPerHost, MountedFiles
 from chaoskit.environments.traits import EnvironmentTraits
+from chaoskit.job import Job
 
 
 class Host:
@@ -88,6 +89,22 @@ class TcpHosts(GateOrders):
     @staticmethod
     def storage_available() -> str | None:
         return "its hosts have plain directories"
+
+    @staticmethod
+    def lacks(capability: type, job: Job | None) -> str | None:
+        return None
+
+    @staticmethod
+    def rests_on(job: Job) -> Mapping[str, Any]:
+        return {}
+
+    @staticmethod
+    def sweep() -> tuple[str, ...]:
+        return ()
+
+    @staticmethod
+    def path_here(job: Job, path: str) -> str | None:
+        return path
 
     @property
     def gate(self) -> GateServer | None:

@@ -6,6 +6,7 @@ import pytest
 
 from chaoskit.errors import ExitCode, UsageError
 from chaoskit.studies.nights.comparison import Setting, compare_suites
+from chaoskit.studies.nights.conditions import Conditions
 from tests.two_suites import MACHINE, SETTINGS, baseline, drifted, result, suite
 
 A, B, C = (result(name) for name in ("test_a", "test_b", "test_c"))
@@ -187,7 +188,7 @@ def test_what_failed_and_is_undecided_now_takes_nothing_back_from_what_became_be
     undecided = bad(B, "nothing-to-resume", verdict="inconclusive")
     one = compare_suites(suite(bad(A), bad(B)), suite(A, undecided))
     assert one.better and not one.gaps and one.exit_code() == ExitCode.PASS
-    # What had passed is no longer confirmed, and nothing better makes up for something worse.
+    # One improvement does not outweigh an experiment that had passed and is undecided or fails now.
     assert compare_suites(suite(bad(A), B), suite(A, undecided)).exit_code() == ExitCode.INCONCLUSIVE
     assert compare_suites(suite(bad(A), B), suite(A, bad(B))).exit_code() == ExitCode.FAIL
     same = compare_suites(suite(A, B), suite(A, B))
@@ -200,6 +201,54 @@ def test_a_job_that_became_deterministic_is_better():
     assert one.void and one.better and one.exit_code() == ExitCode.PASS
     other = compare_suites(suite(bad(A)), suite(A, baselines={"ref": baseline(deterministic=False)}))
     assert other.exit_code() == ExitCode.INCONCLUSIVE
+
+
+def resting_on(suite, *, options=None, **sources):
+    """The suite with the files that its experiments rest on."""
+    one = Conditions(options or {}, {"torch": "2.13.0", **sources})
+    return replace(suite, conditions=dict.fromkeys(suite.experiments, one))
+
+
+def test_a_repair_may_change_what_the_job_computes():
+    other = {"baselines": {"ref": drifted(baseline(), since=2)}}
+    old = resting_on(suite(bad(A), B), **{"train.py": "1", "data.bin": "1"})
+    new = resting_on(suite(A, B, **other), **{"train.py": "2", "data.bin": "1"})
+    one = compare_suites(old, new)
+    assert one.parted and one.rewritten == ("train.py",) and one.better and one.exit_code() == ExitCode.PASS
+    back = compare_suites(new, old)
+    assert not back.rewritten and back.exit_code() == ExitCode.FAIL
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "before", "after"),
+    [
+        # Nothing became better: then equal references are what the comparison is for.
+        ((B,), (B,), {"train.py": "1"}, {"train.py": "2"}),
+        # Something became worse, too.
+        ((bad(A), B), (A, bad(B)), {"train.py": "1"}, {"train.py": "2"}),
+        # The job is what it was.
+        ((bad(A),), (A,), {"train.py": "1"}, {"train.py": "1"}),
+        # Something else may be the reason.
+        ((bad(A),), (A,), {"train.py": "1"}, {"train.py": "2", "torch": "2.14.0"}),
+        ((bad(A),), (A,), {"train.py": "1"}, {"train.py": "2", "options": {"nproc_per_node": "3"}}),
+        ((bad(A),), (A,), {"train.py": "1", "data.bin": "1"}, {"train.py": "2", "data.bin": "2"}),
+        ((bad(A),), (A,), {"/lib/tool.py": "1"}, {"/lib/tool.py": "2"}),
+        # It is not known what they rest on.
+        ((bad(A),), (A,), None, {"train.py": "2"}),
+    ],
+)
+def test_references_that_diverge_for_another_reason_are_worse(old, new, before, after):
+    made = []
+    for results, sources, fields in (
+        (old, before, {}),
+        (new, after, {"baselines": {"ref": drifted(baseline(), since=2)}}),
+    ):
+        one = suite(*results, **fields)
+        made.append(one if sources is None else resting_on(one, **sources))
+    one = compare_suites(*made)
+    assert not one.rewritten and not one.better and one.exit_code() == ExitCode.FAIL
+
+
 LOST = {"accepted": ("rng-not-restored",)}
 
 
@@ -211,7 +260,7 @@ LOST = {"accepted": ("rng-not-restored",)}
         (replace(A, verdict="accepted", **LOST), replace(bad(A, "data-replayed"), **LOST), "worse"),
         (replace(bad(A, "data-replayed"), **LOST), replace(A, verdict="accepted", **LOST), "better"),
         (replace(A, verdict="accepted", **LOST), bad(A, verdict="inconclusive"), "unknown"),
-        # The job is the same: only the list of what is accepted is another one.
+        # The job did not change; only the list of accepted codes did.
         (bad(A, "rng-not-restored"), replace(A, verdict="accepted", **LOST), None),
         (replace(A, verdict="accepted", **LOST), bad(A, "rng-not-restored"), None),
     ],

@@ -1,0 +1,242 @@
+"""The agent: the first process of a container. It starts the job there, and answers for its processes.
+
+A script (`python -I -S agent.py SOCKET NODE`), started from a read-only mount by the Python of the image; it and all
+that it imports need the standard library alone. It speaks JSON lines on a socket of the harness, as other helpers do,
+and ends with it: then the container ends, with everything that runs there. For each launch it connects once more and
+hands that line to a keeper, so that harness and keeper speak with each other directly.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    _own = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _own]
+    _path = os.path.join(os.path.dirname(os.path.dirname(_own)), "protocol", "bootstrap.py")
+    with open(_path) as _file:
+        exec(_file.read(), {"__file__": _path})
+
+from chaoskit.environments.cgroups import counters
+from chaoskit.environments.cgroups.hierarchy import hierarchies
+from chaoskit.environments.environment import RunSpec
+from chaoskit.environments.launch.cold import ColdLauncher
+from chaoskit.environments.launch.job_environment import job_environment
+from chaoskit.environments.launch.launcher import Launcher
+from chaoskit.environments.launch.mode import Mode
+from chaoskit.environments.launch.order import Order
+from chaoskit.environments.launch.warm import WarmLauncher
+from chaoskit.environments.machine import activity, processes, stacks
+from chaoskit.environments.machine.processes import Process
+from chaoskit.environments.machine.serve import REFUSALS, serve
+from chaoskit.environments.records.ranks import Rank
+from chaoskit.errors import CannotWarm, UsageError
+from chaoskit.protocol.json_lines import encode
+
+#: How long a lookup of a name may take, in seconds: a name server that is down is waited for much longer.
+_LOOKUP_LIMIT = 1.0
+_PING = b"chaoskit"
+
+
+class Agent:
+    """The requests of the harness, by the names of the methods. Paths are those that the container has. They raise
+    OSError, LookupError, ValueError, and what `start` raises."""
+
+    def __init__(self, door: str) -> None:
+        self._door = door
+        self._ear: socket.socket | None = None
+
+    def start(self, *, number: int, **request: Any) -> dict[str, Any]:
+        """Start a keeper, whose line to the harness opens with `number`; the rest is for `_order`. Returns the keeper,
+        and the order that it waits for. Raises CannotWarm, UsageError."""
+        launcher = _launcher(request["mode"])
+        with connect(self._door) as line:
+            line.sendall(encode({"keeper": number}))
+            keeper = launcher.keep(_order(**request), line)
+        return {"keeper": keeper.pid, "order": keeper.order, "how": keeper.how}
+
+    def make_ready(self, **request: Any) -> None:
+        """Return once `start` would take no longer than a fork. Raises CannotWarm, UsageError."""
+        launcher = _launcher(request["mode"])
+        if isinstance(launcher, WarmLauncher):
+            launcher.wait_for_imports(_order(**request))
+
+    def signal(self, pid: int, started: int, signum: int) -> bool:
+        """See `CanSignal`."""
+        return processes.send(Process(pid, started), signum)
+
+    def state(self, pid: int, started: int) -> str:
+        """See `CanSignal`."""
+        return processes.state(Process(pid, started))
+
+    def delivered(self, pid: int, started: int, signum: int) -> bool:
+        """See `CanSignal`."""
+        return processes.delivered(Process(pid, started), signum)
+
+    def activity(
+        self, run_id: str, run_dir: str, ranks: list[dict[str, Any]], launchers: list[list[int]]
+    ) -> dict[str, Any]:
+        """See `CanShowActivity`."""
+        own = [Process(pid, started) for pid, started in launchers]
+        return asdict(activity.measure(run_id, Path(run_dir), [Rank(**each) for each in ranks], own))
+
+    def stacks(self, run_dir: str, ranks: list[dict[str, Any]]) -> dict[int, str]:
+        """The stacks of the ranks that run here."""
+        return stacks.collect(Path(run_dir), [Rank(**each) for each in ranks])
+
+    def processes(self, run_id: str) -> list[int]:
+        """The pids of the job's processes here."""
+        return [process.pid for process in processes.marked(run_id)]
+
+    def resources(self) -> dict[str, Any]:
+        """What the kernel counts for this container: the memory in use, the kills for want of it, and the periods of
+        the scheduler. The daemon gives it a group of its own."""
+        memory, cpu = (hierarchies((name,))[0] for name in ("memory", "cpu"))
+        periods, throttled, seconds = counters.processor(cpu.own, cpu.version)
+        return {
+            "used": counters.memory_used(memory.own, memory.version),
+            "kills": counters.memory_kills(memory.own, memory.version),
+            "periods": periods,
+            "throttled": throttled,
+            "seconds": seconds,
+        }
+
+    def kill_first(self, pids: list[int]) -> None:
+        """Have the kernel choose among these processes, and not the agent, if the container has no memory left."""
+        for pid in pids:
+            with suppress(OSError):  # it has ended
+                Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
+
+    def resolves(self, name: str) -> bool:
+        """See `CanHideNames`. Asked by a child: the C library remembers what it has read, and may wait for long."""
+        told, tells = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            with suppress(OSError):
+                socket.getaddrinfo(name, None)
+                os.write(tells, b"1")
+            os._exit(0)
+        os.close(tells)
+        with open(told, "rb") as answer:
+            found = bool(select.select([answer], [], [], _LOOKUP_LIMIT)[0] and answer.read(1))
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return found
+
+    def listen(self, port: int) -> None:
+        """Receive test datagrams from now on."""
+        if self._ear is None:
+            self._ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            self._ear.bind(("0.0.0.0", port))
+
+    def ping(self, address: str, port: int) -> bool:
+        """Send a test datagram; False where there is no way."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mouth:
+            try:
+                mouth.sendto(_PING, (address, port))
+            except OSError:
+                return False
+        return True
+
+    def heard(self, address: str, seconds: float) -> bool:
+        """Whether a test datagram from that address comes within so many seconds; takes all that have come."""
+        assert self._ear is not None
+        found = False
+        while select.select([self._ear], [], [], 0 if found else seconds)[0]:
+            found |= self._ear.recvfrom(64)[1][0] == address
+        return found
+
+    def unwritable(self, paths: list[str]) -> list[str]:
+        """Those of these directories in which the user of the image cannot make a file."""
+        found = []
+        for path in paths:
+            trial = os.path.join(path, f".chaoskit-{os.getpid()}")
+            try:
+                os.close(os.open(trial, os.O_CREAT | os.O_WRONLY | os.O_EXCL))
+                os.unlink(trial)
+            except OSError:
+                found.append(path)
+        return found
+
+    def file_system(self, path: str) -> str:
+        """The type of the file system that is mounted at a path; "" if none is."""
+        with open("/proc/self/mountinfo") as mounts:
+            found = [line.split(" - ") for line in mounts]
+        return next((rest.split()[0] for about, rest in reversed(found) if about.split()[4] == path), "")
+
+    def network(self) -> int:
+        """The inode of the network namespace of this container."""
+        return os.stat("/proc/self/ns/net").st_ino
+
+    def hand_over(self, paths: list[str]) -> None:
+        """Let every user read and remove what the user of the image has written below these directories."""
+        for top in paths:
+            for directory, _, names in os.walk(top):
+                for path in (directory, *(os.path.join(directory, name) for name in names)):
+                    with suppress(OSError):
+                        mode = os.lstat(path).st_mode
+                        if os.path.isdir(path) and not os.path.islink(path):
+                            os.chmod(path, mode & 0o7777 | 0o777)
+                        elif os.path.isfile(path) and not os.path.islink(path):
+                            os.chmod(path, mode & 0o7777 | 0o666)
+
+
+def _order(
+    *,
+    command: list[str],
+    spec: dict[str, Any],
+    mode: dict[str, Any],
+    launch: int,
+    gate: dict[str, str] | None,
+    node: dict[str, str],
+    log: str,
+) -> Order:
+    """The order for a keeper; `node` are the variables of this node."""
+    run_dir, out, cwd = (Path(spec[name]) for name in ("run_dir", "out", "cwd"))
+    told = RunSpec(run_dir, out, cwd, spec["run_id"], env=spec["env"], learning=spec["learning"])
+    env = job_environment(told, run_dir=run_dir, launch=launch, mode=Mode.from_json(mode), tmp=None, gate=gate)
+    return Order(command, env={**env, **node}, cwd=cwd, log=Path(log), run_id=told.run_id)
+
+
+def _launcher(mode: dict[str, Any]) -> Launcher:
+    how = Mode.from_json(mode)
+    return WarmLauncher(how.modules, how.threads, demanded=how.demanded) if how.warm else ColdLauncher()
+
+
+def connect(door: str) -> socket.socket:
+    """A line to the harness. Raises OSError."""
+    line = socket.socket(socket.AF_UNIX)
+    directory = os.open(os.path.dirname(door), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # Through the directory's descriptor: an address holds 107 bytes, and a path may be longer.
+        line.connect(f"/proc/self/fd/{directory}/{os.path.basename(door)}")
+    finally:
+        os.close(directory)
+    return line
+
+
+def _reap(*_: object) -> None:
+    """The first process of a container inherits every orphan there."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def main(door: str, node: str) -> None:
+    """Serve until the harness is gone."""
+    signal.signal(signal.SIGCHLD, _reap)
+    line = connect(door)
+    line.sendall(encode({"agent": node, "pid": os.getpid()}))
+    serve(line, Agent(door), refusals=(CannotWarm, UsageError, *REFUSALS))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,125 @@
+"""`AgentDoor` and `AgentLine`: where the agents in the containers reach the harness, and how it asks one of them."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from chaoskit.environments.gate.doors import UnixDoor
+from chaoskit.environments.launch.lines import LineChannel
+from chaoskit.errors import CannotWarm, ChaoskitError, UsageError
+
+NAME = "agents.sock"
+#: Seconds for a request, which takes milliseconds; and for one whose answer waits for imports (see `Parent`).
+_LIMIT, START_LIMIT = 60.0, 400.0
+_LONGEST_HELLO = 200
+
+
+class AgentGone(ChaoskitError):
+    """The container of a node has ended, and its agent with it."""
+
+
+class AgentRefused(ChaoskitError):
+    """The agent could not do it."""
+
+
+class AgentDoor:
+    """The socket `agents.sock` in the directory of a run. Raises OSError."""
+
+    def __init__(self, run_dir: Path, *, for_all: bool) -> None:
+        self.path = str(run_dir.absolute() / NAME)
+        self._door = UnixDoor(run_dir, name=NAME, for_all=for_all)
+        self._waiting: list[tuple[dict[str, Any], socket.socket]] = []
+
+    def take(self, expected: dict[str, Any], *, limit: float, alive: Callable[[], None]) -> socket.socket:
+        """The connection whose first line has these fields. `alive` is asked from time to time, and raises if it cannot
+        come any more; raises AgentGone after `limit` seconds."""
+        deadline = time.monotonic() + limit
+        while True:
+            for at, (hello, line) in enumerate(self._waiting):
+                if expected.items() <= hello.items():
+                    del self._waiting[at]
+                    return line
+            if time.monotonic() > deadline:
+                raise AgentGone(f"no agent has come within {limit:g} s: {expected}")
+            if select.select([self._door.listener], [], [], 0.2)[0]:
+                self._accept()
+            else:
+                alive()
+
+    def _accept(self) -> None:
+        line, _ = self._door.listener.accept()
+        line.settimeout(5.0)
+        said = b""
+        try:
+            # One byte at a time: what follows the first line is for whoever gets the connection.
+            while not said.endswith(b"\n") and len(said) < _LONGEST_HELLO and (more := line.recv(1)):
+                said += more
+            self._waiting.append((dict(json.loads(said)), line))
+        except (OSError, ValueError, TypeError):
+            line.close()
+
+    def close(self) -> None:
+        """Stop listening; may be called again."""
+        for _, line in self._waiting:
+            line.close()
+        self._waiting.clear()
+        self._door.close()
+
+
+class AgentLine:
+    """The connection to the agent of `node`."""
+
+    def __init__(self, node: str, line: socket.socket) -> None:
+        self._node = node
+        self._line = line
+        self._lines = LineChannel(line)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the container has ended."""
+        if self._line.fileno() < 0:
+            return True
+        poll = select.poll()
+        poll.register(self._line, select.POLLRDHUP)
+        return bool(poll.poll(0))
+
+    def send(self, request: str, **given: Any) -> None:
+        """Send a request whose answer is read later. Raises AgentGone."""
+        try:
+            self._lines.say({"do": request, **given}, limit=_LIMIT)
+        except OSError as error:
+            raise self._gone() from error
+
+    def answer(self, limit: float = _LIMIT) -> Any:
+        """The answer to the request that was sent. Raises AgentGone, AgentRefused, CannotWarm and UsageError."""
+        try:
+            said = self._lines.hear(limit)
+        except OSError as error:
+            self.close()  # a late answer must not be taken for that to another request
+            raise self._gone() from error
+        if "failed" not in said:
+            return said["done"]
+        kinds: dict[str, type[ChaoskitError]] = {
+            "CannotWarm": CannotWarm,
+            "ParentLost": CannotWarm,
+            "UsageError": UsageError,
+        }
+        raise kinds.get(said["kind"], AgentRefused)(said["why"])
+
+    def ask(self, request: str, **given: Any) -> Any:
+        """Call a method of `chaoskit.environments.docker.agent.Agent`; returns its result. Raises as `answer` does."""
+        self.send(request, **given)
+        return self.answer()
+
+    def close(self) -> None:
+        """Let go of the agent, which ends with its container."""
+        self._line.close()
+
+    def _gone(self) -> AgentGone:
+        return AgentGone(f"the container of {self._node} has ended, or does not answer")

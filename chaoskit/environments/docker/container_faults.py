@@ -1,0 +1,134 @@
+"""`ContainerFaults`: containers are lost, paused, added and removed, their network is cut or slow, names are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from chaoskit.capabilities import Way
+from chaoskit.environments.docker.agent_line import AgentGone
+from chaoskit.environments.docker.container_processes import ContainerProcesses, ref
+from chaoskit.environments.docker.network_faults import ContainerNetwork
+from chaoskit.environments.machine.processes import Process
+from chaoskit.environments.records import ranks
+
+
+class ContainerFaults(ContainerProcesses):
+    """Fulfils `CanLoseNodes`, `CanPartition`, `CanDegrade` and `CanHideNames`."""
+
+    #: The nodes whose container was killed, and is gone as the daemon says.
+    _lost: set[str]
+
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        return tuple(self.job.roster.up)
+
+    @property
+    def network(self) -> ContainerNetwork:
+        """The cuts and the slow links of the run."""
+        raise NotImplementedError
+
+    def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
+        """See `CanPartition`."""
+        return self.network.cut(ways, how=how, percent=percent)
+
+    def mend(self, cut: int) -> None:
+        """See `CanPartition`."""
+        self.network.mend(cut)
+
+    def lost(self, cut: int) -> Mapping[str, int]:
+        """See `CanPartition`."""
+        return self.network.lost(cut)
+
+    def reaches(self, source: str, target: str) -> bool:
+        """See `CanPartition`."""
+        return self.network.reaches(source, target)
+
+    def degrade(
+        self,
+        nodes: Sequence[str],
+        *,
+        delay: float = 0.0,
+        jitter: float = 0.0,
+        rate: float | None = None,
+        corrupt: float = 0.0,
+    ) -> int:
+        """See `CanDegrade`."""
+        return self.network.degrade(nodes, delay=delay, jitter=jitter, rate=rate, corrupt=corrupt)
+
+    def restore(self, degraded: int) -> None:
+        """See `CanDegrade`."""
+        self.network.restore(degraded)
+
+    def degraded(self, degraded: int) -> Mapping[str, float]:
+        """See `CanDegrade`."""
+        return self.network.degraded(degraded)
+
+    def lose_node(self, node: str, *, replaced: bool = False) -> Mapping[str, Any]:
+        """See `CanLoseNodes`: the container loses its network and is killed."""
+        launch = self.job.must_run(node)
+        ended = self._pids(node)
+        self.network.goes(node)
+        evidence = self.containers.kill(node)
+        launch.end(node, cause="replaced" if replaced else "lost")
+        if not self.containers.is_up(node):
+            self._lost.add(node)
+        self.job.lose(node, replaced=replaced)
+        return {"ended": ended, **evidence}
+
+    def is_lost(self, node: str) -> bool:
+        """See `CanLoseNodes`."""
+        # Of a node that is back, this was asked while it was away.
+        return node in self._lost and (node in self.job.roster.up or not self.containers.is_up(node))
+
+    def freeze_node(self, node: str) -> Mapping[str, Any]:
+        """See `CanLoseNodes`: the container is paused, by the freezer of its cgroup."""
+        self.job.must_run(node)
+        pids = self._pids(node)
+        return {"pids": pids, **self.containers.freeze(node)}
+
+    def is_frozen(self, node: str) -> bool:
+        """See `CanLoseNodes`."""
+        return self.containers.is_paused(node)
+
+    def thaw_node(self, node: str) -> None:
+        """See `CanLoseNodes`."""
+        self.containers.thaw(node)
+
+    def add_node(self) -> str:
+        """See `CanLoseNodes`."""
+        return self.job.add_node()
+
+    def remove_node(self, node: str) -> None:
+        """See `CanLoseNodes`."""
+        self.job.remove_node(node)
+
+    def ranks_of(self, node: str) -> tuple[int, ...]:
+        """See `CanLoseNodes`."""
+        known = ranks.seen(self.job.run.run_dir, launch=self.job.run.index).values()
+        here = self.containers.now.get(node)
+        own = [rank for rank in known if rank.node == node] if here is not None else []
+        return tuple(
+            sorted(r.rank for r in own if here and self.state(ref(here, Process(r.pid, r.start))) != "gone")
+        )
+
+    def hide_names(self, nodes: Sequence[str]) -> None:
+        """See `CanHideNames`."""
+        self.containers.hide(nodes, hidden=True)
+
+    def show_names(self, nodes: Sequence[str]) -> None:
+        """See `CanHideNames`."""
+        self.containers.hide(nodes, hidden=False)
+
+    def resolves(self, node: str, name: str) -> bool:
+        """See `CanHideNames`; takes a second if the name is unknown and no name server answers."""
+        found = self.containers.now.get(node)
+        return found is not None and not found.is_frozen and bool(found.agent.ask("resolves", name=name))
+
+    def _pids(self, node: str) -> list[int]:
+        """The job's processes on a node, by the pids that they have there."""
+        try:
+            pids: list[int] = self.containers.now[node].agent.ask("processes", run_id=self.job.run.spec.run_id)
+        except AgentGone:
+            return []
+        return pids

@@ -1,0 +1,161 @@
+"""`ContainerProcesses`: the processes of a job in its containers, of which only their agents know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal, cast
+
+from chaoskit.capabilities import Activity, ProcessRef
+from chaoskit.environments.docker.agent_line import AgentGone
+from chaoskit.environments.docker.container_nodes import ContainerNode, ContainerNodes
+from chaoskit.environments.gate.server import GateServer, Identity
+from chaoskit.environments.machine import activity
+from chaoskit.environments.machine.job_on_nodes import JobOnNodes
+from chaoskit.environments.machine.processes import Process
+from chaoskit.environments.records import ranks
+from chaoskit.environments.records.ranks import Rank
+from chaoskit.probe.session import STACK_SIGNAL
+
+
+class ContainerProcesses:
+    """Fulfils `CanSignal` and, but for `said`, `CanShowActivity` for an environment with this `job` on these
+    `containers`, and `Environment.stacks`. A reference to a process has the key `CONTAINER/START`."""
+
+    job: JobOnNodes
+
+    @property
+    def gate(self) -> GateServer | None:
+        """The gate of the run."""
+        raise NotImplementedError
+
+    @property
+    def containers(self) -> ContainerNodes:
+        """The nodes of the run."""
+        raise NotImplementedError
+
+    def identify(self, hello: Mapping[str, Any]) -> Identity | None:
+        """The process that has said this hello at the gate, in the container of its node."""
+        node = self.containers.now.get(str(hello["node"]))
+        if node is None or type(hello["pid"]) is not int or type(hello["start"]) is not int:
+            return None
+        # All containers count the start of a process from the boot of the one kernel.
+        return Identity(ref(node, Process(hello["pid"], hello["start"])), hello["start"])
+
+    def rank_process(self, rank: int) -> ProcessRef:
+        """See `CanSignal`."""
+        index = self.job.run.index
+        greeted = self.gate.newest(rank) if self.gate is not None else None
+        lives = [greeted] if greeted is not None and greeted[0][0] == index else []
+        told = ranks.seen(self.job.run.run_dir, launch=index).get(rank)
+        if told is not None and told.node in self.containers.now:
+            lives.append((told.incarnation, ref(self.containers.now[told.node], Process(told.pid, told.start))))
+        if not lives:
+            raise LookupError(f"rank {rank} has not come up yet")
+        process = max(lives, key=lambda life: life[0])[1]
+        if self.state(process) == "gone":
+            raise LookupError(f"rank {rank} is gone")
+        return process
+
+    def launcher_processes(self) -> Sequence[ProcessRef]:
+        """See `CanSignal`."""
+        launch = self.job.running
+        agents = launch.agents if launch is not None else {}
+        if not agents:
+            raise LookupError("the job's command is not running")
+        return [ref(self.containers.now[node], process) for node, process in agents.items()]
+
+    def signal(self, process: ProcessRef, signum: int) -> bool:
+        """See `CanSignal`. Raises LookupError while the container is paused."""
+        node = self._node(process)
+        return node is not None and self.containers.signal(node, _inside(process), signum)
+
+    def state(self, process: ProcessRef) -> Literal["running", "stopped", "gone"]:
+        """See `CanSignal`. What runs in a paused container is stopped."""
+        said = self._ask(process, "state")
+        return cast(Literal["running", "stopped", "gone"], said) if said is not None else "gone"
+
+    def delivered(self, process: ProcessRef, signum: int) -> bool:
+        """See `CanSignal`."""
+        said = self._ask(process, "delivered", signum=signum)
+        return said is True or said is None
+
+    def _ask(self, process: ProcessRef, request: str, **given: Any) -> Any:
+        """The answer of the agent; None if the container is gone, `stopped` if it is paused."""
+        node = self._node(process)
+        if node is None:
+            return None
+        if node.is_frozen:
+            return "stopped"
+        inside = _inside(process)
+        try:
+            return node.agent.ask(request, pid=inside.pid, started=inside.started, **given)
+        except AgentGone:
+            return None
+
+    def activity(self) -> Activity:
+        """See `CanShowActivity`: of all containers together. What is paused does nothing."""
+        run, launch = self.job.run, self.job.running
+        known = self._known()
+        found: list[Mapping[str, Any]] = []
+        for node in self._awake():
+            agent = launch.agents.get(node.name) if launch is not None else None
+            given = {
+                "run_id": run.spec.run_id,
+                "run_dir": str(run.run_dir),
+                "ranks": [asdict(rank) for rank in known if rank.node == node.name],
+                "launchers": [[agent.pid, agent.started]] if agent is not None else [],
+            }
+            try:
+                found.append(node.agent.ask("activity", **given))
+            except AgentGone:
+                continue
+        return Activity(
+            ranks={int(rank): seconds for each in found for rank, seconds in each["ranks"].items()},
+            others=sum(each["others"] for each in found),
+            moved=sum(each["moved"] for each in found),
+            printed=activity.printed(run.run_dir),
+        )
+
+    def stacks(self) -> dict[int, str]:
+        """See `Environment`; takes up to 2 seconds for each node."""
+        run, launch = self.job.run, self.job.running
+        known = self._known()
+        if not known and launch is not None:
+            # A plain process that hangs before its first step has not said yet that it is rank 0.
+            known = [
+                Rank(0, process.pid, process.started, run.index, 0, 0.0, STACK_SIGNAL, node)
+                for node, process in list(launch.agents.items())[:1]
+            ]
+        told: dict[int, str] = {}
+        for node in self.containers.now.values():
+            own = [rank for rank in known if rank.node == node.name]
+            if node.is_frozen:
+                told |= {rank.rank: "stopped (its container is paused)" for rank in own}
+                continue
+            try:
+                said = node.agent.ask("stacks", run_dir=str(run.run_dir), ranks=[asdict(rank) for rank in own])
+            except AgentGone:
+                continue
+            told |= {int(rank): text for rank, text in said.items()}
+        return dict(sorted(told.items()))
+
+    def _known(self) -> list[Rank]:
+        return list(ranks.seen(self.job.run.run_dir, launch=self.job.run.index).values())
+
+    def _awake(self) -> list[ContainerNode]:
+        return [node for node in self.containers.now.values() if not node.is_frozen]
+
+    def _node(self, process: ProcessRef) -> ContainerNode | None:
+        """The node whose container the process is in; None if that container was replaced."""
+        mark = process.key.partition("/")[0]
+        return next((node for node in self.containers.now.values() if node.mark == mark), None)
+
+
+def ref(node: ContainerNode, process: Process) -> ProcessRef:
+    """The reference to a process of a container."""
+    return ProcessRef(process.pid, f"{node.mark}/{process.started}")
+
+
+def _inside(process: ProcessRef) -> Process:
+    return Process(process.pid, int(process.key.partition("/")[2]))

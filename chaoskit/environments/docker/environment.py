@@ -1,0 +1,312 @@
+"""`DockerEnvironment`: each node of a job is a container of the job's own image, on a network of the run's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from chaoskit.capabilities import CanDegrade, CanLimitDisk, CanPartition, CanShowDirectory
+from chaoskit.environments.docker import daemon, objects, places
+from chaoskit.environments.docker.agent_line import AgentDoor
+from chaoskit.environments.docker.container_disks import ContainerDisks, why_no_disk_limits
+from chaoskit.environments.docker.container_nodes import ContainerNode, ContainerNodes
+from chaoskit.environments.docker.daemon import shared_daemon
+from chaoskit.environments.docker.file_owners import FileOwners
+from chaoskit.environments.docker.host_paths import host_paths
+from chaoskit.environments.docker.image import ImageFacts, examine
+from chaoskit.environments.docker.network_faults import ContainerNetwork
+from chaoskit.environments.docker.network_helpers import Helper, NodeHelpers, enter, join, why_not_here
+from chaoskit.environments.docker.objects import Objects
+from chaoskit.environments.docker.storage_mount import StorageMount
+from chaoskit.environments.docker.storage_mount import why_not as why_no_storage
+from chaoskit.environments.environment import EnvironmentEvent, RunSpec
+from chaoskit.environments.launch.job_environment import RENDEZVOUS_PORT, node_environment
+from chaoskit.environments.launch.launcher import NodeLaunch
+from chaoskit.environments.machine import requirements
+from chaoskit.environments.machine.job_on_nodes import JobOnNodes
+from chaoskit.environments.machine.machine_run import MachineRun
+from chaoskit.environments.machine.node_roster import NodeRoster
+from chaoskit.environments.machine.run_files import RunFiles
+from chaoskit.environments.registry import register_environment
+from chaoskit.environments.traits import EnvironmentTraits
+from chaoskit.errors import ChaoskitError, UsageError
+from chaoskit.job import Job
+
+#: Docker's own networks have room for many more; a machine has not.
+MOST_NODES = 32
+
+
+class DockerEnvironment(RunFiles, ContainerDisks):
+    """Runs a job in containers; fulfils `Environment`, the capabilities of `RunFiles`, since the run's files are those
+    of this machine, `CanShowDirectory`, and the capabilities of `ContainerFaults` and `ContainerDisks`."""
+
+    traits = EnvironmentTraits(
+        name="docker",
+        summary="containers of the job's own image, each node one",
+        needs="a Docker daemon on this machine, and the image",
+        nodes_most=MOST_NODES,
+        storage=("", "watched", "recorded"),
+        storage_per_node=True,
+        launches_warm=True,
+        shares_files=True,
+        files_here=False,
+    )
+
+    def __init__(self, spec: RunSpec) -> None:
+        # The daemon gives each container a control group, so the run needs none of its own.
+        RunFiles.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
+        ContainerDisks.__init__(self)
+        self.job = JobOnNodes(self.run, NodeRoster(MOST_NODES), self)
+        self._lost = set()
+        self._containers: ContainerNodes | None = None
+        self._network: ContainerNetwork | None = None
+        self._owners: FileOwners | None = None
+        self._storage = StorageMount(self.run)
+        #: The nodes whose container has begun while another directory was shown.
+        self._began_with_it: set[str] = set()
+        self._cwd = ""
+        self._door: AgentDoor | None = None
+
+    @staticmethod
+    def available() -> str | None:
+        """None if this machine can run it, else the reason and the remedy."""
+        return requirements.why_not() or daemon.why_not()
+
+    @staticmethod
+    def storage_available() -> str | None:
+        """None if `{out}` can be a storage of ours in containers, else the reason and the remedy."""
+        return why_no_storage()
+
+    @staticmethod
+    def lacks(capability: type, job: Job | None) -> str | None:
+        """Who may not enter the network of a container, and has no image for a helper, cannot change it; only root
+        limits the disk of a container; who cannot mount a storage for containers can show them nothing else."""
+        if capability is CanLimitDisk:
+            return why_no_disk_limits()
+        if capability is CanShowDirectory:
+            return why_no_storage()
+        has_helper = job is not None and job.helper_image
+        tool = "nft" if capability is CanPartition else "ip" if capability is CanDegrade else ""
+        return why_not_here(tool) if tool and not has_helper else None
+
+    @staticmethod
+    def rests_on(job: Job) -> Mapping[str, Any]:
+        """The image, and where the command starts in it."""
+        run_id = f"look-{os.getpid()}"
+        facts = examine(shared_daemon(), job.image, pull=job.pull, program=job.words()[0], run_id=run_id)
+        return {"image": facts.id, "mounts": list(job.mounts)}
+
+    @staticmethod
+    def sweep() -> tuple[str, ...]:
+        """Containers and networks whose owner is dead."""
+        try:
+            return objects.sweep(shared_daemon())
+        except ChaoskitError:
+            return ()  # without a daemon there is nothing
+
+    @staticmethod
+    def path_here(job: Job, path: str) -> str | None:
+        """Files of the image are there as long as its id is the same."""
+        return places.here(job, path)
+
+    @property
+    def network(self) -> ContainerNetwork:
+        """See `ContainerFaults`."""
+        assert self._network is not None, "the environment has not been entered"
+        return self._network
+
+    @property
+    def owners(self) -> FileOwners:
+        """Who owns the files of the run."""
+        assert self._owners is not None, "the environment has not been entered"
+        return self._owners
+
+    def out(self) -> Path:
+        """See `CanTouchFiles`."""
+        found = RunFiles.out(self)
+        self.owners.take()
+        return found
+
+    @property
+    def containers(self) -> ContainerNodes:
+        """See `ContainerProcesses`."""
+        assert self._containers is not None, "the environment has not been entered"
+        return self._containers
+
+    def __enter__(self) -> DockerEnvironment:
+        run, spec = self.run, self.run.spec
+        connection = shared_daemon()
+        self._objects = Objects(connection, spec.run_id)
+        objects.sweep(connection)
+        facts = examine(connection, spec.image, pull=False, program=spec.program, run_id=spec.run_id)
+        owners = self._owners = FileOwners(run, facts.uid, self._hand_over)
+        run.begin(for_all=owners.is_closed_to_job)
+        try:
+            owners.open()
+            self._storage.mount()
+            run.keep(self._objects.close)
+            # A helper is root without the right to pass over the modes of files.
+            door = self._door = AgentDoor(run.run_dir, for_all=owners.is_closed_to_job or bool(spec.helper_image))
+            run.keep(door.close)
+            self._cwd = self._directory(facts)
+            host = host_paths()
+            # What a container in a container has in /tmp, the daemon does not see.
+            directory = run.run_dir / "containers" if host.container else run.tmp
+            directory.mkdir(exist_ok=True)
+            resolver = directory / "resolv.conf"
+            places.write_resolver(resolver)
+            self._containers = ContainerNodes(
+                connection,
+                self._objects,
+                image=facts,
+                cwd=self._cwd,
+                door=door,
+                host=host,
+                directory=directory,
+                roster=self.job.roster,
+                place=lambda names: places.places(
+                    spec, host=host, names=names, resolver=resolver, out=self._storage.place
+                ),
+            )
+            run.keep(self._containers.close)
+            helpers = NodeHelpers(self._containers, self._start_helper)
+            self._network = ContainerNetwork(self._containers, helpers)
+            run.keep(self._network.close)
+            for _ in range(spec.nodes.most):
+                self.bring_up()
+            self._check_first_node(facts)
+            run.keep(owners.take)
+            run.keep(run.close_launch)
+        except BaseException:
+            run.end()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.run.end()
+
+    def launch(self, index: int, command: Sequence[str]) -> str:
+        """Start the command in every container as launch number `index`, and say how; raises UsageError if it cannot be
+        started, TooFewNodes if there are fewer nodes than the job needs and none will come. A container that has ended,
+        whoever ended it, is replaced by a fresh one."""
+        self.run.close_launch()
+        for node in list(self.job.roster.up):
+            if self.containers.now[node].agent.is_gone:
+                self.job.roster.up.remove(node)
+                self.bring_up(node)
+        self.owners.give()
+        return self.job.launch(index, command)
+
+    def wait(self, timeout: float) -> list[EnvironmentEvent]:
+        """See `Environment`. Raises ChaoskitError where the daemon, the job's storage or a keeper is gone."""
+        return self.job.wait(timeout)
+
+    def stop(self) -> tuple[Mapping[str, Any], ...]:
+        """See `Environment`."""
+        self.job.roster.away.clear()
+        return RunFiles.stop(self)
+
+    def show(self, directory: Path) -> None:
+        """See `CanShowDirectory`."""
+        self.hide()
+        self.owners.give(directory)
+        self._storage.show(directory)
+        for node in self.job.roster.up:
+            self._storage.introduce(self.containers.now[node])
+
+    def hide(self) -> None:
+        """See `CanShowDirectory`."""
+        RunFiles.hide(self)
+        # These have what was shown mounted at their {out}, and nothing else.
+        began, self._began_with_it = self._began_with_it, set()
+        for node in [node for node in self.job.roster.up if node in began]:
+            self.job.roster.up.remove(node)
+            self.bring_up(node)
+
+    def bring_up(self, node: str | None = None) -> str:
+        """See `NodeMaker`."""
+        made = self.containers.make(node)
+        self.network.came_up(made)
+        if self.run.spec.shows and self.run.storage is not None:
+            self._began_with_it.add(made)
+        self._storage.introduce(self.containers.now[made])
+        return made
+
+    def make_ready(self, nodes: Sequence[str]) -> None:
+        """See `NodeMaker`: a fresh container has yet to import torch."""
+        self.containers.make_ready({node: self._request(node) for node in nodes})
+
+    def start_agent(self, node: str) -> NodeLaunch:
+        """See `NodeMaker`."""
+        return self.containers.launch(node, self._request(node), demanded=self.run.mode.demanded)
+
+    def _request(self, node: str) -> dict[str, Any]:
+        """What the agent of a node needs for the current launch."""
+        run, spec = self.run, self.run.spec
+        own = node_environment(
+            spec,
+            node=node,
+            run_dir=run.run_dir,
+            launch=run.index,
+            tmp=None,
+            meeting=f"{self.job.meeting}:{RENDEZVOUS_PORT}",
+        )
+        return {
+            "command": list(self.job.command),
+            "spec": {
+                "run_dir": str(run.run_dir),
+                "out": str(spec.out.absolute()),
+                "cwd": self._cwd,
+                "run_id": spec.run_id,
+                "env": dict(spec.env),
+                "learning": spec.learning,
+            },
+            "mode": run.mode.to_json(),
+            "launch": run.index,
+            "gate": dict(run.gate.door.environment) if run.gate is not None else None,
+            "node": own,
+            "log": str(run.run_dir / "logs" / f"launch-{run.index}.log"),
+        }
+
+    def _start_helper(self, node: ContainerNode) -> Helper:
+        """See `NodeHelpers`."""
+        spec = self.run.spec
+        if not spec.helper_image:
+            return enter(spec.run_id, node)
+        assert self._door is not None
+        return join(
+            shared_daemon(),
+            self._objects,
+            self._door,
+            spec.helper_image,
+            node,
+            host=host_paths(),
+            store=spec.store,
+        )
+
+    def _directory(self, facts: ImageFacts) -> str:
+        """Where the command starts: in the image's own directory, unless the job's is mounted."""
+        spec = self.run.spec
+        return places.inside(str(spec.cwd), places.mounted(spec.mounts, spec.cwd)) or facts.cwd
+
+    def _check_first_node(self, facts: ImageFacts) -> None:
+        """Raises UsageError if the user of the image cannot write where the job must."""
+        agent = self.containers.now[self.job.roster.up[0]].agent
+        if refused := agent.ask("unwritable", paths=[str(part) for part in self.owners.parts]):
+            raise UsageError(
+                f"the user of the image {facts.name!r} (uid {facts.uid}) cannot write to {refused[0]}: build the image "
+                f"with a user of uid {os.geteuid()}, or store runs with --dir where it may write"
+            )
+
+    def _hand_over(self, parts: list[str]) -> None:
+        """See `FileOwners`."""
+        for node in self.containers.now.values():
+            if not node.is_frozen and not node.agent.is_gone:
+                node.agent.ask("hand_over", paths=parts)
+                return
+
+
+register_environment(DockerEnvironment)
