@@ -50,9 +50,19 @@ def test_a_node_without_memory_loses_a_process(runner):
 
 @pytest.mark.slow
 def test_a_rank_with_memory_enough_proves_nothing(runner):
-    run = runner.run(pair(), faults.out_of_memory(rank=0, leave=1 << 40, seconds=1).at_step(15))
+    # The job outlasts the limit, however fast the machine is.
+    run = runner.run(
+        pair("--epochs", "30"), faults.out_of_memory(rank=0, leave=1 << 40, seconds=0.2).at_step(15)
+    )
     verdict = took_effect(run)
     assert verdict.outcome is Outcome.INCONCLUSIVE and "not observed" in verdict.sentence
+
+
+@pytest.mark.slow
+def test_a_rank_that_ends_before_its_memory_runs_out_proves_nothing(runner):
+    run = runner.run(pair(), faults.out_of_memory(rank=0, leave=1 << 40, seconds=60).at_step(29))
+    verdict = took_effect(run)
+    assert verdict.outcome is Outcome.INCONCLUSIVE and "the kernel had not killed it" in verdict.sentence
 
 
 @pytest.mark.launches
