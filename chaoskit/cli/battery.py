@@ -58,6 +58,7 @@ class ResultCollector:
     selected: list[str] = field(default_factory=list)
     results: dict[str, Result] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
+    outages: list[str] = field(default_factory=list)
     interrupted: bool = False
     suite: Suite | None = None
 
@@ -94,12 +95,14 @@ class ResultCollector:
         if hasattr(report, RESULT):
             self.results[report.nodeid] = Result.from_json(json.loads(getattr(report, RESULT)))
         result = self.results.get(report.nodeid)
-        if report.failed and (result is None or result.trouble == "internal"):
+        if report.failed and result is not None and result.trouble == "environment":
+            self.outages.append(report.longreprtext)
+        elif report.failed and (result is None or result.trouble == "internal"):
             self.troubles.append(report.longreprtext)
         if report.when == "teardown" and result is not None:
             if self.countdown is not None:
                 self.countdown.ended(result.seconds or 0.0)
-            self._say(f"  {result.name}: {result.verdict} in {result.seconds or 0.0:.1f} s ({self.countdown})")
+            self._say(f"  {result.name}: {result.word} in {result.seconds or 0.0:.1f} s ({self.countdown})")
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         self.suite = config.stash.get(SUITE, None)

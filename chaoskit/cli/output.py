@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
-from chaoskit.errors import StoreError
+from chaoskit.errors import ExitCode, StoreError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,16 +31,24 @@ def complain(message: str) -> None:
 def internal(root: Path, tracebacks: Sequence[str], what: str) -> None:
     """Report an internal error: one line on standard error, the traceback in a file (on standard error if the file
     cannot be written)."""
+    complain(f"internal error in chaoskit ({what}); please report it with the traceback {_keep(root, tracebacks)}")
+
+
+def outage(root: Path, tracebacks: Sequence[str], what: str) -> None:
+    """Report that the environment or the disk failed: as `internal`, but chaoskit is not to blame."""
+    complain(f"{what} (exit code {ExitCode.INTERNAL:d}; the traceback is {_keep(root, tracebacks)})")
+
+
+def _keep(root: Path, tracebacks: Sequence[str]) -> str:
+    """Write them to a file, or where they cannot be written to standard error; returns where they are."""
     from chaoskit.engine.run_store import Store
 
     text = "\n\n".join(tracebacks) + "\n"
     try:
-        path = Store(root).keep_crash(text)
+        return f"in {Store(root).keep_crash(text)}"
     except (StoreError, OSError):
         print(text, file=sys.stderr)
-        complain(f"internal error in chaoskit ({what}); please report it with the traceback above")
-    else:
-        complain(f"internal error in chaoskit ({what}); please report it with the traceback in {path}")
+        return "above"
 
 
 def targets_of(args: argparse.Namespace) -> Targets:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options, selection
 from chaoskit.cli.near_miss import near_miss
-from chaoskit.cli.output import complain, internal, report_problems, targets_of
+from chaoskit.cli.output import complain, internal, outage, report_problems, targets_of
 from chaoskit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def do(args: argparse.Namespace) -> int:
     results = collected.all_results()
     suite = replace(collected.suite, results=tuple(results)) if collected.suite is not None else None
     proofs: tuple[Proof, ...] = ()
-    if not (args.no_proof or args.quick or collected.interrupted or collected.troubles):
+    if not (args.no_proof or args.quick or collected.interrupted or collected.troubles or collected.outages):
         proofs = _proofs(results, Store(root), suite, launch=args.launch or "auto")
     seconds = time.monotonic() - begun
     report_problems(results, args, targets, Store(root), seconds=seconds, suite=suite, proofs=proofs)
@@ -150,6 +150,10 @@ def do(args: argparse.Namespace) -> int:
     if collected.troubles:
         sentences = [r.sentences[0] for r in results if r.trouble == "internal" and r.sentences]
         internal(root, collected.troubles, (sentences or ["an experiment could not be run"])[0])
+        return ExitCode.INTERNAL
+    if collected.outages:
+        sentences = [r.sentences[0] for r in results if r.trouble == "environment"]
+        outage(root, collected.outages, sentences[0])
         return ExitCode.INTERNAL
     for line in acceptance.overdue(settings.acceptances, results, day=acceptance.today()):
         complain(line)

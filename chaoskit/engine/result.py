@@ -61,7 +61,8 @@ class Result:
     guard is missing, and nothing was lost or changed. `job` is the command,
     `runs` every stored run that was judged, `references` the digests of their references. `probe_errors` are those of
     the probe itself that may have spoilt a part of the record. `trouble` is set where there is no verdict on the job:
-    `usage` for a mistake in the experiment or its options, `internal` for an error of chaoskit's own.
+    `usage` for a mistake in the experiment or its options, `environment` where that of the run failed or the disk is
+    full, `internal` for an error of chaoskit's own.
     """
 
     name: str
@@ -92,7 +93,7 @@ class Result:
     nodeid: str = ""
     accepted: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
-    trouble: Literal["", "usage", "internal"] = ""
+    trouble: Literal["", "usage", "environment", "internal"] = ""
     findings: tuple[CodedFinding, ...] = ()
 
     @property
@@ -265,7 +266,7 @@ def of_error(name: str, error: BaseException, runs: Sequence[Run]) -> Result:
         case StoreError() if error.exit_code is ExitCode.USAGE:
             return replace(_undecided(base, said), trouble="usage")
         case ChaoskitError():
-            return replace(_undecided(base, said), trouble="internal")
+            return replace(_undecided(base, said), trouble="environment")
         case AssertionError():
             return replace(base, verdict=Outcome.FAIL.value, sentences=(*base.sentences, said))
         case _:
@@ -301,10 +302,10 @@ EXIT_CODES = {
 
 
 def exit_code(results: Sequence[Result], *, fail_on: FailOn = "weaknesses") -> ExitCode:
-    """The exit code of all: an internal error comes before a mistake in usage, and that before the verdicts. With
-    `fail_on="problems"` an experiment that shows nothing but weaknesses counts as one that passed."""
+    """The exit code of all: an error of chaoskit or of its environment comes before a mistake in usage, and that before
+    the verdicts. With `fail_on="problems"` an experiment that shows nothing but weaknesses counts as one that passed."""
     troubles = {r.trouble for r in results}
-    if "internal" in troubles:
+    if troubles & {"environment", "internal"}:
         return ExitCode.INTERNAL
     if "usage" in troubles:
         return ExitCode.USAGE

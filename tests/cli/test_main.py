@@ -253,9 +253,12 @@ def test_capabilities_that_are_not_there(chaoskit):
 
 
 def test_a_full_disk_is_exit_code_4(chaoskit):
-    code, out, _ = chaoskit("run", *job("full.py"))
+    code, out, err = chaoskit("run", *job("full.py"))
     assert code == ExitCode.INTERNAL
     assert "2 experiments ended with an error" in out and "The disk is full." in out
+    path = re.search(r"chaoskit: the disk is full \(exit code 4; the traceback is in (\S+)\)", err)[1]
+    assert "StoreError" in Path(path).read_text() and "internal error" not in err
+    assert "test_bad: error in" in err
 
 
 def test_an_error_inside_chaoskit_is_one_line_and_a_file(chaoskit, project):

@@ -128,8 +128,8 @@ def test_the_figures_are_those_of_the_run_that_failed():
         (MissingCapability("it needs", capability="C", remedy="do that"), "inconclusive", "", ()),
         (UsageError("no such rank"), "inconclusive", "usage", ()),
         (StoreError("not ours"), "inconclusive", "usage", ()),
-        (StoreError("disk full", exit_code=ExitCode.INTERNAL), "inconclusive", "internal", ()),
-        (ChaoskitError("odd"), "inconclusive", "internal", ()),
+        (StoreError("disk full", exit_code=ExitCode.INTERNAL), "inconclusive", "environment", ()),
+        (ChaoskitError("odd"), "inconclusive", "environment", ()),
         (KeyError("odd"), "inconclusive", "internal", ()),
     ],
 )
@@ -158,7 +158,8 @@ def test_overall(verdicts, overall, code):
 
 def test_trouble_goes_before_verdicts():
     assert results.exit_code([Result("x", "fail"), Result("y", "inconclusive", trouble="usage")]) == 2
-    assert results.exit_code([Result("x", "fail"), Result("y", "inconclusive", trouble="internal")]) == 4
+    for trouble in ("environment", "internal"):
+        assert results.exit_code([Result("x", "fail"), Result("y", "inconclusive", trouble=trouble)]) == 4
 
 
 def test_schema_1_of_the_json():

@@ -122,4 +122,7 @@ class AgentLine:
         self._line.close()
 
     def _gone(self) -> AgentGone:
-        return AgentGone(f"the container of {self._node} has ended, or does not answer")
+        return AgentGone(
+            f"the container of {self._node} has ended, or does not answer: if you did not end it, did the Docker daemon "
+            "start again? Then run this again"
+        )

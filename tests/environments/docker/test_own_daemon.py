@@ -19,6 +19,8 @@ from tests.docker_images import images
 from tests.environments.docker.own_daemon import OwnDaemon
 from tests.users import must_have
 
+REPOSITORY = Path(__file__).resolve().parents[3]
+
 pytestmark = [pytest.mark.slow, pytest.mark.launches]
 
 #: A harness with one container, which says that its job runs and waits for its end.
@@ -111,9 +113,9 @@ def harness(tmp_path, run_id, request):
     return start
 
 
-def clean(daemon: OwnDaemon, tmp_path: Path) -> str:
+def clean(daemon: OwnDaemon, store: Path) -> str:
     """`chaoskit clean`, on that daemon: what it said."""
-    words = [sys.executable, "-m", "chaoskit", "clean", "--dir", str(tmp_path / "store")]
+    words = [sys.executable, "-m", "chaoskit", "clean", "--dir", str(store)]
     env = {**os.environ, "DOCKER_HOST": daemon.address}
     return subprocess.run(words, check=True, capture_output=True, text=True, env=env).stdout
 
@@ -129,7 +131,7 @@ def test_a_daemon_that_dies_in_the_middle_of_a_run(harness, tmp_path):
         assert "the Docker daemon has gone" in said and "chaoskit clean removes what is left" in said
         daemon.start()
         assert len(daemon.objects()) == 2  # a container, which has ended, and its network
-        assert "removed network" in clean(daemon, tmp_path)
+        assert "removed network" in clean(daemon, tmp_path / "store")
         assert daemon.objects() == []
 
 
@@ -157,5 +159,43 @@ def test_a_daemon_whose_disk_is_full(harness, tmp_path):
             said = running.communicate("\n", timeout=60)[1]  # the second launch needs a fresh container
             assert (running.returncode, len(said.splitlines())) == (ExitCode.INTERNAL, 1), said
             assert "the disk of the Docker daemon is full: docker system prune" in said
-        clean(daemon, tmp_path)
+        clean(daemon, tmp_path / "store")
+        assert daemon.objects() == []
+
+
+#: Of the trainer that this repository comes with, in an image with torch.
+COMMAND = ["torchrun", "--nproc-per-node", "1", "-m", "tinymodels.train", "--model", "mlp", "--out", "{out}"]
+
+
+@pytest.mark.parametrize(
+    ("again", "sentence"),
+    [
+        (False, "the Docker daemon has gone"),
+        pytest.param(True, "did the Docker daemon start again?", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_chaoskit_run_on_a_daemon_that_dies(request, tmp_path, again, sentence):
+    must_have(request, images.no_daemon() or why_not())
+    image, root = images.image("torch"), tmp_path / "runs"
+    with started() as daemon:
+        daemon.copy(image)
+        options = ["--env", "docker", "--image", image, "--mount", f"{REPOSITORY}:/repository:ro", "--nodes", "2"]
+        selected = ["--dir", str(root), "-k", "test_one_rank_mid_epoch"]
+        words = [sys.executable, "-m", "chaoskit", "run", *options, *selected, "--", *COMMAND]
+        env, pipe = {**os.environ, "DOCKER_HOST": daemon.address}, subprocess.PIPE
+        running = subprocess.Popen(words, cwd=REPOSITORY, env=env, stdout=pipe, stderr=pipe, text=True)
+        while not list(root.glob("runs/*/events")):  # the run after the references
+            assert running.poll() is None, running.communicate()
+            time.sleep(0.1)
+        daemon.kill()
+        if again:
+            daemon.start()
+        out, err = running.communicate(timeout=120)
+        assert running.returncode == ExitCode.INTERNAL, out + err
+        assert err.splitlines()[-1].startswith("chaoskit: ") and sentence in err.splitlines()[-1], err
+        assert "internal error" not in err and "Traceback" not in out + err
+        assert "test_one_rank_mid_epoch: error in" in err
+        if not again:
+            daemon.start()
+        clean(daemon, root)
         assert daemon.objects() == []
