@@ -29,7 +29,9 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.INCONCLUSIVE: (
         "nothing failed, but at least one verdict is inconclusive (a skipped run counts, too)"
     ),
-    ExitCode.INTERNAL: "an error inside chaoskit, or its environment or disk failed: the Docker daemon has gone, the disk is full",
+    ExitCode.INTERNAL: (
+        "an error inside chaoskit, or its environment failed: the Docker daemon has gone, or the disk is full"
+    ),
     ExitCode.INTERRUPTED: "interrupted",
 }
 

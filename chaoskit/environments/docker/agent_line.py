@@ -123,6 +123,6 @@ class AgentLine:
 
     def _gone(self) -> AgentGone:
         return AgentGone(
-            f"the container of {self._node} has ended, or does not answer: if you did not end it, did the Docker daemon "
-            "start again? Then run this again"
+            f"the container of {self._node} has ended, or does not answer: if you did not end it, did the Docker "
+            "daemon start again? Then run this again"
         )

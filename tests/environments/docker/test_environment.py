@@ -23,7 +23,7 @@ from chaoskit.environments import environment
 from chaoskit.environments.docker.environment import DockerEnvironment
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.launch.mode import Mode
-from chaoskit.errors import UsageError
+from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.nodes import Nodes
 from tests.environments.docker.conftest import docker
 
@@ -194,6 +194,8 @@ def test_a_container_that_is_killed_by_somebody_ends_the_launch(place, rank):
         docker("kill", env.containers.now["node0"].container)
         assert news(env, Ended).code == -9
         assert env.state(process) == "gone"
+        with pytest.raises(ChaoskitError, match=r"the container of node0 has ended, .* start again"):
+            env.containers.now["node0"].agent.ask("unwritable", paths=[])
         # The next launch gets a fresh one.
         env.launch(1, rank(0, 1))
         news(env, Arrived)
