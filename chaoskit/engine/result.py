@@ -303,7 +303,8 @@ EXIT_CODES = {
 
 def exit_code(results: Sequence[Result], *, fail_on: FailOn = "weaknesses") -> ExitCode:
     """The exit code of all: an error of chaoskit or its environment comes before a mistake in usage, and that
-    before the verdicts. With `fail_on="problems"` an experiment that shows nothing but weaknesses counts as one that passed."""
+    before the verdicts. With `fail_on="problems"` an experiment that shows only weaknesses counts as one that
+    passed."""
     troubles = {r.trouble for r in results}
     if troubles & {"environment", "internal"}:
         return ExitCode.INTERNAL
