@@ -103,4 +103,6 @@ def test_numbers_are_for_people():
     assert readable("loss 0x1.8000000000000p+1 against -0x1.0p-1") == "loss 3 against -0.5"
     assert readable("nan against 0x1.0000000000000p+0") == "nan against 1"
     near = readable("0x1.0000000000000p+0 against 0x1.0000000000001p+0")
-    assert near == "1.0 against 1.0000000000000002"
+    assert near == "1 against 1.0000000000000002"
+    # As many digits as tell them apart, and not one more.
+    assert readable("0x1.9798380000000p+1 against 0x1.9798480000000p+1") == "3.184333 against 3.184335"

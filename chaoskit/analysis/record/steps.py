@@ -190,10 +190,11 @@ def values(losses: str) -> tuple[float, ...] | None:
 
 def readable(text: str) -> str:
     """Replace hexadecimal floats ('0x1.8p+1') by decimals ('3'), with enough digits to distinguish them."""
-    exact = set(_HEX.findall(text))
-    short = {one: f"{float.fromhex(one):.6g}" for one in exact}
-    if len(set(short.values())) < len(exact):
-        short = {one: repr(float.fromhex(one)) for one in exact}
+    exact = {one: float.fromhex(one) for one in _HEX.findall(text)}
+    digits = 6
+    while len({f"{value:.{digits}g}" for value in exact.values()}) < len(set(exact.values())):
+        digits += 1
+    short = {one: f"{value:.{digits}g}" for one, value in exact.items()}
     return _HEX.sub(lambda found: short[found[0]], text)
 
 
