@@ -134,18 +134,22 @@ def do_clean(args: argparse.Namespace) -> int:
     from chaoskit.environments.machine.sweep import sweep
 
     root = options.root_of(args)
-    swept, others = sweep(root), environments.sweep()
+    used = Store(root).environments()
+    swept, (others, unreached) = sweep(root), environments.sweep()
     for word, things in (("run", swept.runs), ("process", swept.processes), ("path", swept.paths)):
         for thing in things:
             print(f"{'ended' if word == 'process' else 'closed' if word == 'run' else 'removed'} {word} {thing}")
     for thing in others:
         print(f"removed {thing}")
-    if not swept and not others:
+    unseen = {name: why for name, why in unreached.items() if name in used}
+    for name, why in unseen.items():
+        complain(f"what runs with --env {name} may have left was not looked for: {why}; then clean again")
+    if not swept and not others and not unseen:
         print("nothing to clean: no crashed chaoskit left anything behind")
     if args.all:
         runs, references = Store(root).clear()
         print(f"removed {runs} stored runs and {references} references from {root}")
-    return ExitCode.PASS
+    return ExitCode.INTERNAL if unseen else ExitCode.PASS
 
 
 def _interrupt(signum: int, frame: object) -> NoReturn:

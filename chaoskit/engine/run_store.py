@@ -23,7 +23,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -206,6 +206,14 @@ class Store:
     def all_runs(self) -> list[Path]:
         """The directories of all runs, the oldest first."""
         return sorted(p for p in self.runs.iterdir() if p.is_dir()) if self.runs.is_dir() else []
+
+    def environments(self) -> set[str]:
+        """The names of the environments that stored runs and references ran in."""
+        found = set()
+        for path in (*self.runs.glob("*/run.json"), *self.references.glob("*/*/run.json")):
+            with suppress(StoreError):
+                found.add(str(self.read(path.parent).get("environment")))
+        return found
 
     def write_verdicts(
         self, run_dir: Path, *, checks: Iterable[Mapping[str, Any]], verdicts: Iterable[Verdict]

@@ -13,7 +13,7 @@ from typing import Any, Protocol, get_args
 from chaoskit.capabilities import REMEDIES, CanFailStorage
 from chaoskit.environments.environment import Environment, RunSpec
 from chaoskit.environments.traits import EnvironmentTraits, StorageKind
-from chaoskit.errors import MissingCapability, UsageError
+from chaoskit.errors import ChaoskitError, MissingCapability, UsageError
 from chaoskit.job import Job
 from chaoskit.nodes import Nodes
 
@@ -48,7 +48,7 @@ class EnvironmentType(Protocol):
 
     def sweep(self) -> tuple[str, ...]:
         """Remove what dead harnesses have left that is neither a file nor a process of this machine, such as
-        containers; returns what was removed, for people. What cannot be reached is left alone, without an error."""
+        containers; returns what was removed, for people. Raises ChaoskitError where that cannot be reached."""
         ...
 
     def path_here(self, job: Job, path: str) -> str | None:
@@ -99,9 +99,17 @@ def must_fit(name: str, nodes: Nodes) -> None:
         raise UsageError(f"nnodes={nodes}: environment {name!r} needs a job of {traits.nodes_least} nodes or more")
 
 
-def sweep() -> tuple[str, ...]:
-    """What `EnvironmentType.sweep` of all environments has removed."""
-    return tuple(thing for kind in environments().values() for thing in kind.sweep())
+def sweep() -> tuple[list[str], dict[str, str]]:
+    """What `EnvironmentType.sweep` of all environments has removed; and by name those that it could not reach, and
+    why."""
+    removed: list[str] = []
+    unreached: dict[str, str] = {}
+    for name, kind in environments().items():
+        try:
+            removed += kind.sweep()
+        except ChaoskitError as error:
+            unreached[name] = str(error)
+    return removed, unreached
 
 
 def offers(name: str, capability: type) -> bool:

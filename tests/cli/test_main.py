@@ -17,7 +17,7 @@ import pytest
 
 from chaoskit.cli import battery, configuration, doctor, main, selection
 from chaoskit.engine.run_store import Store
-from chaoskit.errors import ExitCode
+from chaoskit.errors import ChaoskitError, ExitCode
 
 FAKE = (Path(__file__).parents[1] / "fake_runner.py").read_text()
 SUITE = """
@@ -341,6 +341,21 @@ def test_clean(chaoskit):
     assert code == 0
     assert "removed 2 stored runs and 0 references from" in out
     assert Store().all_runs() == []
+
+
+def test_clean_where_an_environment_cannot_be_reached(chaoskit, monkeypatch):
+    from chaoskit.environments import LocalEnvironment
+
+    def sweep():
+        raise ChaoskitError("no daemon answers: start it")
+
+    monkeypatch.setattr(LocalEnvironment, "sweep", staticmethod(sweep))
+    assert chaoskit("clean")[0] == ExitCode.PASS  # nobody has used it
+    chaoskit("run", *job())
+    code, out, err = chaoskit("clean")
+    assert (code, out) == (ExitCode.INTERNAL, "")
+    why = "what runs with --env local may have left was not looked for: no daemon answers: start it"
+    assert err == f"chaoskit: {why}; then clean again\n"
 
 
 def test_help_and_version_load_nothing_of_weight():

@@ -32,7 +32,7 @@ from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.environments.machine.run_files import RunFiles
 from chaoskit.environments.registry import register_environment
 from chaoskit.environments.traits import EnvironmentTraits
-from chaoskit.errors import ChaoskitError, UsageError
+from chaoskit.errors import UsageError
 from chaoskit.job import Job
 
 #: Docker's own networks have room for many more; a machine has not.
@@ -101,11 +101,8 @@ class DockerEnvironment(RunFiles, ContainerDisks):
 
     @staticmethod
     def sweep() -> tuple[str, ...]:
-        """Containers and networks whose owner is dead."""
-        try:
-            return objects.sweep(shared_daemon())
-        except ChaoskitError:
-            return ()  # without a daemon there is nothing
+        """Containers and networks whose owner is dead. Raises ChaoskitError without a daemon."""
+        return objects.sweep(shared_daemon())
 
     @staticmethod
     def path_here(job: Job, path: str) -> str | None:

@@ -125,7 +125,7 @@ def test_what_it_leaves_when_its_container_is_killed_is_swept(start, run_id, unt
     sweep()
     assert len(left(run_id)) == 3, "its container runs"
     docker("kill", harness.container)
-    assert len([thing for thing in sweep() if run_id in thing]) == 3
+    assert len([thing for thing in sweep()[0] if run_id in thing]) == 3
     assert left(run_id) == []
 
 

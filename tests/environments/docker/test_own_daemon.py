@@ -115,9 +115,16 @@ def harness(tmp_path, run_id, request):
 
 def clean(daemon: OwnDaemon, store: Path) -> str:
     """`chaoskit clean`, on that daemon: what it said."""
+    done = cleaning(daemon, store)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def cleaning(daemon: OwnDaemon, store: Path) -> subprocess.CompletedProcess[str]:
+    """`chaoskit clean`, and how it ended."""
     words = [sys.executable, "-m", "chaoskit", "clean", "--dir", str(store)]
     env = {**os.environ, "DOCKER_HOST": daemon.address}
-    return subprocess.run(words, check=True, capture_output=True, text=True, env=env).stdout
+    return subprocess.run(words, capture_output=True, text=True, env=env)
 
 
 def test_a_daemon_that_dies_in_the_middle_of_a_run(harness, tmp_path):
@@ -187,6 +194,8 @@ def test_chaoskit_run_on_a_daemon_that_dies(request, tmp_path):
         assert said.startswith("chaoskit: ") and "the Docker daemon has gone" in said, err
         assert "internal error" not in err and "Traceback" not in out + err
         assert "test_one_rank_mid_epoch: error in" in err
+        unseen = cleaning(daemon, root)
+        assert unseen.returncode == ExitCode.INTERNAL and "no Docker daemon answers" in unseen.stderr
         daemon.start()
         clean(daemon, root)
         assert daemon.objects() == []
