@@ -1,0 +1,118 @@
+"""The answers to the requests of clients: one function for each verb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.kubernetes_server.calls import Call
+from tests.kubernetes_server.garbage import GarbageCollector
+from tests.kubernetes_server.lifecycle import Deletion, Lifecycle, changed, newly_made
+from tests.kubernetes_server.patches import patched
+from tests.kubernetes_server.refusals import Refusal, bad_request
+from tests.kubernetes_server.resources import Catalogue
+from tests.kubernetes_server.selectors import selected_by
+from tests.kubernetes_server.store import Store
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back: an object, or a stream of them where `events` is there."""
+
+    code: int
+    body: Json | str = field(default_factory=dict)
+    headers: tuple[tuple[str, str], ...] = ()
+    events: Iterator[Json] | None = None
+
+
+class Api:
+    """All verbs on all resources of one store."""
+
+    def __init__(self, store: Store, catalogue: Catalogue) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._lifecycle = Lifecycle(store, catalogue)
+        self.garbage = GarbageCollector(store, catalogue, self._lifecycle)
+
+    def answer(self, call: Call) -> Answer:
+        """Do what is asked; raises Refusal."""
+        with self._store.changed:
+            answer = getattr(self, f"_{call.verb}")(call)
+            if call.verb not in ("get", "list", "watch") and not call.dry_run:
+                self.garbage.collect()
+        return answer
+
+    def _get(self, call: Call) -> Answer:
+        return Answer(200, self._lifecycle.existing(call.resource, call.namespace, call.name))
+
+    def _list(self, call: Call) -> Answer:
+        wanted = selected_by(
+            call.query.get("labelSelector", ""), call.query.get("fieldSelector", ""), plural=call.resource.plural
+        )
+        found = [obj for obj in self._store.all(call.resource, call.namespace) if wanted(obj)]
+        kind = {"kind": f"{call.resource.kind}List", "apiVersion": call.resource.api_version}
+        return Answer(200, kind | {"metadata": {"resourceVersion": str(self._store.version)}, "items": found})
+
+    def _create(self, call: Call) -> Answer:
+        obj = newly_made(call.resource, call.namespace, self._body(call))
+        return Answer(201, self._lifecycle.create(call.resource, call.namespace, obj, dry_run=call.dry_run))
+
+    def _update(self, call: Call) -> Answer:
+        before = self._lifecycle.existing(call.resource, call.namespace, call.name)
+        obj = changed(call.resource, before, self._body(call), subresource=call.subresource)
+        return Answer(200, self._lifecycle.replace(call.resource, before, obj, dry_run=call.dry_run))
+
+    def _patch(self, call: Call) -> Answer:
+        before = self._lifecycle.existing(call.resource, call.namespace, call.name)
+        wished = patched(call.resource, before, call.json(), call.media_type)
+        obj = changed(call.resource, before, wished, subresource=call.subresource)
+        return Answer(200, self._lifecycle.replace(call.resource, before, obj, dry_run=call.dry_run))
+
+    def _delete(self, call: Call) -> Answer:
+        before = self._lifecycle.existing(call.resource, call.namespace, call.name)
+        uid = before["metadata"]["uid"]
+        obj, gone = self._lifecycle.delete(call.resource, before, _deletion(call), dry_run=call.dry_run)
+        if not gone or call.resource.key == ("", "pods"):
+            return Answer(200, obj)
+        details = {"name": call.name, "group": call.resource.group, "kind": call.resource.plural, "uid": uid}
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return Answer(200, status | {"details": {key: value for key, value in details.items() if value}})
+
+    def _deletecollection(self, call: Call) -> Answer:
+        answer = self._list(call)
+        how = _deletion(call)
+        for seen in answer.body["items"]:
+            metadata = seen["metadata"]
+            obj = self._store.get(call.resource, metadata.get("namespace", ""), metadata["name"])
+            if obj is not None:
+                self._lifecycle.delete(call.resource, obj, how, dry_run=call.dry_run)
+        return answer
+
+    def _body(self, call: Call) -> Json:
+        body = call.json()
+        if not isinstance(body, dict):
+            raise bad_request(f"the object provided is unrecognized (must be of type {call.resource.kind})")
+        for key, expected in (("apiVersion", call.resource.api_version), ("kind", call.resource.kind)):
+            if body.setdefault(key, expected) != expected:
+                sent = f"{body.get('apiVersion')}, Kind={body.get('kind')}"
+                wanted = f"{call.resource.api_version}, Kind={call.resource.kind}"
+                why = f"the API version in the data ({sent}) does not match the expected API version ({wanted})"
+                raise bad_request(why)
+        return body
+
+
+def _deletion(call: Call) -> Deletion:
+    """How to delete: from the body, or from the query where the body says nothing."""
+    options = call.json() if call.body else {}
+    policy = options.get("propagationPolicy") or call.query.get("propagationPolicy")
+    orphan = options.get("orphanDependents")
+    if policy is None and orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    if policy not in (None, "Orphan", "Background", "Foreground"):
+        raise Refusal(422, "Invalid", f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: '
+                      f'"{policy}": supported values: "Foreground", "Background", "Orphan", ""')  # fmt: skip
+    grace = options.get("gracePeriodSeconds", call.number_of("gracePeriodSeconds"))
+    return Deletion(policy, grace, options.get("preconditions") or {})

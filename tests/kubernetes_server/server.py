@@ -1,0 +1,90 @@
+"""The server as tests have it: started and stopped, away and back, with kubeconfigs for its users."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.kubernetes_server.api import Answer, Api
+from tests.kubernetes_server.calls import Call, parse
+from tests.kubernetes_server.http_server import Handler, HttpServer
+from tests.kubernetes_server.lifecycle import newly_made
+from tests.kubernetes_server.refusals import Refusal
+from tests.kubernetes_server.resources import Catalogue
+from tests.kubernetes_server.store import Store
+
+Json = dict[str, Any]
+NAMESPACES = ("default", "kube-system")
+
+
+class KubernetesServer:
+    """An API server in this process, with its objects in memory.
+
+    `definitions` are the CustomResourceDefinitions that are installed from the beginning.
+    """
+
+    def __init__(self, *, definitions: Iterable[Json] = ()) -> None:
+        self.store = Store()
+        self.catalogue = Catalogue()
+        self.api = Api(self.store, self.catalogue)
+        self.calls: list[Call] = []
+        self._numbers = itertools.count()
+        self._http = HttpServer(lambda handler: self._respond(handler))
+        for name in NAMESPACES:
+            self.put("namespaces", {"metadata": {"name": name}})
+        for definition in definitions:
+            self.put("customresourcedefinitions", definition, group="apiextensions.k8s.io")
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._http.port}"
+
+    def start(self) -> None:
+        self._http.start()
+
+    def stop(self) -> None:
+        self._http.stop()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Refuse connections for a while, and cut those that are there; the objects stay."""
+        self._http.stop(comes_back=True)
+        try:
+            yield
+        finally:
+            self._http.start()
+
+    def put(self, plural: str, obj: Json, *, group: str = "", namespace: str = "default") -> Json:
+        """Store an object as it is, past all rules: what a controller or a kubelet would have made."""
+        resource = self.catalogue.named(plural, group)
+        if resource.key == ("apiextensions.k8s.io", "customresourcedefinitions"):
+            self.catalogue.install(obj)
+        return self.store.put(resource, newly_made(resource, namespace if resource.namespaced else "", obj))
+
+    def kubeconfig(self, directory: Path, *, context: str = "staging", namespace: str = "default") -> Path:
+        """Write a file that leads here."""
+        config = {
+            "apiVersion": "v1", "kind": "Config", "current-context": context,
+            "clusters": [{"name": "ours", "cluster": {"server": self.address}}],
+            "users": [{"name": "admin", "user": {"token": "admin"}}],
+            "contexts": [{"name": context, "context": {"cluster": "ours", "user": "admin", "namespace": namespace}}],
+        }  # fmt: skip
+        path = directory / "kubeconfig.yaml"
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    def _respond(self, handler: Handler) -> Answer:
+        headers = {name.lower(): value for name, value in handler.headers.items()}
+        call = parse(next(self._numbers), handler.command, handler.path, headers, handler.body, known=self.catalogue)
+        if call is None:
+            return Answer(404, "404 page not found\n")
+        self.calls.append(call)
+        try:
+            return self.api.answer(call)
+        except Refusal as refusal:
+            return Answer(refusal.code, refusal.status(), tuple(refusal.headers.items()))
