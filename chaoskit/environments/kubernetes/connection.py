@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -50,12 +51,16 @@ class ApiTarget:
 
 
 class ClusterConnection:
-    """One connection. Every request is repeated while its error is a passing one, for `patience` seconds."""
+    """One connection. Every request is repeated while its error is a passing one, for `patience` seconds. `pause`
+    waits between two attempts."""
 
-    def __init__(self, address: ClusterAddress, *, patience: float = 60.0) -> None:
+    def __init__(
+        self, address: ClusterAddress, *, patience: float = 60.0, pause: Callable[[float], None] = time.sleep
+    ) -> None:
         dynamic = importlib.import_module("kubernetes.dynamic")
         self.address = address
         self.patience = patience
+        self._pause = pause
         # Without its discovery, which would fetch every kind of the cluster and keep them in a file.
         self._client: Any = dynamic.DynamicClient(address.client, discoverer=lambda client, cache_file: None)
 
@@ -65,14 +70,12 @@ class ClusterConnection:
 
     def read(self, path: str, *, what: str) -> dict[str, Any]:
         """What the server has at an address that is no object, such as `/version`; `what` says it for an error."""
-        return retried(lambda: self._send("GET", path, what=what), patience=self.patience)
+        return self._retried(lambda: self._send("GET", path, what=what))
 
     def ask(self, path: str, question: Mapping[str, Any], *, what: str) -> dict[str, Any]:
         """The answer to a review: it is sent like an object, and the server stores nothing."""
-        return retried(
-            lambda: self._send("POST", path, what=what, body=question, query={"fieldValidation": "Strict"}),
-            patience=self.patience,
-        )
+        query = {"fieldValidation": "Strict"}
+        return self._retried(lambda: self._send("POST", path, what=what, body=question, query=query))
 
     def get(self, target: ApiTarget) -> dict[str, Any]:
         """One object."""
@@ -108,7 +111,7 @@ class ClusterConnection:
                 may_be_there |= error.passing and error.status != 429
                 raise
 
-        return retried(attempt, patience=self.patience)
+        return self._retried(attempt)
 
     def patch(self, target: ApiTarget, change: Mapping[str, Any]) -> dict[str, Any]:
         """Merge a change into one object."""
@@ -156,7 +159,10 @@ class ClusterConnection:
                     yield event
 
     def _repeated(self, verb: str, target: ApiTarget, **options: Any) -> dict[str, Any]:
-        return retried(lambda: self._once(verb, target, **options), patience=self.patience)
+        return self._retried(lambda: self._once(verb, target, **options))
+
+    def _retried(self, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        return retried(attempt, patience=self.patience, pause=self._pause)
 
     def _once(
         self, verb: str, target: ApiTarget, *, shown: ApiTarget | None = None, **options: Any

@@ -14,6 +14,7 @@ from chaoskit.errors import ChaoskitError
 
 _PAGE = "500"
 _GONE = 410
+_ATTEMPTS = 5
 
 
 class ForeignObject(ChaoskitError):
@@ -40,29 +41,36 @@ def listed(connection: ClusterConnection, kind: ApiKind, selector: RunSelector |
     """
     must_select(selector)
     target = ApiTarget(kind, selector.namespace)
-    while True:
-        try:
-            manifests, version = _pages(connection, target, selector.for_api())
-        except ClusterError as error:
-            if error.status != _GONE:
-                raise
-            continue  # the list had become too old between two of its pages
-        for manifest in manifests:
-            if not selector.matches(manifest):
-                name = str((manifest.get("metadata") or {}).get("name"))
-                what = f"{kind.kind} {name} in {selector.namespace}"
-                raise ForeignObject(
-                    f"the API server answers with {what}, which lacks the labels that were asked for: nothing was "
-                    "touched; look for a proxy between chaoskit and the cluster",
-                    name=name,
-                )
-        return Listed(tuple(manifests), version)
+    manifests, version = _current_pages(connection, target, selector.for_api())
+    for manifest in manifests:
+        if not selector.matches(manifest):
+            name = str((manifest.get("metadata") or {}).get("name"))
+            what = f"{kind.kind} {name} in {selector.namespace}"
+            raise ForeignObject(
+                f"the API server answers with {what}, which lacks the labels that were asked for: nothing was touched; "
+                "look for a proxy between chaoskit and the cluster",
+                name=name,
+            )
+    return Listed(tuple(manifests), version)
 
 
 def must_select(selector: object) -> None:
     """Raises TypeError for what is no selector of ours: a look-alike could select anything."""
     if type(selector) not in (RunSelector, OwnerSelector):
         raise TypeError(f"a selector must be a RunSelector or an OwnerSelector, not {selector!r}")
+
+
+def _current_pages(
+    connection: ClusterConnection, target: ApiTarget, labels: str
+) -> tuple[list[Mapping[str, Any]], str]:
+    """All pages of a list. It begins again if the list becomes too old for the server between two pages."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _pages(connection, target, labels)
+        except ClusterError as error:
+            if error.status != _GONE:
+                raise
+    return _pages(connection, target, labels)
 
 
 def _pages(connection: ClusterConnection, target: ApiTarget, labels: str) -> tuple[list[Mapping[str, Any]], str]:
