@@ -9,11 +9,12 @@ from typing import Any
 from tests.kubernetes_server.calls import Call
 from tests.kubernetes_server.garbage import GarbageCollector
 from tests.kubernetes_server.lifecycle import Deletion, Lifecycle, changed, newly_made
+from tests.kubernetes_server.lists import Lists
 from tests.kubernetes_server.patches import patched
 from tests.kubernetes_server.refusals import Refusal, bad_request
 from tests.kubernetes_server.resources import Catalogue
-from tests.kubernetes_server.selectors import selected_by
 from tests.kubernetes_server.store import Store
+from tests.kubernetes_server.watches import Watches
 
 Json = dict[str, Any]
 
@@ -25,7 +26,7 @@ class Answer:
     code: int
     body: Json | str = field(default_factory=dict)
     headers: tuple[tuple[str, str], ...] = ()
-    events: Iterator[Json] | None = None
+    events: Iterator[Json | None] | None = None
 
 
 class Api:
@@ -35,6 +36,8 @@ class Api:
         self._store = store
         self._catalogue = catalogue
         self._lifecycle = Lifecycle(store, catalogue)
+        self._lists = Lists(store)
+        self.watches = Watches(store)
         self.garbage = GarbageCollector(store, catalogue, self._lifecycle)
 
     def answer(self, call: Call) -> Answer:
@@ -49,12 +52,10 @@ class Api:
         return Answer(200, self._lifecycle.existing(call.resource, call.namespace, call.name))
 
     def _list(self, call: Call) -> Answer:
-        wanted = selected_by(
-            call.query.get("labelSelector", ""), call.query.get("fieldSelector", ""), plural=call.resource.plural
-        )
-        found = [obj for obj in self._store.all(call.resource, call.namespace) if wanted(obj)]
-        kind = {"kind": f"{call.resource.kind}List", "apiVersion": call.resource.api_version}
-        return Answer(200, kind | {"metadata": {"resourceVersion": str(self._store.version)}, "items": found})
+        return Answer(200, self._lists.list(call))
+
+    def _watch(self, call: Call) -> Answer:
+        return Answer(200, events=self.watches.watch(call))
 
     def _create(self, call: Call) -> Answer:
         obj = newly_made(call.resource, call.namespace, self._body(call))
@@ -82,14 +83,14 @@ class Api:
         return Answer(200, status | {"details": {key: value for key, value in details.items() if value}})
 
     def _deletecollection(self, call: Call) -> Answer:
-        answer = self._list(call)
+        found = self._lists.list(call)
         how = _deletion(call)
-        for seen in answer.body["items"]:
+        for seen in found["items"]:
             metadata = seen["metadata"]
             obj = self._store.get(call.resource, metadata.get("namespace", ""), metadata["name"])
             if obj is not None:
                 self._lifecycle.delete(call.resource, obj, how, dry_run=call.dry_run)
-        return answer
+        return Answer(200, found)
 
     def _body(self, call: Call) -> Json:
         body = call.json()

@@ -34,8 +34,13 @@ class GarbageCollector:
 
     def collect(self) -> None:
         with self._store.changed:
-            while not self._paused and sum(self._collect_one(resource, obj) for resource, obj in self._all()):
+            while not self._paused and sum(self._collect_one(resource, obj) for resource, obj in self._suspects()):
                 pass
+
+    def _suspects(self) -> list[tuple[Resource, Json]]:
+        """What is deleted, or has owners."""
+        marks = {"deletionTimestamp", "ownerReferences"}
+        return [(resource, obj) for resource, obj in self._all() if marks & obj["metadata"].keys()]
 
     def _all(self) -> list[tuple[Resource, Json]]:
         by_key = {resource.key: resource for resource in self._catalogue}

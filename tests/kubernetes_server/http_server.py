@@ -7,7 +7,7 @@ import json
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from http.client import responses
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self._stream(answer, answer.events)
         finally:
-            if isinstance(answer.events, Iterator) and hasattr(answer.events, "close"):
+            if isinstance(answer.events, Generator):
                 answer.events.close()
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _respond
@@ -73,10 +73,14 @@ class Handler(BaseHTTPRequestHandler):
         head = self._head(answer, ("Content-Type", kind), ("Content-Length", str(len(body))))
         self.wfile.write(head + body)
 
-    def _stream(self, answer: Answer, events: Iterator[Json]) -> None:
+    def _stream(self, answer: Answer, events: Iterator[Json | None]) -> None:
         head = self._head(answer, ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked"))
         self.wfile.write(head)
         for event in events:
+            if event is None:
+                if self.is_left():
+                    break
+                continue
             line = json.dumps(event).encode() + b"\n"
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.write(b"0\r\n\r\n")
@@ -130,6 +134,10 @@ class HttpServer:
         for connection in list(self._connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
 
     def cut_connections(self) -> None:
         """Cut the connections that are there, in the middle of whatever they carry."""

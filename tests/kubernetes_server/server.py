@@ -44,10 +44,15 @@ class KubernetesServer:
     def address(self) -> str:
         return f"http://127.0.0.1:{self._http.port}"
 
+    @property
+    def open_connections(self) -> int:
+        return self._http.open_connections
+
     def start(self) -> None:
         self._http.start()
 
     def stop(self) -> None:
+        self.api.watches.closed = True
         self._http.stop()
 
     @contextmanager
