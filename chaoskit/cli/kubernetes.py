@@ -26,7 +26,7 @@ def add_to(commands: Any) -> None:
         "check",
         help=text,
         usage="chaoskit kubernetes check --context NAME --namespace NAME [options]",
-        description=text.capitalize() + ". Makes nothing in the cluster.",
+        description=f"C{text[1:]}. Makes nothing in the cluster.",
         epilog="Exit code 0: all that is needed is there; 3: something is missing.",
     )
     check.add_argument(

@@ -50,7 +50,13 @@ class CleanupReport:
             f"{name} was removed by force, because Chaos Mesh did not take it back: its pods were removed too"
             for name in self.forced
         )
-        return (*forced, *(f"{one.resource} {one.name} is left: {one.removal}" for one in self.left))
+        left = (
+            f"{one.resource} {one.name} is left"
+            + (", and its fault may last" if one.resource.endswith(CHAOS_MESH) else "")
+            + f": {one.removal}"
+            for one in self.left
+        )
+        return (*forced, *left)
 
 
 def clean_up(
@@ -83,8 +89,9 @@ def clean_up(
                 removed.append(f"{kind.kind} {name}")
         there = wait(kinds)
         if there and kinds[0].group == CHAOS_MESH:
-            forced += [f"{kind.kind} {name}" for kind, name in there if _force(connection, kind, identity, name)]
+            told = [one for one in there if _force(connection, one[0], identity, one[1])]
             there = wait(kinds)
+            forced += [f"{kind.kind} {name}" for kind, name in told if (kind, name) not in there]
         left += [Intent(kind.in_commands, identity.namespace, name) for kind, name in there]
     owner = ApiTarget(CONFIG_MAPS, identity.namespace, name_of(identity.run))
     if left:

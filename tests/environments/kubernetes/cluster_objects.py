@@ -36,7 +36,8 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
 
 def job(name: str) -> dict[str, Any]:
     """A Job with one pod."""
-    template = {"metadata": {"labels": {"app": "trainer"}}, "spec": {"containers": CONTAINERS, "restartPolicy": "Never"}}
+    inner = {"containers": CONTAINERS, "restartPolicy": "Never"}
+    template = {"metadata": {"labels": {"app": "trainer"}}, "spec": inner}
     return named(JOBS, name, spec={"template": template})
 
 
@@ -52,9 +53,8 @@ def pod_chaos(name: str, run: RunObjects) -> dict[str, Any]:
 def schedule(name: str, run: RunObjects) -> dict[str, Any]:
     """A fault every two minutes."""
     fault = {"action": "pod-kill", "mode": "one", "selector": RunSelector(run.identity).for_chaos_mesh()}
-    spec = {
-        "schedule": "@every 2m", "concurrencyPolicy": "Forbid", "historyLimit": 1, "type": "PodChaos", "podChaos": fault,
-    }  # fmt: skip
+    spec = {"schedule": "@every 2m", "concurrencyPolicy": "Forbid", "historyLimit": 1, "type": "PodChaos"}
+    spec["podChaos"] = fault
     return named(SCHEDULES, name, spec=spec)
 
 

@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from chaoskit.environments.kubernetes import objects, run_owner
 from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, JOBS, PODS, SERVICES
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
+from chaoskit.environments.kubernetes.connection import ApiTarget
 from chaoskit.environments.kubernetes.guards import preview
 from chaoskit.environments.kubernetes.intents import left
 from chaoskit.environments.kubernetes.listing import ForeignObject, listed
@@ -121,9 +123,9 @@ def test_a_server_that_ignores_the_selector_is_not_believed(labels):
     items = [{"metadata": {"namespace": "staging", "uid": "u", **pod}} for pod in pods]
     answer = Scripted(body={"metadata": {}, "items": items})
     with scripted(answer, answer) as script:
-        for look in (lambda: preview(script.connection(), selector), lambda: listed(script.connection(), PODS, selector)):
+        for look in (preview, lambda connection, selector: listed(connection, PODS, selector)):
             with pytest.raises(ForeignObject, match="Pod theirs in staging, which lacks the labels") as raised:
-                look()
+                look(script.connection(), selector)
             assert raised.value.name == "theirs"
 
 
@@ -145,14 +147,11 @@ def test_closing_removes_everything_of_the_run_and_nothing_else(run, connection,
 def test_deleting_the_owner_alone_takes_everything_with_it(run, connection, cluster):
     run.create(PODS, some.pod("p0"), role="trainer")
     run.create(SERVICES, some.service("names"), role="trainer")
-    owner_of_all = objects.run_owner.name_of("r1")
-    target = objects.run_owner.CONFIG_MAPS
-    from chaoskit.environments.kubernetes.connection import ApiTarget
-
-    assert connection.delete(ApiTarget(target, cluster.namespace, owner_of_all), uid=run.identity.uid)
-    from tests.kubernetes_server.expect import eventually
-
-    eventually(lambda: some.there(connection, cluster.namespace) == set())
+    assert connection.delete(ApiTarget(CONFIG_MAPS, cluster.namespace, "chaoskit-r1"), uid=run.identity.uid)
+    deadline = time.monotonic() + 60
+    while some.there(connection, cluster.namespace) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert some.there(connection, cluster.namespace) == set()
 
 
 HARNESS = """
