@@ -73,7 +73,7 @@ def scripted(*answers: Any) -> Iterator[Script]:
             if given == CUT:
                 return
             self.send_response(given.status)
-            for name, value in given.headers.items():
+            for name, value in {**given.headers, "Connection": "close"}.items():
                 self.send_header(name, value)
             if given.stream is None:
                 content = given.body.encode() if isinstance(given.body, str) else json.dumps(given.body).encode()
