@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,12 +12,15 @@ from tests.kubernetes_server.garbage import GarbageCollector
 from tests.kubernetes_server.lifecycle import Deletion, Lifecycle, changed, newly_made
 from tests.kubernetes_server.lists import Lists
 from tests.kubernetes_server.patches import patched
-from tests.kubernetes_server.refusals import Refusal, bad_request
+from tests.kubernetes_server.refusals import Cause, Refusal, bad_request, invalid, not_allowed
 from tests.kubernetes_server.resources import Catalogue
 from tests.kubernetes_server.store import Store
+from tests.kubernetes_server.validation import Accepted, check, completed, decoded
 from tests.kubernetes_server.watches import Watches
 
 Json = dict[str, Any]
+#: A change of these changes what is served.
+DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 @dataclass(frozen=True)
@@ -58,24 +62,55 @@ class Api:
         return Answer(200, events=self.watches.watch(call))
 
     def _create(self, call: Call) -> Answer:
-        obj = newly_made(call.resource, call.namespace, self._body(call))
-        return Answer(201, self._lifecycle.create(call.resource, call.namespace, obj, dry_run=call.dry_run))
+        if call.subresource == "eviction":
+            return self._evict(call)
+        if call.name:
+            raise not_allowed()
+        accepted = decoded(call.resource, self._body(call), call.query.get("fieldValidation", ""))
+        obj = completed(call.resource, newly_made(call.resource, call.namespace, accepted.obj))
+        check(call.resource, obj)
+        made = self._lifecycle.create(call.resource, call.namespace, obj, dry_run=call.dry_run)
+        if call.resource.key == DEFINITIONS and not call.dry_run:
+            self._catalogue.install(made)
+        return Answer(201, made, _warnings(accepted))
 
     def _update(self, call: Call) -> Answer:
         before = self._lifecycle.existing(call.resource, call.namespace, call.name)
-        obj = changed(call.resource, before, self._body(call), subresource=call.subresource)
-        return Answer(200, self._lifecycle.replace(call.resource, before, obj, dry_run=call.dry_run))
+        accepted = decoded(call.resource, self._body(call), call.query.get("fieldValidation", ""))
+        if call.resource.custom is not None and "resourceVersion" not in accepted.obj.get("metadata", {}):
+            why = "Invalid value: 0x0: must be specified for an update"
+            raise invalid(call.resource, call.name, [Cause("metadata.resourceVersion", "FieldValueInvalid", why)])
+        return self._replace(call, before, accepted)
 
     def _patch(self, call: Call) -> Answer:
         before = self._lifecycle.existing(call.resource, call.namespace, call.name)
         wished = patched(call.resource, before, call.json(), call.media_type)
-        obj = changed(call.resource, before, wished, subresource=call.subresource)
-        return Answer(200, self._lifecycle.replace(call.resource, before, obj, dry_run=call.dry_run))
+        mode = call.query.get("fieldValidation", "")
+        return self._replace(call, before, decoded(call.resource, wished, mode, patch=call.body.decode()))
+
+    def _replace(self, call: Call, before: Json, accepted: Accepted) -> Answer:
+        obj = changed(call.resource, before, accepted.obj, subresource=call.subresource)
+        obj = completed(call.resource, obj)
+        check(call.resource, obj, before)
+        made = self._lifecycle.replace(call.resource, before, obj, dry_run=call.dry_run)
+        if call.resource.key == DEFINITIONS and not call.dry_run:
+            self._catalogue.install(made)
+        return Answer(200, made, _warnings(accepted))
+
+    def _evict(self, call: Call) -> Answer:
+        """Delete a pod as whoever drains a node does."""
+        obj = self._lifecycle.existing(call.resource, call.namespace, call.name)
+        options = call.json().get("deleteOptions") or {}
+        how = Deletion(grace=options.get("gracePeriodSeconds"), preconditions=options.get("preconditions") or {})
+        self._lifecycle.delete(call.resource, obj, how, dry_run=call.dry_run)
+        return Answer(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
     def _delete(self, call: Call) -> Answer:
         before = self._lifecycle.existing(call.resource, call.namespace, call.name)
         uid = before["metadata"]["uid"]
         obj, gone = self._lifecycle.delete(call.resource, before, _deletion(call), dry_run=call.dry_run)
+        if gone and call.resource.key == DEFINITIONS and not call.dry_run:
+            self._uninstall(obj)
         if not gone or call.resource.key == ("", "pods"):
             return Answer(200, obj)
         details = {"name": call.name, "group": call.resource.group, "kind": call.resource.plural, "uid": uid}
@@ -92,10 +127,20 @@ class Api:
                 self._lifecycle.delete(call.resource, obj, how, dry_run=call.dry_run)
         return Answer(200, found)
 
+    def _uninstall(self, definition: Json) -> None:
+        """A definition goes with all its objects."""
+        names = definition["spec"]["names"]
+        resource = self._catalogue.named(names["plural"], definition["spec"]["group"])
+        for obj in self._store.all(resource):
+            self._store.remove(resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        self._catalogue.uninstall(definition)
+
     def _body(self, call: Call) -> Json:
         body = call.json()
         if not isinstance(body, dict):
             raise bad_request(f"the object provided is unrecognized (must be of type {call.resource.kind})")
+        if not isinstance(body.setdefault("metadata", {}), dict):
+            raise bad_request("the object provided is unrecognized: its metadata is no object")
         for key, expected in (("apiVersion", call.resource.api_version), ("kind", call.resource.kind)):
             if body.setdefault(key, expected) != expected:
                 sent = f"{body.get('apiVersion')}, Kind={body.get('kind')}"
@@ -103,6 +148,10 @@ class Api:
                 why = f"the API version in the data ({sent}) does not match the expected API version ({wanted})"
                 raise bad_request(why)
         return body
+
+
+def _warnings(accepted: Accepted) -> tuple[tuple[str, str], ...]:
+    return tuple(("Warning", f"299 - {json.dumps(warning)}") for warning in accepted.warnings)
 
 
 def _deletion(call: Call) -> Deletion:

@@ -55,6 +55,8 @@ def api_server(tmp_path: Path, crds: tuple[dict[str, Any], ...]) -> Iterator[Kub
         yield server
     finally:
         server.stop()
+    for error in server.errors:
+        raise error
 
 
 @pytest.fixture

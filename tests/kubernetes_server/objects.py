@@ -27,3 +27,8 @@ def pod_chaos(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
         "apiVersion": "chaos-mesh.org/v1alpha1", "kind": "PodChaos", "metadata": {"name": name},
         "spec": {"action": "pod-kill", "mode": "one", "selector": selector} | spec,
     }  # fmt: skip
+
+
+def claim(name: str, *modes: str, **metadata: Any) -> dict[str, Any]:
+    spec = {"accessModes": list(modes or ("ReadWriteOnce",)), "resources": {"requests": {"storage": "1Mi"}}}
+    return {"metadata": {"name": name, **metadata}, "spec": spec}

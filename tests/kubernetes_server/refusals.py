@@ -90,6 +90,10 @@ def forbidden(resource: Resource, name: str, why: str, *, code: int = 403, reaso
     return Refusal(code, reason, f"{whom} is forbidden: {why}", details=_about(resource, name))
 
 
+def not_allowed() -> Refusal:
+    return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
 def unauthorized() -> Refusal:
     return Refusal(401, "Unauthorized", "Unauthorized")
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
-from tests.kubernetes_server.api import Answer, Api
+from tests.kubernetes_server.api import DEFINITIONS, Answer, Api
 from tests.kubernetes_server.calls import Call, parse
+from tests.kubernetes_server.defaults import complete
+from tests.kubernetes_server.discovery import discover
 from tests.kubernetes_server.http_server import Handler, HttpServer
 from tests.kubernetes_server.lifecycle import newly_made
 from tests.kubernetes_server.refusals import Refusal
@@ -25,7 +29,8 @@ NAMESPACES = ("default", "kube-system")
 class KubernetesServer:
     """An API server in this process, with its objects in memory.
 
-    `definitions` are the CustomResourceDefinitions that are installed from the beginning.
+    `definitions` are the CustomResourceDefinitions that are installed from the beginning. `calls` are the requests
+    for objects so far, and `errors` what went wrong in the server itself.
     """
 
     def __init__(self, *, definitions: Iterable[Json] = ()) -> None:
@@ -33,6 +38,7 @@ class KubernetesServer:
         self.catalogue = Catalogue()
         self.api = Api(self.store, self.catalogue)
         self.calls: list[Call] = []
+        self.errors: list[Exception] = []
         self._numbers = itertools.count()
         self._http = HttpServer(lambda handler: self._respond(handler))
         for name in NAMESPACES:
@@ -67,9 +73,14 @@ class KubernetesServer:
     def put(self, plural: str, obj: Json, *, group: str = "", namespace: str = "default") -> Json:
         """Store an object as it is, past all rules: what a controller or a kubelet would have made."""
         resource = self.catalogue.named(plural, group)
-        if resource.key == ("apiextensions.k8s.io", "customresourcedefinitions"):
+        if resource.key == DEFINITIONS:
             self.catalogue.install(obj)
-        return self.store.put(resource, newly_made(resource, namespace if resource.namespaced else "", obj))
+        else:
+            obj = copy.deepcopy(obj)
+        made = newly_made(resource, namespace if resource.namespaced else "", obj)
+        if resource.custom is None:
+            complete(resource.kind, made)
+        return self.store.put(resource, made | ({"status": obj["status"]} if "status" in obj else {}))
 
     def kubeconfig(self, directory: Path, *, context: str = "staging", namespace: str = "default") -> Path:
         """Write a file that leads here."""
@@ -87,9 +98,17 @@ class KubernetesServer:
         headers = {name.lower(): value for name, value in handler.headers.items()}
         call = parse(next(self._numbers), handler.command, handler.path, headers, handler.body, known=self.catalogue)
         if call is None:
-            return Answer(404, "404 page not found\n")
+            found = discover(urlsplit(handler.path).path, self.catalogue)
+            return Answer(404, "404 page not found\n") if found is None else Answer(200, found)
         self.calls.append(call)
         try:
             return self.api.answer(call)
         except Refusal as refusal:
-            return Answer(refusal.code, refusal.status(), tuple(refusal.headers.items()))
+            return _answer_of(refusal)
+        except Exception as error:
+            self.errors.append(error)
+            return _answer_of(Refusal(500, "InternalError", f"Internal error occurred: {error!r}"))
+
+
+def _answer_of(refusal: Refusal) -> Answer:
+    return Answer(refusal.code, refusal.status(), tuple(refusal.headers.items()))

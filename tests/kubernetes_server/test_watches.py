@@ -91,7 +91,8 @@ def test_a_compacted_version_is_gone_within_the_stream(core, api_server, namespa
     response = core.list_namespaced_config_map(namespace, watch=True, resource_version=since, _preload_content=False)
     assert response.status == 200 and b'"type": "ERROR"' in response.data and b'"code": 410' in response.data
     with pytest.raises(client.ApiException, match="Expired: too old resource version") as error:
-        list(watch.Watch().stream(core.list_namespaced_config_map, namespace, resource_version=since, timeout_seconds=60))
+        options = {"resource_version": since, "timeout_seconds": 60}
+        list(watch.Watch().stream(core.list_namespaced_config_map, namespace, **options))
     assert error.value.status == 410
 
 
