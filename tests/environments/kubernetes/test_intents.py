@@ -45,7 +45,7 @@ def test_a_line_that_was_cut_short_costs_no_other(cut):
         again.intend(PODS, "staging", "c")
         again.close()
         names = [one.name for one in left(path)]
-        assert names[-1] == "c" and names[:-1] == ["a", "b"][: content[:cut].count(b"\n")]
+        assert names[-1] == "c" and names[:-1] == ["a", "b"][: (content[:cut] + b"\n").count(b"}\n")]
 
 
 def test_each_line_is_on_the_disk_before_it_returns(tmp_path, monkeypatch):
