@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.kubernetes_server.api import DEFINITIONS, Answer, Api
-from tests.kubernetes_server.calls import Call, parse
+from tests.kubernetes_server.calls import Call, User, parse
 from tests.kubernetes_server.defaults import complete
 from tests.kubernetes_server.discovery import discover
 from tests.kubernetes_server.http_server import Handler, HttpServer
@@ -82,27 +82,34 @@ class KubernetesServer:
             complete(resource.kind, made)
         return self.store.put(resource, made | ({"status": obj["status"]} if "status" in obj else {}))
 
-    def kubeconfig(self, directory: Path, *, context: str = "staging", namespace: str = "default") -> Path:
-        """Write a file that leads here."""
+    def add_user(self, name: str, *groups: str) -> User:
+        """Know somebody by the token that is their name, without any right so far."""
+        self.api.authorizer.users[name] = User(name, ("system:authenticated", *groups))
+        return self.api.authorizer.users[name]
+
+    def kubeconfig(self, directory: Path, *, token: str = "admin", context: str = "staging") -> Path:
+        """Write a file that leads here, for whoever has a token."""
         config = {
             "apiVersion": "v1", "kind": "Config", "current-context": context,
             "clusters": [{"name": "ours", "cluster": {"server": self.address}}],
-            "users": [{"name": "admin", "user": {"token": "admin"}}],
-            "contexts": [{"name": context, "context": {"cluster": "ours", "user": "admin", "namespace": namespace}}],
+            "users": [{"name": "somebody", "user": {"token": token}}],
+            "contexts": [{"name": context, "context": {"cluster": "ours", "user": "somebody"}}],
         }  # fmt: skip
-        path = directory / "kubeconfig.yaml"
+        path = directory / f"{token.replace(':', '-')}.kubeconfig.yaml"
         path.write_text(yaml.safe_dump(config))
         return path
 
     def _respond(self, handler: Handler) -> Answer:
         headers = {name.lower(): value for name, value in handler.headers.items()}
         call = parse(next(self._numbers), handler.command, handler.path, headers, handler.body, known=self.catalogue)
-        if call is None:
+        if call is not None:
+            self.calls.append(call)
+        try:
+            if call is not None:
+                return self.api.answer(call)
+            self.api.authorizer.user_of(headers)
             found = discover(urlsplit(handler.path).path, self.catalogue)
             return Answer(404, "404 page not found\n") if found is None else Answer(200, found)
-        self.calls.append(call)
-        try:
-            return self.api.answer(call)
         except Refusal as refusal:
             return _answer_of(refusal)
         except Exception as error:
