@@ -6,6 +6,7 @@ import copy
 import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from tests.kubernetes_server.api import DEFINITIONS, Answer, Api
 from tests.kubernetes_server.calls import Call, User, parse
 from tests.kubernetes_server.defaults import complete
 from tests.kubernetes_server.discovery import discover
+from tests.kubernetes_server.faults import ApiFault, Decide, disturbed, refusal_of
 from tests.kubernetes_server.http_server import Handler, HttpServer
 from tests.kubernetes_server.lifecycle import newly_made
 from tests.kubernetes_server.refusals import Refusal
@@ -30,7 +32,7 @@ class KubernetesServer:
     """An API server in this process, with its objects in memory.
 
     `definitions` are the CustomResourceDefinitions that are installed from the beginning. `calls` are the requests
-    for objects so far, and `errors` what went wrong in the server itself.
+    for objects so far, `injected` the faults that they met, and `errors` what went wrong in the server itself.
     """
 
     def __init__(self, *, definitions: Iterable[Json] = ()) -> None:
@@ -39,6 +41,8 @@ class KubernetesServer:
         self.api = Api(self.store, self.catalogue)
         self.calls: list[Call] = []
         self.errors: list[Exception] = []
+        self.injected: list[tuple[Call, ApiFault]] = []
+        self._decide: Decide | None = None
         self._numbers = itertools.count()
         self._http = HttpServer(lambda handler: self._respond(handler))
         for name in NAMESPACES:
@@ -69,6 +73,15 @@ class KubernetesServer:
             yield
         finally:
             self._http.start()
+
+    @contextmanager
+    def faulty(self, decide: Decide) -> Iterator[None]:
+        """Let faults happen to the calls for objects, for a while."""
+        self._decide = decide
+        try:
+            yield
+        finally:
+            self._decide = None
 
     def put(self, plural: str, obj: Json, *, group: str = "", namespace: str = "default") -> Json:
         """Store an object as it is, past all rules: what a controller or a kubelet would have made."""
@@ -106,15 +119,30 @@ class KubernetesServer:
             self.calls.append(call)
         try:
             if call is not None:
-                return self.api.answer(call)
+                return self._answer(call)
             self.api.authorizer.user_of(headers)
             found = discover(urlsplit(handler.path).path, self.catalogue)
             return Answer(404, "404 page not found\n") if found is None else Answer(200, found)
         except Refusal as refusal:
             return _answer_of(refusal)
+        except ConnectionError:
+            raise
         except Exception as error:
             self.errors.append(error)
             return _answer_of(Refusal(500, "InternalError", f"Internal error occurred: {error!r}"))
+
+    def _answer(self, call: Call) -> Answer:
+        fault = self._decide(call) if self._decide else None
+        if fault is None or not fault.fits(call):
+            return self.api.answer(call)
+        self.injected.append((call, fault))
+        refusal = refusal_of(fault, call)
+        if fault.kind == "reset" or refusal is not None:
+            if fault.applied and call.verb != "watch":
+                self.api.answer(call)
+            raise refusal or ConnectionResetError("no answer")
+        answer = self.api.answer(call)
+        return answer if answer.events is None else replace(answer, events=disturbed(answer.events, fault))
 
 
 def _answer_of(refusal: Refusal) -> Answer:
