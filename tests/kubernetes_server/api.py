@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.kubernetes_server.admission import Admission
+from tests.kubernetes_server.authorization import Authorizer
 from tests.kubernetes_server.calls import Call
 from tests.kubernetes_server.garbage import GarbageCollector
 from tests.kubernetes_server.lifecycle import Deletion, Lifecycle, changed, newly_made
@@ -14,6 +16,7 @@ from tests.kubernetes_server.lists import Lists
 from tests.kubernetes_server.patches import patched
 from tests.kubernetes_server.refusals import Cause, Refusal, bad_request, invalid, not_allowed
 from tests.kubernetes_server.resources import Catalogue
+from tests.kubernetes_server.reviews import review
 from tests.kubernetes_server.store import Store
 from tests.kubernetes_server.validation import Accepted, check, completed, decoded
 from tests.kubernetes_server.watches import Watches
@@ -42,11 +45,15 @@ class Api:
         self._lifecycle = Lifecycle(store, catalogue)
         self._lists = Lists(store)
         self.watches = Watches(store)
+        self.authorizer = Authorizer(store, catalogue)
+        self.admission = Admission(store, catalogue)
         self.garbage = GarbageCollector(store, catalogue, self._lifecycle)
 
     def answer(self, call: Call) -> Answer:
         """Do what is asked; raises Refusal."""
+        call = replace(call, user=self.authorizer.user_of(call.headers))
         with self._store.changed:
+            self.authorizer.check(call)
             answer = getattr(self, f"_{call.verb}")(call)
             if call.verb not in ("get", "list", "watch") and not call.dry_run:
                 self.garbage.collect()
@@ -66,9 +73,12 @@ class Api:
             return self._evict(call)
         if call.name:
             raise not_allowed()
+        if call.resource.verbs == ("create",):
+            return Answer(201, review(call, self._body(call), self.authorizer))
         accepted = decoded(call.resource, self._body(call), call.query.get("fieldValidation", ""))
         obj = completed(call.resource, newly_made(call.resource, call.namespace, accepted.obj))
         check(call.resource, obj)
+        self.admission.admit(call, None, obj)
         made = self._lifecycle.create(call.resource, call.namespace, obj, dry_run=call.dry_run)
         if call.resource.key == DEFINITIONS and not call.dry_run:
             self._catalogue.install(made)
@@ -92,6 +102,7 @@ class Api:
         obj = changed(call.resource, before, accepted.obj, subresource=call.subresource)
         obj = completed(call.resource, obj)
         check(call.resource, obj, before)
+        self.admission.admit(call, before, obj)
         made = self._lifecycle.replace(call.resource, before, obj, dry_run=call.dry_run)
         if call.resource.key == DEFINITIONS and not call.dry_run:
             self._catalogue.install(made)
@@ -102,12 +113,14 @@ class Api:
         obj = self._lifecycle.existing(call.resource, call.namespace, call.name)
         options = call.json().get("deleteOptions") or {}
         how = Deletion(grace=options.get("gracePeriodSeconds"), preconditions=options.get("preconditions") or {})
+        self.admission.admit(call, obj, None)
         self._lifecycle.delete(call.resource, obj, how, dry_run=call.dry_run)
         return Answer(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
     def _delete(self, call: Call) -> Answer:
         before = self._lifecycle.existing(call.resource, call.namespace, call.name)
         uid = before["metadata"]["uid"]
+        self.admission.admit(call, before, None)
         obj, gone = self._lifecycle.delete(call.resource, before, _deletion(call), dry_run=call.dry_run)
         if gone and call.resource.key == DEFINITIONS and not call.dry_run:
             self._uninstall(obj)
@@ -124,6 +137,7 @@ class Api:
             metadata = seen["metadata"]
             obj = self._store.get(call.resource, metadata.get("namespace", ""), metadata["name"])
             if obj is not None:
+                self.admission.admit(call, obj, None)
                 self._lifecycle.delete(call.resource, obj, how, dry_run=call.dry_run)
         return Answer(200, found)
 

@@ -26,6 +26,9 @@ class User:
     uid: str = ""
 
 
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
 @dataclass(frozen=True)
 class Call:
     """A request for objects of one resource. `number` counts the requests of a server, from 0."""
@@ -40,6 +43,7 @@ class Call:
     namespace: str
     name: str
     subresource: str
+    user: User = ANONYMOUS
     lists: Mapping[str, list[str]] = field(default_factory=dict, repr=False)
 
     @property
@@ -108,4 +112,5 @@ def parse(
     lists: dict[str, list[str]] = {}
     for key, value in pairs:
         lists.setdefault(key, []).append(value)
-    return Call(number, method, url.path, dict(pairs), headers, body, resource, namespace, name, subresource, lists)
+    where = (resource, namespace, name, subresource)
+    return Call(number, method, url.path, dict(pairs), headers, body, *where, lists=lists)

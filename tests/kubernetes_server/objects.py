@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-CHAOS = {"group": "chaos-mesh.org", "version": "v1alpha1"}
-
 
 def config_map(name: str, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, **metadata}, "data": {"a": "1"}}

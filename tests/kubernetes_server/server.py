@@ -6,6 +6,7 @@ import copy
 import itertools
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,9 +14,10 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.kubernetes_server.api import DEFINITIONS, Answer, Api
-from tests.kubernetes_server.calls import Call, parse
+from tests.kubernetes_server.calls import Call, User, parse
 from tests.kubernetes_server.defaults import complete
 from tests.kubernetes_server.discovery import discover
+from tests.kubernetes_server.faults import ApiFault, Decide, disturbed, refusal_of
 from tests.kubernetes_server.http_server import Handler, HttpServer
 from tests.kubernetes_server.lifecycle import newly_made
 from tests.kubernetes_server.refusals import Refusal
@@ -30,7 +32,7 @@ class KubernetesServer:
     """An API server in this process, with its objects in memory.
 
     `definitions` are the CustomResourceDefinitions that are installed from the beginning. `calls` are the requests
-    for objects so far, and `errors` what went wrong in the server itself.
+    for objects so far, `injected` the faults that they met, and `errors` what went wrong in the server itself.
     """
 
     def __init__(self, *, definitions: Iterable[Json] = ()) -> None:
@@ -39,6 +41,8 @@ class KubernetesServer:
         self.api = Api(self.store, self.catalogue)
         self.calls: list[Call] = []
         self.errors: list[Exception] = []
+        self.injected: list[tuple[Call, ApiFault]] = []
+        self._decide: Decide | None = None
         self._numbers = itertools.count()
         self._http = HttpServer(lambda handler: self._respond(handler))
         for name in NAMESPACES:
@@ -70,6 +74,15 @@ class KubernetesServer:
         finally:
             self._http.start()
 
+    @contextmanager
+    def faulty(self, decide: Decide) -> Iterator[None]:
+        """Let faults happen to the calls for objects, for a while."""
+        self._decide = decide
+        try:
+            yield
+        finally:
+            self._decide = None
+
     def put(self, plural: str, obj: Json, *, group: str = "", namespace: str = "default") -> Json:
         """Store an object as it is, past all rules: what a controller or a kubelet would have made."""
         resource = self.catalogue.named(plural, group)
@@ -82,32 +95,54 @@ class KubernetesServer:
             complete(resource.kind, made)
         return self.store.put(resource, made | ({"status": obj["status"]} if "status" in obj else {}))
 
-    def kubeconfig(self, directory: Path, *, context: str = "staging", namespace: str = "default") -> Path:
-        """Write a file that leads here."""
+    def add_user(self, name: str, *groups: str) -> User:
+        """Know somebody by the token that is their name, without any right so far."""
+        self.api.authorizer.users[name] = User(name, ("system:authenticated", *groups))
+        return self.api.authorizer.users[name]
+
+    def kubeconfig(self, directory: Path, *, token: str = "admin", context: str = "staging") -> Path:
+        """Write a file that leads here, for whoever has a token."""
         config = {
             "apiVersion": "v1", "kind": "Config", "current-context": context,
             "clusters": [{"name": "ours", "cluster": {"server": self.address}}],
-            "users": [{"name": "admin", "user": {"token": "admin"}}],
-            "contexts": [{"name": context, "context": {"cluster": "ours", "user": "admin", "namespace": namespace}}],
+            "users": [{"name": "somebody", "user": {"token": token}}],
+            "contexts": [{"name": context, "context": {"cluster": "ours", "user": "somebody"}}],
         }  # fmt: skip
-        path = directory / "kubeconfig.yaml"
+        path = directory / f"{token.replace(':', '-')}.kubeconfig.yaml"
         path.write_text(yaml.safe_dump(config))
         return path
 
     def _respond(self, handler: Handler) -> Answer:
         headers = {name.lower(): value for name, value in handler.headers.items()}
         call = parse(next(self._numbers), handler.command, handler.path, headers, handler.body, known=self.catalogue)
-        if call is None:
+        if call is not None:
+            self.calls.append(call)
+        try:
+            if call is not None:
+                return self._answer(call)
+            self.api.authorizer.user_of(headers)
             found = discover(urlsplit(handler.path).path, self.catalogue)
             return Answer(404, "404 page not found\n") if found is None else Answer(200, found)
-        self.calls.append(call)
-        try:
-            return self.api.answer(call)
         except Refusal as refusal:
             return _answer_of(refusal)
+        except ConnectionError:
+            raise
         except Exception as error:
             self.errors.append(error)
             return _answer_of(Refusal(500, "InternalError", f"Internal error occurred: {error!r}"))
+
+    def _answer(self, call: Call) -> Answer:
+        fault = self._decide(call) if self._decide else None
+        if fault is None or not fault.fits(call):
+            return self.api.answer(call)
+        self.injected.append((call, fault))
+        refusal = refusal_of(fault, call)
+        if fault.kind == "reset" or refusal is not None:
+            if fault.applied and call.verb != "watch":
+                self.api.answer(call)
+            raise refusal or ConnectionResetError("no answer")
+        answer = self.api.answer(call)
+        return answer if answer.events is None else replace(answer, events=disturbed(answer.events, fault))
 
 
 def _answer_of(refusal: Refusal) -> Answer:

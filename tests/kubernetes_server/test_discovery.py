@@ -28,7 +28,7 @@ def test_installed_definitions_are_served_and_listed(api, custom, api_server):
     assert "podchaos.chaos-mesh.org" in {one.metadata.name for one in definitions}
 
 
-def test_the_dynamic_client_finds_its_way(api, namespace, tmp_path):
+def test_the_dynamic_client_finds_its_way(api, podchaos, namespace, tmp_path):
     dynamic_client = dynamic.DynamicClient(api, cache_file=str(tmp_path / "discovery.json"))
     maps = dynamic_client.resources.get(api_version="v1", kind="ConfigMap")
     body = {"apiVersion": "v1", "kind": "ConfigMap"} | config_map("one")

@@ -8,12 +8,7 @@ import pytest
 from kubernetes import client
 
 from tests.kubernetes_server.expect import refused
-from tests.kubernetes_server.objects import CHAOS, config_map, job, pod, pod_chaos
-
-
-@pytest.fixture
-def podchaos(namespace):
-    return {**CHAOS, "namespace": namespace, "plural": "podchaos"}
+from tests.kubernetes_server.objects import config_map, job, pod, pod_chaos
 
 
 def test_an_object_gets_what_only_a_server_gives(core, namespace):

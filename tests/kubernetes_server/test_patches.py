@@ -6,7 +6,7 @@ import pytest
 from kubernetes import client
 
 from tests.kubernetes_server.expect import refused
-from tests.kubernetes_server.objects import CHAOS, config_map, job, pod_chaos
+from tests.kubernetes_server.objects import config_map, job, pod_chaos
 from tests.kubernetes_server.patches import JSON_PATCH, MERGE, STRATEGIC
 
 
@@ -64,12 +64,11 @@ def test_a_json_patch_is_all_or_nothing(core, namespace):
     assert core.read_namespaced_config_map("one", namespace).data == {"b/c": "2", "d": "1"}
 
 
-def test_a_custom_resource_takes_no_strategic_merge(custom, namespace):
-    where = {**CHAOS, "namespace": namespace, "plural": "podchaos"}
-    custom.create_namespaced_custom_object(**where, body=pod_chaos("one", namespace))
+def test_a_custom_resource_takes_no_strategic_merge(custom, podchaos, namespace):
+    custom.create_namespaced_custom_object(**podchaos, body=pod_chaos("one", namespace))
     body = {"metadata": {"labels": {"a": "b"}}}
     with refused(415, "UnsupportedMediaType", "accepted media types include: application/json-patch+json"):
-        custom.patch_namespaced_custom_object(**where, name="one", body=body, _content_type=STRATEGIC)
+        custom.patch_namespaced_custom_object(**podchaos, name="one", body=body, _content_type=STRATEGIC)
 
 
 def test_a_patch_may_name_the_version_it_means(core, namespace):

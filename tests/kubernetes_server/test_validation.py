@@ -8,12 +8,7 @@ import pytest
 from kubernetes import client
 
 from tests.kubernetes_server.expect import refused
-from tests.kubernetes_server.objects import CHAOS, claim, config_map, job, pod, pod_chaos
-
-
-@pytest.fixture
-def podchaos(namespace):
-    return {**CHAOS, "namespace": namespace, "plural": "podchaos"}
+from tests.kubernetes_server.objects import claim, config_map, job, pod, pod_chaos
 
 
 @pytest.fixture
@@ -81,27 +76,25 @@ def test_what_a_schema_requires_is_required(custom, podchaos, namespace):
         custom.create_namespaced_custom_object(**podchaos, body=body)
 
 
-def test_numbers_or_strings_are_both_taken(custom, namespace):
+def test_numbers_or_strings_are_both_taken(custom, jobsets):
     """`x-kubernetes-int-or-string`, and the quantities of a template within a custom resource."""
-    where = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "namespace": namespace, "plural": "jobsets"}
     container = pod("one")["spec"]["containers"][0] | {"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}
     template = {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}}
     body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "one"}}
     body["spec"] = {"suspend": True, "replicatedJobs": [{"name": "node", "template": template}]}
-    made = custom.create_namespaced_custom_object(**where, body=body, field_validation="Strict")
+    made = custom.create_namespaced_custom_object(**jobsets, body=body, field_validation="Strict")
     assert made["spec"]["replicatedJobs"][0]["replicas"] == 1  # a default of the schema
     container["resources"]["limits"]["cpu"] = True
     with refused(422, "Invalid", "must be of type integer,string"):
-        custom.create_namespaced_custom_object(**where, body=body | {"metadata": {"name": "two"}})
+        custom.create_namespaced_custom_object(**jobsets, body=body | {"metadata": {"name": "two"}})
 
 
-def test_what_the_schema_calls_immutable_stays(custom, namespace):
-    where = {"group": "trainer.kubeflow.org", "version": "v1alpha1", "namespace": namespace, "plural": "trainjobs"}
+def test_what_the_schema_calls_immutable_stays(custom, trainjobs):
     body = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "one"}}
     body["spec"] = {"runtimeRef": {"name": "torch"}, "suspend": True, "managedBy": "kueue.x-k8s.io/multikueue"}
-    custom.create_namespaced_custom_object(**where, body=body)
+    custom.create_namespaced_custom_object(**trainjobs, body=body)
     with refused(422, "Invalid", "field is immutable"):
-        custom.patch_namespaced_custom_object(**where, name="one", body={"spec": {"runtimeRef": {"name": "other"}}})
+        custom.patch_namespaced_custom_object(**trainjobs, name="one", body={"spec": {"runtimeRef": {"name": "other"}}})
 
 
 def test_a_wrong_type_in_a_built_in_kind_cannot_be_read(custom, jobs):
@@ -159,15 +152,15 @@ def test_an_update_of_a_custom_resource_names_its_version(custom, podchaos, name
         custom.replace_namespaced_custom_object(**podchaos, name="one", body=pod_chaos("one", namespace, mode="all"))
 
 
-def test_a_status_is_apart_only_where_the_definition_says_so(custom, podchaos, namespace):
-    where = {"group": "jobset.x-k8s.io", "version": "v1alpha2", "namespace": namespace, "plural": "jobsets"}
+def test_a_status_is_apart_only_where_the_definition_says_so(custom, jobsets, podchaos, namespace):
     body = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "one"}}
     status = {"status": {"restarts": 3}}
-    made = custom.create_namespaced_custom_object(**where, body=body | {"spec": {"suspend": True}} | status)
+    made = custom.create_namespaced_custom_object(**jobsets, body=body | {"spec": {"suspend": True}} | status)
     assert "status" not in made
-    custom.patch_namespaced_custom_object(**where, name="one", body=status)
-    assert "status" not in custom.get_namespaced_custom_object(**where, name="one")
-    made = custom.patch_namespaced_custom_object_status(**where, name="one", body=status | {"spec": {"suspend": False}})
+    custom.patch_namespaced_custom_object(**jobsets, name="one", body=status)
+    assert "status" not in custom.get_namespaced_custom_object(**jobsets, name="one")
+    more = status | {"spec": {"suspend": False}}
+    made = custom.patch_namespaced_custom_object_status(**jobsets, name="one", body=more)
     assert made["status"]["restarts"] == 3 and made["spec"]["suspend"] is True
 
     custom.create_namespaced_custom_object(**podchaos, body=pod_chaos("one", namespace))

@@ -8,7 +8,7 @@ import pytest
 from kubernetes import client, watch
 
 from tests.kubernetes_server.expect import refused
-from tests.kubernetes_server.objects import CHAOS, config_map, pod_chaos
+from tests.kubernetes_server.objects import config_map, pod_chaos
 
 
 @pytest.fixture
@@ -57,12 +57,11 @@ def test_an_event_comes_as_it_happens(core, namespace, since):
         late.join()
 
 
-def test_without_a_version_all_that_is_there_comes_first(custom, namespace):
-    where = {**CHAOS, "namespace": namespace, "plural": "podchaos"}
+def test_without_a_version_all_that_is_there_comes_first(custom, podchaos, namespace):
     for name in ("one", "two"):
-        custom.create_namespaced_custom_object(**where, body=pod_chaos(name, namespace))
+        custom.create_namespaced_custom_object(**podchaos, body=pod_chaos(name, namespace))
     watcher = watch.Watch()
-    events = watcher.stream(custom.list_namespaced_custom_object, **where, timeout_seconds=60)
+    events = watcher.stream(custom.list_namespaced_custom_object, **podchaos, timeout_seconds=60)
     assert sorted(seen([next(events), next(events)])) == [("ADDED", "one"), ("ADDED", "two")]
     watcher.stop()
     events.close()
