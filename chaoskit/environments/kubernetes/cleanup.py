@@ -36,7 +36,7 @@ _PAUSE = 0.2
 
 @dataclass(frozen=True)
 class CleanupReport:
-    """`removed` and `forced` name objects, such as `Job trainer`. A `forced` one is a fault that Chaos Mesh did not
+    """`removed` are the objects that were there and have gone, such as `Job trainer`. A `forced` one is a fault that Chaos Mesh did not
     take back: the pods that it hit are removed, and the run says nothing. `left` may still be there."""
 
     removed: tuple[str, ...] = ()
@@ -83,20 +83,22 @@ def clean_up(
         return there
 
     for kinds in STAGES:
-        for kind, name, uid in _objects(connection, kinds, identity):
+        found = list(_objects(connection, kinds, identity))
+        for kind, name, uid in found:
             grace = 0 if kind == PODS else None
-            if connection.delete(ApiTarget(kind, identity.namespace, name), uid=uid, grace=grace):
-                removed.append(f"{kind.kind} {name}")
-        there = wait(kinds)
+            connection.delete(ApiTarget(kind, identity.namespace, name), uid=uid, grace=grace)
+        there = wait(kinds) if found else []
         if there and kinds[0].group == CHAOS_MESH:
             told = [one for one in there if _force(connection, one[0], identity, one[1])]
             there = wait(kinds)
             forced += [f"{kind.kind} {name}" for kind, name in told if (kind, name) not in there]
+        removed += [f"{kind.kind} {name}" for kind, name, _ in found if (kind, name) not in there]
         left += [Intent(kind.in_commands, identity.namespace, name) for kind, name in there]
     owner = ApiTarget(CONFIG_MAPS, identity.namespace, name_of(identity.run))
     if left:
         left.append(Intent(CONFIG_MAPS.in_commands, owner.namespace, owner.name, uid=identity.uid))
-    elif connection.delete(owner, uid=identity.uid):
+    else:
+        connection.delete(owner, uid=identity.uid)
         removed.append(str(owner))
     return CleanupReport(tuple(removed), tuple(forced), tuple(left))
 

@@ -52,7 +52,9 @@ def of_answer(
     """The error for an answer that is not a success to a request that does `what` and needs `rule`."""
     told = _status_of(body)
     reason, message = str(told.get("reason") or ""), _line(told.get("message") or _text(body) or f"HTTP {status}")
-    passing, retry_after = status in _PASSING, _seconds((headers or {}).get("Retry-After"))
+    # None of our writes names a version, so a conflict is one between others.
+    passing = status in _PASSING or reason == "Conflict"
+    retry_after = _seconds((headers or {}).get("Retry-After"))
     sentence, remedy = f"cannot {what}: {message}", ""
     if status == 401:
         sentence = f"cannot {what}: the cluster does not accept the credentials of this context"
@@ -61,7 +63,7 @@ def of_answer(
         sentence, remedy = f"cannot {what}: the permission is missing", f"add to a Role of the namespace: {rule}"
     elif status == 403 and "exceeded quota" in message:
         remedy = "free what the namespace holds, or ask for a larger quota"
-    elif passing:
+    elif status in _PASSING:
         remedy = "the cluster is busy or is being restarted; try again later"
     return ClusterError(
         sentence,

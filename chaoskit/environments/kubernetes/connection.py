@@ -18,7 +18,7 @@ from chaoskit.environments.kubernetes.access_rule import AccessRule
 from chaoskit.environments.kubernetes.api_kinds import ApiKind
 from chaoskit.environments.kubernetes.cluster_error import ClusterError, of_answer, of_failure
 from chaoskit.environments.kubernetes.kubeconfig import ClusterAddress
-from chaoskit.environments.kubernetes.retries import retried
+from chaoskit.environments.kubernetes.retries import Answer, retried
 from chaoskit.protocol.json_lines import LineBuffer
 
 #: Seconds for a connection and for an answer. A busy server may take long for a large list.
@@ -108,7 +108,7 @@ class ClusterConnection:
                     found = self._once("get", one)
                     if (found["metadata"].get("annotations") or {}).get(REQUEST) == token:
                         return found
-                may_be_there |= error.passing and error.status != 429
+                may_be_there |= error.passing
                 raise
 
         return self._retried(attempt)
@@ -118,19 +118,22 @@ class ClusterConnection:
         query = {"fieldValidation": "Strict"}
         return self._repeated("patch", target, body=change, query=query, content="application/merge-patch+json")
 
-    def delete(self, target: ApiTarget, *, uid: str, grace: int | None = None) -> bool:
-        """Begin the removal of one object and of what it owns; False if it is not there. An object that has another
-        uid by now is not touched."""
+    def delete(self, target: ApiTarget, *, uid: str, grace: int | None = None) -> None:
+        """Begin the removal of one object and of what it owns. Nothing happens if it is not there, or if an object of
+        another uid has its name by now."""
         options: dict[str, Any] = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        try:
-            self._repeated("delete", target, body=options)
-        except ClusterError as error:
-            if error.status in (404, 409):  # gone, or replaced by one of another uid
-                return False
-            raise
-        return True
+
+        def attempt() -> None:
+            try:
+                self._once("delete", target, body=options)
+            except ClusterError as error:
+                is_gone = error.status == 404 or (error.reason == "Conflict" and self._uid_of(target) != uid)
+                if not is_gone:
+                    raise
+
+        self._retried(attempt)
 
     @contextmanager
     def watch(self, target: ApiTarget, query: Mapping[str, str], *, limit: float) -> Iterator[Iterator[dict[str, Any]]]:
@@ -161,7 +164,16 @@ class ClusterConnection:
     def _repeated(self, verb: str, target: ApiTarget, **options: Any) -> dict[str, Any]:
         return self._retried(lambda: self._once(verb, target, **options))
 
-    def _retried(self, attempt: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _uid_of(self, target: ApiTarget) -> str:
+        """The uid of the object that has this name now; "" if there is none."""
+        try:
+            return str(self._once("get", target)["metadata"]["uid"])
+        except ClusterError as error:
+            if error.status != 404:
+                raise
+            return ""
+
+    def _retried(self, attempt: Callable[[], Answer]) -> Answer:
         return retried(attempt, patience=self.patience, pause=self._pause)
 
     def _once(

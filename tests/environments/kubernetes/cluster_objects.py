@@ -19,6 +19,8 @@ from chaoskit.environments.kubernetes.selectors import RunSelector
 
 POD_CHAOS, NETWORK_CHAOS = CHAOS_FAULTS[0], CHAOS_FAULTS[1]
 SCHEDULES = CHAOS_SCHEDULES[0]
+#: Whatever a test makes is of one of these.
+KINDS = (PODS, JOBS, SERVICES, CONFIG_MAPS, POD_CHAOS, NETWORK_CHAOS, SCHEDULES)
 CONTAINERS = [{"name": "trainer", "image": "registry.example/trainer:1"}]
 
 
@@ -66,7 +68,7 @@ def service(name: str) -> dict[str, Any]:
 def there(connection: ClusterConnection, namespace: str) -> set[str]:
     """Everything in the namespace, such as `Pod p0`, whoever made it."""
     found = set()
-    for kind in (PODS, JOBS, SERVICES, CONFIG_MAPS, POD_CHAOS, NETWORK_CHAOS, SCHEDULES):
+    for kind in KINDS:
         items = connection.page(ApiTarget(kind, namespace), {})["items"]
         found |= {f"{kind.kind} {item['metadata']['name']}" for item in items}
     return found - {"ConfigMap kube-root-ca.crt"}

@@ -97,7 +97,7 @@ def test_an_error_of_a_proxy_between():
         ("GET", lambda one: one.page(ApiTarget(PODS, "staging"), {})),
         ("POST", lambda one: one.create("staging", CONFIG_MAPS, MAP)),
         ("PATCH", lambda one: one.patch(POD, {"metadata": {"labels": {}}})),
-        ("DELETE", lambda one: one.delete(POD, uid="u1")),
+        ("DELETE", lambda one: one.delete(POD, uid="u1") or "begun"),
         ("GET", lambda one: one.read("/version", what="ask")),
         ("POST", lambda one: one.ask("/apis/x", {}, what="ask")),
     ],
@@ -145,19 +145,35 @@ def test_an_object_of_somebody_else_is_not_taken_for_ours(annotations):
     assert error.reason == "AlreadyExists"
 
 
-@pytest.mark.parametrize("answers", [(EXISTS,), (BUSY, EXISTS)])
-def test_an_object_that_was_there_before_is_never_taken_for_ours(answers):
-    with scripted(*answers) as script, pytest.raises(ClusterError, match="already exists"):
+def test_an_object_that_was_there_before_is_not_even_looked_at():
+    with scripted(EXISTS) as script, pytest.raises(ClusterError, match="already exists"):
         script.connection().create("staging", CONFIG_MAPS, MAP)
-    assert {request[0] for request in script.requests} == {"POST"}
+    assert [request[0] for request in script.requests] == ["POST"]
 
 
-def test_a_delete_touches_the_object_of_that_uid_alone():
-    gone, other = status(404, "NotFound", "no"), status(409, "Conflict", "Precondition failed: UID in precondition")
-    with scripted(Scripted(), gone, other) as script:
-        connection = script.connection()
-        assert [connection.delete(POD, uid="u1", grace=0) for _ in range(3)] == [True, False, False]
-    (sent,) = {str(request[2]) for request in script.requests}
+CONFLICT, GONE = status(409, "Conflict", "the object has been modified"), status(404, "NotFound", "no")
+OURS, THEIRS = (Scripted(200, {"metadata": {"uid": uid}}) for uid in ("u1", "u2"))
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (Scripted(),),
+        (GONE,),
+        (CONFLICT, THEIRS),
+        (CONFLICT, GONE),
+        (CONFLICT, OURS, Scripted()),
+        (CUT, Scripted()),
+        (CUT, GONE),
+        (CONFLICT, OURS, GONE),
+    ],
+)
+def test_a_delete_removes_the_object_of_that_uid_and_no_other(answers):
+    """It ends once that object is being removed, or another one has its name."""
+    with scripted(*answers) as script:
+        script.connection().delete(POD, uid="u1", grace=0)
+    assert len(script.requests) == len(answers)
+    (sent,) = {str(body) for method, _, body in script.requests if method == "DELETE"}
     assert "'preconditions': {'uid': 'u1'}" in sent and "'gracePeriodSeconds': 0" in sent
 
 
