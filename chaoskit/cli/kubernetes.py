@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from chaoskit.environments.kubernetes.cluster_check import ClusterFinding
     from chaoskit.environments.kubernetes.kubeconfig import ClusterAddress
 
 #: Seconds for which a request is repeated while the server is busy or away.
@@ -48,6 +52,7 @@ def do(args: argparse.Namespace) -> int:
     """Check the cluster, or print the Role."""
     from chaoskit.environments.kubernetes import cluster_check, guards
     from chaoskit.environments.kubernetes.connection import ClusterConnection
+    from chaoskit.report.terminal.table import console_for
 
     if not args.namespace:
         raise UsageError("--namespace is missing: name the one in which jobs will run")
@@ -59,7 +64,7 @@ def do(args: argparse.Namespace) -> int:
         if args.role:
             print(cluster_check.smallest_role(connection, args.namespace).as_yaml(), end="")
             return ExitCode.PASS
-        return _show(cluster_check.examine(connection, args.namespace))
+        return show(cluster_check.examine(connection, args.namespace), console_for(sys.stdout))
     finally:
         connection.close()
 
@@ -75,13 +80,12 @@ def _address(args: argparse.Namespace) -> ClusterAddress:
     return kubeconfig.of_context(args.context or "", file=args.kubeconfig)
 
 
-def _show(found: list[Any]) -> int:
-    from chaoskit.cli.doctor import DoctorFinding, show
+def show(found: Sequence[ClusterFinding], console: Console) -> int:
+    """Print the findings and what was not checked; returns the exit code."""
+    from chaoskit.cli import doctor
     from chaoskit.environments.kubernetes.cluster_check import NOT_CHECKED
-    from chaoskit.report.terminal.table import console_for
 
-    console = console_for(sys.stdout)
-    show([DoctorFinding(one.what, one.found, one.good, one.remedy) for one in found], console)
+    doctor.show([doctor.DoctorFinding(one.what, one.found, one.good, one.remedy) for one in found], console)
     console.print()
     console.print(f"Not checked: {'; '.join(NOT_CHECKED)}.")
     lacking = [one.what for one in found if one.needed and not one.good]

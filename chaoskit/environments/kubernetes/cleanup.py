@@ -36,8 +36,9 @@ _PAUSE = 0.2
 
 @dataclass(frozen=True)
 class CleanupReport:
-    """`removed` are the objects that were there and have gone, such as `Job trainer`. A `forced` one is a fault that Chaos Mesh did not
-    take back: the pods that it hit are removed, and the run says nothing. `left` may still be there."""
+    """`removed` are the objects that were there and have gone, such as `Job trainer`. A `forced` one is a fault that
+    Chaos Mesh did not take back: the pods that it hit are removed, and the run proves nothing. `left` may still be
+    there."""
 
     removed: tuple[str, ...] = ()
     forced: tuple[str, ...] = ()
