@@ -63,6 +63,8 @@ def of_answer(
         sentence, remedy = f"cannot {what}: the permission is missing", f"add to a Role of the namespace: {rule}"
     elif status == 403 and "exceeded quota" in message:
         remedy = "free what the namespace holds, or ask for a larger quota"
+    elif "failed calling webhook" in message:
+        remedy = "the controller of that webhook does not answer: check that its pods run"
     elif status in _PASSING:
         remedy = "the cluster is busy or is being restarted; try again later"
     return ClusterError(

@@ -28,6 +28,11 @@ class ClusterAddress:
     client: Any  # an ApiClient of the official client
 
     @property
+    def is_own(self) -> bool:
+        """Whether this process runs in a pod of it."""
+        return not self.context
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Every name by which people may know the cluster."""
         return tuple(name for name in (self.context, self.cluster, urlsplit(self.server).hostname) if name)

@@ -48,7 +48,7 @@ class RunObjects:
     def __init__(self, connection: ClusterConnection, *, namespace: str, run_id: str, run_dir: Path) -> None:
         self._connection = connection
         self._namespace = check_namespace("RunObjects", "namespace", namespace)
-        owner = run_owner.manifest(run_id)
+        owner = run_owner.manifest(run_id, connection)
         self._journal = IntentJournal(run_dir / NAME)
         try:
             self.identity: RunIdentity = run_owner.identity_of(self._make(CONFIG_MAPS, owner))
@@ -101,9 +101,10 @@ class RunObjects:
 
 
 def sweep(connection: ClusterConnection, namespace: str, *, limit: float = 60.0) -> tuple[CleanupReport, ...]:
-    """Remove what dead harnesses of this user and machine have left in a namespace. Raises ClusterError."""
+    """Remove what dead harnesses of this user have left in a namespace: those of this machine, and those whose pod has
+    ended. Raises ClusterError."""
     owners = listed(connection, CONFIG_MAPS, run_owner.of_this_user(namespace)).manifests
-    dead = [run_owner.identity_of(found) for found in owners if run_owner.is_abandoned(found)]
+    dead = [run_owner.identity_of(found) for found in owners if run_owner.is_abandoned(found, connection)]
     return tuple(clean_up(connection, identity, limit=limit) for identity in dead)
 
 

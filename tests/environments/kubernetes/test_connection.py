@@ -57,6 +57,12 @@ def test_other_refusals_of_the_server_are_its_own_sentence(said):
     assert ("quota" in error.remedy) == ("quota" in said)
 
 
+def test_a_webhook_whose_controller_is_down():
+    said = 'Internal error occurred: failed calling webhook "mutate-v1-podchaos": connection refused'
+    error = error_of(status(500, "InternalError", said), call=lambda one: one.create("staging", CONFIG_MAPS, MAP))
+    assert "failed calling webhook" in str(error) and "check that its pods run" in error.remedy and not error.passing
+
+
 def test_a_server_that_is_away():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -23,7 +24,7 @@ from chaoskit.environments.kubernetes.selectors import OWNER, ROLE, RUN, USER, R
 from chaoskit.environments.machine import owner
 from chaoskit.errors import UsageError
 from tests.environments.kubernetes import cluster_objects as some
-from tests.environments.kubernetes.scripted_server import Scripted, scripted
+from tests.environments.kubernetes.scripted_server import Scripted, scripted, status
 
 
 @pytest.fixture
@@ -211,9 +212,52 @@ DEAD = {**owner.current(), "pid": 1, "start": 1, "machine": "m1"}
 )
 def test_only_a_harness_of_this_machine_can_be_known_to_be_dead(data, abandoned, monkeypatch):
     monkeypatch.setattr(run_owner, "machine_id", lambda: "m1")
-    assert run_owner.is_abandoned({"data": data}) is abandoned
+    assert run_owner.is_abandoned({"data": data}, None) is abandoned
     monkeypatch.setattr(run_owner, "machine_id", lambda: "")
-    assert run_owner.is_abandoned({"data": data}) is False
+    assert run_owner.is_abandoned({"data": data}, None) is False
+
+
+SEEN = {"metadata": {"uid": "u1"}, "status": {"phase": "Running"}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "abandoned"),
+    [
+        (Scripted(200, SEEN), False),
+        (Scripted(200, {**SEEN, "status": {"phase": "Failed"}}), True),
+        (Scripted(200, {**SEEN, "status": {"phase": "Succeeded"}}), True),
+        (Scripted(200, {**SEEN, "metadata": {"uid": "u2"}}), True),
+        (status(404, "NotFound", "no"), True),
+        (status(403, "Forbidden", "no"), False),
+    ],
+)
+def test_a_harness_in_a_pod_lives_as_long_as_that_pod(answer, abandoned):
+    """Whatever its process is called: the pods of a cluster count their processes alike."""
+    record = {**DEAD, "pod": {"namespace": "ci", "name": "harness", "uid": "u1"}}
+    with scripted(answer) as script:
+        found = {"data": {"owner": json.dumps(record)}}
+        assert run_owner.is_abandoned(found, script.connection(patience=0)) is abandoned
+    assert script.requests == [("GET", "/api/v1/namespaces/ci/pods/harness", None)]
+
+
+@pytest.mark.parametrize("pod", ["words", {"name": "harness"}, {"namespace": 1, "name": 2, "uid": 3}])
+def test_a_pod_that_is_none_is_not_looked_for(pod):
+    assert run_owner.is_abandoned({"data": {"owner": json.dumps({**DEAD, "pod": pod})}}, None) is False
+
+
+def test_a_harness_in_a_pod_says_which(connection, cluster, tmp_path, monkeypatch):
+    pod = connection.create(cluster.namespace, PODS, some.pod("harness"))
+    (tmp_path / "namespace").write_text(cluster.namespace)
+    monkeypatch.setattr(run_owner, "_NAMESPACE_FILE", tmp_path / "namespace")
+    monkeypatch.setattr(run_owner.socket, "gethostname", lambda: "harness")
+    said = lambda: json.loads(run_owner.manifest("r1", connection)["data"]["owner"])["pod"]  # noqa: E731
+    assert said() is None  # from outside
+    monkeypatch.setattr(connection, "address", replace(connection.address, context=""))
+    assert said() == {"namespace": cluster.namespace, "name": "harness", "uid": pod["metadata"]["uid"]}
+    monkeypatch.setattr(run_owner.socket, "gethostname", lambda: "another")
+    assert said() is None
+    monkeypatch.setattr(run_owner, "_NAMESPACE_FILE", tmp_path / "none")
+    assert said() is None
 
 
 def test_a_sweep_touches_dead_owners_of_this_user_alone(connection, cluster, monkeypatch):
