@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,12 +14,15 @@ from tests.kubernetes_server.garbage import GarbageCollector
 from tests.kubernetes_server.lifecycle import Deletion, Lifecycle, changed, newly_made
 from tests.kubernetes_server.lists import Lists
 from tests.kubernetes_server.patches import patched
+from tests.kubernetes_server.pod_backend import PodBackend
+from tests.kubernetes_server.pod_streams import container_of, execute, forward, log, must_run
 from tests.kubernetes_server.refusals import Cause, Refusal, bad_request, invalid, not_allowed
 from tests.kubernetes_server.resources import Catalogue
 from tests.kubernetes_server.reviews import review
 from tests.kubernetes_server.store import Store
 from tests.kubernetes_server.validation import Accepted, check, completed, decoded
 from tests.kubernetes_server.watches import Watches
+from tests.kubernetes_server.websocket import WebSocket
 
 Json = dict[str, Any]
 #: A change of these changes what is served.
@@ -28,12 +31,14 @@ DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 @dataclass(frozen=True)
 class Answer:
-    """What goes back: an object, or a stream of them where `events` is there."""
+    """What goes back: an object or a text, or a stream of them, or a WebSocket that `upgrade` talks over."""
 
     code: int
     body: Json | str = field(default_factory=dict)
+    media_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
-    events: Iterator[Json | None] | None = None
+    events: Iterator[Json | bytes | None] | None = None
+    upgrade: Callable[[WebSocket], None] | None = None
 
 
 class Api:
@@ -45,6 +50,7 @@ class Api:
         self._lifecycle = Lifecycle(store, catalogue)
         self._lists = Lists(store)
         self.watches = Watches(store)
+        self.backend: PodBackend | None = None
         self.authorizer = Authorizer(store, catalogue)
         self.admission = Admission(store, catalogue)
         self.garbage = GarbageCollector(store, catalogue, self._lifecycle)
@@ -60,7 +66,34 @@ class Api:
         return answer
 
     def _get(self, call: Call) -> Answer:
+        if call.subresource in ("exec", "portforward", "log"):
+            return self._of_pod(call)
         return Answer(200, self._lifecycle.existing(call.resource, call.namespace, call.name))
+
+    def _of_pod(self, call: Call) -> Answer:
+        """What only a process has; there are none without a back-end."""
+        pod = self._lifecycle.existing(call.resource, call.namespace, call.name)
+        backend = self.backend
+        container = "" if call.subresource == "portforward" else container_of(call, pod)
+        must_run(pod, container)
+        if backend is None:
+            raise Refusal(500, "InternalError", "Internal error occurred: dial tcp: connect: connection refused")
+        if call.subresource == "log":
+            lines = log(backend, pod, container, call, lambda: self._is_over(call, pod))
+            return Answer(200, media_type="text/plain", events=lines)
+        if "websocket" not in call.headers.get("upgrade", "").lower():
+            raise bad_request("Upgrade request required")
+        if call.subresource == "exec":
+            return Answer(101, upgrade=lambda web: execute(web, backend, pod, container, call))
+        ports = [int(port) for text in call.lists.get("ports", []) for port in text.split(",")]
+        return Answer(101, upgrade=lambda web: forward(web, backend, pod, ports))
+
+    def _is_over(self, call: Call, seen: Json) -> bool:
+        """Whether a pod that was seen has ended, or is another one by now."""
+        pod = self._store.get(call.resource, call.namespace, call.name)
+        same = pod is not None and pod["metadata"]["uid"] == seen["metadata"]["uid"]
+        ended = ("Succeeded", "Failed")
+        return self.watches.closed or not same or (pod or {}).get("status", {}).get("phase") in ended
 
     def _list(self, call: Call) -> Answer:
         return Answer(200, self._lists.list(call))
@@ -82,7 +115,7 @@ class Api:
         made = self._lifecycle.create(call.resource, call.namespace, obj, dry_run=call.dry_run)
         if call.resource.key == DEFINITIONS and not call.dry_run:
             self._catalogue.install(made)
-        return Answer(201, made, _warnings(accepted))
+        return Answer(201, made, headers=_warnings(accepted))
 
     def _update(self, call: Call) -> Answer:
         before = self._lifecycle.existing(call.resource, call.namespace, call.name)
@@ -106,7 +139,7 @@ class Api:
         made = self._lifecycle.replace(call.resource, before, obj, dry_run=call.dry_run)
         if call.resource.key == DEFINITIONS and not call.dry_run:
             self._catalogue.install(made)
-        return Answer(200, made, _warnings(accepted))
+        return Answer(200, made, headers=_warnings(accepted))
 
     def _evict(self, call: Call) -> Answer:
         """Delete a pod as whoever drains a node does."""

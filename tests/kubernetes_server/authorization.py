@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.kubernetes_server.calls import ANONYMOUS, Call, User
@@ -14,6 +14,8 @@ from tests.kubernetes_server.store import Store
 Json = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+#: What a WebSocket is opened for by GET, and needs the right to create all the same.
+STREAMS = ("exec", "portforward")
 #: Reviews of oneself, which everybody may ask for.
 SELF_REVIEWS = {"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"}
 
@@ -67,6 +69,8 @@ class Authorizer:
         name = "" if call.verb == "create" and not call.subresource else call.name
         where = call.name if call.resource.plural == "namespaces" else call.namespace
         wish = Wish(call.verb, call.resource.group, call.resource.plural, call.subresource, where, name)
+        if call.subresource in STREAMS and self.reason(user, wish) is not None:
+            wish = replace(wish, verb="create")
         if self.reason(user, wish) is None:
             scope = f'in the namespace "{where}"' if where else "at the cluster scope"
             why = f'User "{user.name}" cannot {wish.verb} resource "{wish.title}" in API group "{wish.group}" {scope}'

@@ -12,7 +12,7 @@ from tests.kubernetes_server.calls import Call
 from tests.kubernetes_server.refusals import Refusal, conflict, expired, timed_out, too_many_requests
 
 Json = dict[str, Any]
-Events = Iterator[Json | None]
+Events = Iterator[Json | bytes | None]
 FaultKind = Literal["conflict", "gone", "too_many", "timeout", "reset", "drop", "delay", "duplicate"]
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 TOO_OLD = "The resourceVersion for the provided watch is too old."
@@ -25,8 +25,8 @@ class ApiFault:
     """One thing that goes wrong.
 
     conflict, too_many, timeout: the call is answered with 409, 429, 504. gone: 410, `within` the stream of a watch
-    `after` events, or by the status. reset: the connection is cut instead of an answer. drop: a watch is cut `after` events. delay: a
-    watch tells nothing for `seconds`. duplicate: a watch tells its event number `after` twice.
+    `after` events, or by the status. reset: the connection is cut instead of an answer. drop: a watch is cut `after`
+    events. delay: a watch tells nothing for `seconds`. duplicate: a watch tells its event number `after` twice.
 
     With `applied` the call is done all the same, before it is answered with an error or not at all.
     """

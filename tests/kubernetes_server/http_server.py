@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.kubernetes_server.api import Answer
+from tests.kubernetes_server.pod_streams import PROTOCOLS
+from tests.kubernetes_server.websocket import WebSocket, accept_key
 
 Json = dict[str, Any]
 Respond = Callable[["Handler"], Answer]
@@ -51,7 +53,9 @@ class Handler(BaseHTTPRequestHandler):
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         answer = self.respond()
         try:
-            if answer.events is None:
+            if answer.upgrade is not None:
+                self._upgrade(answer.upgrade)
+            elif answer.events is None:
                 self._send(answer)
             else:
                 self._stream(answer, answer.events)
@@ -69,19 +73,31 @@ class Handler(BaseHTTPRequestHandler):
     def _send(self, answer: Answer) -> None:
         text = isinstance(answer.body, str)
         body = (answer.body if text else json.dumps(answer.body)).encode()
-        kind = "text/plain; charset=utf-8" if text else "application/json"
+        kind = "text/plain; charset=utf-8" if text else answer.media_type
         head = self._head(answer, ("Content-Type", kind), ("Content-Length", str(len(body))))
         self.wfile.write(head + body)
 
-    def _stream(self, answer: Answer, events: Iterator[Json | None]) -> None:
-        head = self._head(answer, ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked"))
+    def _upgrade(self, talk: Callable[[WebSocket], None]) -> None:
+        offered = [one.strip() for one in self.headers.get("Sec-WebSocket-Protocol", "").split(",")]
+        protocol = next((one for one in PROTOCOLS if one in offered), None)
+        if protocol is None:
+            self._send(Answer(403, "unable to upgrade: no supported protocol\n"))
+            return
+        headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Protocol", protocol)]
+        headers.append(("Sec-WebSocket-Accept", accept_key(self.headers["Sec-WebSocket-Key"])))
+        self.wfile.write(self._head(Answer(101), *headers))
+        self.close_connection = True
+        talk(WebSocket(self.connection, self.rfile, protocol))
+
+    def _stream(self, answer: Answer, events: Iterator[Json | bytes | None]) -> None:
+        head = self._head(answer, ("Content-Type", answer.media_type), ("Transfer-Encoding", "chunked"))
         self.wfile.write(head)
         for event in events:
             if event is None:
                 if self.is_left():
                     break
                 continue
-            line = json.dumps(event).encode() + b"\n"
+            line = event if isinstance(event, bytes) else json.dumps(event).encode() + b"\n"
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.write(b"0\r\n\r\n")
 

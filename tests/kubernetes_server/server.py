@@ -64,6 +64,8 @@ class KubernetesServer:
     def stop(self) -> None:
         self.api.watches.closed = True
         self._http.stop()
+        if self.api.backend is not None:
+            self.api.backend.close()
 
     @contextmanager
     def away(self) -> Iterator[None]:
@@ -146,4 +148,4 @@ class KubernetesServer:
 
 
 def _answer_of(refusal: Refusal) -> Answer:
-    return Answer(refusal.code, refusal.status(), tuple(refusal.headers.items()))
+    return Answer(refusal.code, refusal.status(), headers=tuple(refusal.headers.items()))
