@@ -72,7 +72,7 @@ def test_a_bookmark_moves_the_version_on():
 @pytest.mark.parametrize("too_old", [Scripted(stream=(EXPIRED,)), status(410, "Expired", "too old")])
 def test_a_version_that_is_too_old_is_listed_again_and_what_changed_meanwhile_is_told(too_old):
     again = listing(50, pod("a", 3), pod("b", 40), pod("d", 41))
-    more = Scripted(stream=(event("ADDED", "e", 51),))
+    more = Scripted(stream=(event("MODIFIED", "c", 49), event("ADDED", "e", 51)))  # the first one comes too late
     said, _ = told(listing(5, pod("a", 3), pod("b", 4), pod("c", 5)), too_old, again, more, count=7)
     assert said[3:] == [("deleted", "c", "5"), ("changed", "b", "40"), ("added", "d", "41"), ("added", "e", "51")]
 
@@ -81,7 +81,8 @@ def test_what_comes_twice_is_told_once():
     stream = Scripted(
         stream=(
             event("ADDED", "a", 3), event("MODIFIED", "a", 6), event("MODIFIED", "a", 6), event("ADDED", "a", 3),
-            event("DELETED", "a", 7), event("DELETED", "a", 7), event("MODIFIED", "a", 6), event("ADDED", "b", 8),
+            event("DELETED", "a", 7), event("DELETED", "a", 7), event("MODIFIED", "a", 6), event("MODIFIED", "a", 5),
+            event("ADDED", "b", 8),
         )
     )  # fmt: skip
     said, _ = told(listing(5, pod("a", 3)), stream, count=4)
