@@ -1,7 +1,8 @@
 """`clean_up`: removes the objects of one run in an order in which nothing is made again and no fault outlives its pod.
 
 Schedules go first, because they make faults; then faults, and nothing else before each of them has been taken back;
-then pods and jobs; the ConfigMap that owns all of it goes last, and only if nothing else is left.
+then jobs, because they would replace their pods, and pods; the ConfigMap that owns all of it goes last, and only if
+nothing else is left.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.run_owner import name_of
 from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
 
-STAGES = (CHAOS_SCHEDULES, CHAOS_FAULTS, (PODS,), (JOBS, *FURTHER_JOBS), (SERVICES, CONFIG_MAPS))
+STAGES = (CHAOS_SCHEDULES, CHAOS_FAULTS, (*FURTHER_JOBS, JOBS, PODS), (SERVICES, CONFIG_MAPS))
 #: Drops the finalizer of a fault of Chaos Mesh without taking the fault back.
 _FORCED = {"metadata": {"annotations": {"chaos-mesh.chaos-mesh.org/cleanFinalizer": "forced"}}}
 _PAUSE = 0.2

@@ -139,7 +139,7 @@ def test_closing_removes_everything_of_the_run_and_nothing_else(run, connection,
     report = run.close(limit=30)
     assert (report.forced, report.left, report.sentences) == ((), (), ())
     assert report.removed == (
-        "Pod p0", "Pod p1", "Pod p2", "Job trainer", "Service names", "ConfigMap settings", "ConfigMap chaoskit-r1",
+        "Job trainer", "Pod p0", "Pod p1", "Pod p2", "Service names", "ConfigMap settings", "ConfigMap chaoskit-r1",
     )  # fmt: skip
     assert some.there(connection, cluster.namespace) == foreign
     assert left(tmp_path / objects.NAME) == ()
