@@ -14,6 +14,8 @@ from chaoskit.errors import ChaoskitError, ExitCode
 _PASSING = (429, 502, 503, 504)
 #: Who sends these may not do what he asks for.
 _CREDENTIALS = (401, 403)
+#: Whoever sends no credentials at all, for instance because the login command of the kubeconfig has failed.
+_ANONYMOUS = 'User "system:anonymous"'
 
 
 class ClusterError(ChaoskitError):
@@ -56,7 +58,7 @@ def of_answer(
     passing = status in _PASSING or reason == "Conflict"
     retry_after = _seconds((headers or {}).get("Retry-After"))
     sentence, remedy = f"cannot {what}: {message}", ""
-    if status == 401:
+    if status == 401 or (status == 403 and _ANONYMOUS in message):
         sentence = f"cannot {what}: the cluster does not accept the credentials of this context"
         remedy = "log in to the cluster again; if a token has expired, fetch a new one"
     elif status == 403 and rule is not None and f'cannot {rule.verbs[0]} resource "' in message:
@@ -72,7 +74,7 @@ def of_answer(
         status=status,
         reason=reason,
         remedy=remedy,
-        rule=rule if status == 403 else None,
+        rule=rule if status == 403 and _ANONYMOUS not in message else None,
         passing=passing or (status >= 500 and retry_after is not None),
         retry_after=retry_after,
     )

@@ -35,6 +35,13 @@ def test_expired_credentials():
     assert "log in" in error.remedy and not error.passing
 
 
+def test_no_credentials_at_all_are_no_missing_permission():
+    """A client whose login command has failed sends its requests without a token."""
+    said = 'pods "p0" is forbidden: User "system:anonymous" cannot get resource "pods" in API group "" in the namespace'
+    error = error_of(status(403, "Forbidden", said))
+    assert "does not accept the credentials" in str(error) and error.rule is None and "Role" not in str(error)
+
+
 def test_a_missing_permission_names_the_rule_that_grants_it():
     said = 'jobs.batch is forbidden: User "u" cannot create resource "jobs" in API group "batch" in the namespace "s"'
     error = error_of(status(403, "Forbidden", said), call=lambda one: one.create("s", JOBS, MAP))
