@@ -11,8 +11,9 @@ from tests.kubernetes_server.admission import Admission
 from tests.kubernetes_server.authorization import Authorizer
 from tests.kubernetes_server.calls import Call
 from tests.kubernetes_server.garbage import GarbageCollector
-from tests.kubernetes_server.lifecycle import Deletion, Lifecycle, changed, newly_made
+from tests.kubernetes_server.lifecycle import NAMESPACES, Deletion, Lifecycle, changed, newly_made
 from tests.kubernetes_server.lists import Lists
+from tests.kubernetes_server.namespaces import furnish
 from tests.kubernetes_server.patches import patched
 from tests.kubernetes_server.pod_backend import PodBackend
 from tests.kubernetes_server.pod_streams import container_of, execute, forward, log, must_run
@@ -115,6 +116,8 @@ class Api:
         made = self._lifecycle.create(call.resource, call.namespace, obj, dry_run=call.dry_run)
         if call.resource.key == DEFINITIONS and not call.dry_run:
             self._catalogue.install(made)
+        if call.resource.key == NAMESPACES and not call.dry_run:
+            furnish(made["metadata"]["name"], self._store, self._catalogue)
         return Answer(201, made, headers=_warnings(accepted))
 
     def _update(self, call: Call) -> Answer:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 
 import pytest
 from kubernetes import client, config
 
-from tests.kubernetes_server.fixtures import Cluster
+from tests.kubernetes_server.fixtures import REAL, Cluster
+
+Where = dict[str, str]
 
 
 @pytest.fixture
@@ -26,30 +29,40 @@ def custom(api: client.ApiClient) -> client.CustomObjectsApi:
     return client.CustomObjectsApi(api)
 
 
-def _where(custom: client.CustomObjectsApi, namespace: str, group: str, version: str, plural: str) -> dict[str, str]:
-    """Where custom resources lie; skips on a cluster that does not know them."""
-    try:
-        custom.list_namespaced_custom_object(group, version, namespace, plural, limit=1)
-    except client.ApiException as error:
-        if error.status != 404:
-            raise
-        pytest.skip(f"this cluster has no {plural}.{group}")
-    return {"group": group, "version": version, "namespace": namespace, "plural": plural}
+@pytest.fixture
+def where(request: pytest.FixtureRequest, custom: client.CustomObjectsApi, namespace: str) -> Callable[..., Where]:
+    """Where custom resources lie, for tests of definitions whose controllers do not run.
+
+    Skips on a cluster that does not know them; on ours with --chaos-require, fails.
+    """
+
+    def look(group: str, version: str, plural: str) -> Where:
+        if not os.environ.get(REAL):
+            request.getfixturevalue("crds")
+        try:
+            custom.list_namespaced_custom_object(group, version, namespace, plural, limit=1)
+        except client.ApiException as error:
+            if error.status != 404:
+                raise
+            pytest.skip(f"this cluster has no {plural}.{group}")
+        return {"group": group, "version": version, "namespace": namespace, "plural": plural}
+
+    return look
 
 
 @pytest.fixture
-def podchaos(custom: client.CustomObjectsApi, namespace: str) -> dict[str, str]:
-    return _where(custom, namespace, "chaos-mesh.org", "v1alpha1", "podchaos")
+def podchaos(where: Callable[..., Where]) -> Where:
+    return where("chaos-mesh.org", "v1alpha1", "podchaos")
 
 
 @pytest.fixture
-def jobsets(custom: client.CustomObjectsApi, namespace: str) -> dict[str, str]:
-    return _where(custom, namespace, "jobset.x-k8s.io", "v1alpha2", "jobsets")
+def jobsets(where: Callable[..., Where]) -> Where:
+    return where("jobset.x-k8s.io", "v1alpha2", "jobsets")
 
 
 @pytest.fixture
-def trainjobs(custom: client.CustomObjectsApi, namespace: str) -> dict[str, str]:
-    return _where(custom, namespace, "trainer.kubeflow.org", "v1alpha1", "trainjobs")
+def trainjobs(where: Callable[..., Where]) -> Where:
+    return where("trainer.kubeflow.org", "v1alpha1", "trainjobs")
 
 
 @pytest.fixture

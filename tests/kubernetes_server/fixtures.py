@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.kubernetes_server.namespaces import ROOT_CERTIFICATE, SERVICE_ACCOUNT
 from tests.kubernetes_server.server import KubernetesServer
 from tests.users import REPOSITORY, must_have
 
@@ -39,17 +41,20 @@ class Cluster:
 
 @pytest.fixture
 def crds(request: pytest.FixtureRequest) -> tuple[dict[str, Any], ...]:
-    """The definitions beside the repository; skips where they are not there."""
+    """The definitions beside the repository; skips where they are not there, and fails with --chaos-require."""
     must_have(request, None if DEFINITIONS.is_dir() else f"there are no definitions in {DEFINITIONS}")
     return definitions()
 
 
 @pytest.fixture
-def api_server(tmp_path: Path, crds: tuple[dict[str, Any], ...]) -> Iterator[KubernetesServer]:
-    """Our own server, for tests that need its hooks: these are skipped on a real cluster."""
+def api_server() -> Iterator[KubernetesServer]:
+    """Our own server, for tests that need its hooks: these are skipped on a real cluster.
+
+    It has the definitions that lie beside the repository, and none where none lie there.
+    """
     if os.environ.get(REAL):
         pytest.skip(f"{REAL} is set, and this test needs the hooks of our own server")
-    server = KubernetesServer(definitions=crds)
+    server = KubernetesServer(definitions=definitions())
     server.start()
     try:
         yield server
@@ -72,6 +77,18 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
         namespace = f"chaoskit-{uuid.uuid4().hex[:8]}"
         core.create_namespace({"metadata": {"name": namespace}})
         try:
+            _wait_until_furnished(core, namespace)
             yield Cluster(path, context, namespace)
         finally:
             core.delete_namespace(namespace)
+
+
+def _wait_until_furnished(core: Any, namespace: str) -> None:
+    """Wait for what the controllers of a real cluster put into each namespace: pods cannot be made before."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        maps = {one.metadata.name for one in core.list_namespaced_config_map(namespace).items}
+        accounts = {one.metadata.name for one in core.list_namespaced_service_account(namespace).items}
+        if ROOT_CERTIFICATE in maps and SERVICE_ACCOUNT in accounts:
+            return
+        time.sleep(0.1)

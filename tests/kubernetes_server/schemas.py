@@ -170,8 +170,12 @@ def _limits(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         if value < schema.get("minimum", -math.inf):
             yield wrong(f"should be greater than or equal to {schema['minimum']}")
+        elif schema.get("exclusiveMinimum") and value == schema["minimum"]:
+            yield wrong(f"should be greater than {schema['minimum']}")
         if value > schema.get("maximum", math.inf):
             yield wrong(f"should be less than or equal to {schema['maximum']}")
+    elif isinstance(value, dict) and len(value) < schema.get("minProperties", 0):
+        yield wrong(f"should have at least {schema['minProperties']} properties")
     elif isinstance(value, list):
         if len(value) < schema.get("minItems", 0):
             yield wrong(f"should have at least {schema['minItems']} items")

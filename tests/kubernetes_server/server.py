@@ -19,13 +19,14 @@ from tests.kubernetes_server.defaults import complete
 from tests.kubernetes_server.discovery import discover
 from tests.kubernetes_server.faults import ApiFault, Decide, disturbed, refusal_of
 from tests.kubernetes_server.http_server import Handler, HttpServer
-from tests.kubernetes_server.lifecycle import newly_made
+from tests.kubernetes_server.lifecycle import NAMESPACES, newly_made
+from tests.kubernetes_server.namespaces import furnish
 from tests.kubernetes_server.refusals import Refusal
 from tests.kubernetes_server.resources import Catalogue
 from tests.kubernetes_server.store import Store
 
 Json = dict[str, Any]
-NAMESPACES = ("default", "kube-system")
+FIRST_NAMESPACES = ("default", "kube-system")
 
 
 class KubernetesServer:
@@ -45,7 +46,7 @@ class KubernetesServer:
         self._decide: Decide | None = None
         self._numbers = itertools.count()
         self._http = HttpServer(lambda handler: self._respond(handler))
-        for name in NAMESPACES:
+        for name in FIRST_NAMESPACES:
             self.put("namespaces", {"metadata": {"name": name}})
         for definition in definitions:
             self.put("customresourcedefinitions", definition, group="apiextensions.k8s.io")
@@ -95,6 +96,8 @@ class KubernetesServer:
         made = newly_made(resource, namespace if resource.namespaced else "", obj)
         if resource.custom is None:
             complete(resource.kind, made)
+        if resource.key == NAMESPACES:
+            furnish(made["metadata"]["name"], self.store, self.catalogue)
         return self.store.put(resource, made | ({"status": obj["status"]} if "status" in obj else {}))
 
     def add_user(self, name: str, *groups: str) -> User:

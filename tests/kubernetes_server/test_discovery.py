@@ -21,7 +21,7 @@ def test_the_resources_of_a_group(api, core, custom):
     assert "pods/exec" in resources and "watch" in resources["pods"].verbs
 
 
-def test_installed_definitions_are_served_and_listed(api, custom, api_server):
+def test_installed_definitions_are_served_and_listed(api, custom, crds, api_server):
     names = {one.name: one for one in custom.get_api_resources("chaos-mesh.org", "v1alpha1").resources}
     assert names["podchaos"].kind == "PodChaos" and "podchaos/status" not in names and "workflows/status" in names
     definitions = client.ApiextensionsV1Api(api).list_custom_resource_definition().items

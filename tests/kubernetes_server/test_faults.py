@@ -8,7 +8,7 @@ import pytest
 import urllib3
 from kubernetes import client, watch
 
-from tests.kubernetes_server.expect import refused
+from tests.kubernetes_server.expect import config_maps, refused
 from tests.kubernetes_server.faults import ApiFault, at_calls, seeded
 from tests.kubernetes_server.objects import config_map
 from tests.kubernetes_server.server import KubernetesServer
@@ -17,10 +17,6 @@ from tests.kubernetes_server.server import KubernetesServer
 @pytest.fixture
 def since(core, api_server, namespace):
     return core.list_namespaced_config_map(namespace).metadata.resource_version
-
-
-def names(core, namespace):
-    return {one.metadata.name for one in core.list_namespaced_config_map(namespace).items}
 
 
 def told(core, namespace, since):
@@ -60,7 +56,7 @@ def test_a_call_is_answered_with_an_error(core, api_server, namespace, kind, cod
         with refused(code, reason):
             core.create_namespaced_config_map(namespace, config_map("one"))
         core.create_namespaced_config_map(namespace, config_map("after"))
-    assert names(core, namespace) == {"before", "after"} | ({"one"} if applied else set())
+    assert config_maps(core, namespace) == {"before", "after"} | ({"one"} if applied else set())
     assert [(call.verb, fault) for call, fault in api_server.injected] == [("create", fault)]
 
 
@@ -74,7 +70,7 @@ def test_a_connection_is_cut_instead_of_an_answer(core, api_server, namespace):
     decide = at_calls({0: ApiFault("reset", applied=True)})
     with api_server.faulty(decide), pytest.raises(urllib3.exceptions.ProtocolError):
         core.create_namespaced_config_map(namespace, config_map("one"))
-    assert names(core, namespace) == {"one"}
+    assert config_maps(core, namespace) == {"one"}
 
 
 def test_a_watch_is_dropped_in_the_middle(core, api_server, namespace, since):
@@ -112,7 +108,7 @@ def test_a_watch_is_gone_within_the_stream_or_at_once(core, api_server, namespac
 def test_what_cannot_happen_to_a_call_does_not(core, api_server, namespace):
     everything = {number: ApiFault(kind) for number, kind in enumerate(("drop", "conflict", "gone", "duplicate"))}
     with api_server.faulty(at_calls(everything)):
-        assert [names(core, namespace) for _ in everything] == [set()] * len(everything)
+        assert [config_maps(core, namespace) for _ in everything] == [set()] * len(everything)
     assert api_server.injected == []
 
 
@@ -138,10 +134,10 @@ def test_a_server_that_is_away_refuses_and_comes_back_with_what_it_had(core, api
     make(core, namespace, "one")
     with api_server.away():
         with pytest.raises(urllib3.exceptions.MaxRetryError, match="Connection refused"):
-            names(core, namespace)
+            config_maps(core, namespace)
         with pytest.raises(urllib3.exceptions.MaxRetryError, match="Connection refused"):
             make(core, namespace, "two")
-    assert names(core, namespace) == {"one"}
+    assert config_maps(core, namespace) == {"one"}
     make(core, namespace, "two")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kubernetes_server.expect import refused
+from tests.kubernetes_server.expect import config_maps, refused
 from tests.kubernetes_server.objects import config_map
 
 
@@ -21,17 +21,12 @@ def owned(name, *owners, **metadata):
     return config_map(name, ownerReferences=references, **metadata)
 
 
-def names(core, namespace):
-    found = {one.metadata.name for one in core.list_namespaced_config_map(namespace).items}
-    return found - {"kube-root-ca.crt"}
-
-
 def test_dependents_go_after_their_owner(core, namespace, owner, until):
     child = core.create_namespaced_config_map(namespace, owned("child", owner)).metadata
     core.create_namespaced_config_map(namespace, owned("grandchild", child))
     core.create_namespaced_config_map(namespace, config_map("stranger"))
     core.delete_namespaced_config_map("owner", namespace, propagation_policy="Background")
-    until(lambda: names(core, namespace) == {"stranger"}, timeout=60)
+    until(lambda: config_maps(core, namespace) == {"stranger"}, timeout=60)
 
 
 def test_an_owner_waits_for_dependents_in_the_foreground(core, namespace, owner, until):
@@ -42,13 +37,13 @@ def test_an_owner_waits_for_dependents_in_the_foreground(core, namespace, owner,
     waiting = core.read_namespaced_config_map("owner", namespace).metadata
     assert waiting.deletion_timestamp and "foregroundDeletion" in waiting.finalizers
     core.patch_namespaced_config_map("child", namespace, [{"op": "remove", "path": "/metadata/finalizers"}])
-    until(lambda: names(core, namespace) == set(), timeout=60)
+    until(lambda: config_maps(core, namespace) == set(), timeout=60)
 
 
 def test_orphans_stay_without_a_reference(core, namespace, owner, until):
     core.create_namespaced_config_map(namespace, owned("child", owner))
     core.delete_namespaced_config_map("owner", namespace, propagation_policy="Orphan")
-    until(lambda: names(core, namespace) == {"child"}, timeout=60)
+    until(lambda: config_maps(core, namespace) == {"child"}, timeout=60)
     assert core.read_namespaced_config_map("child", namespace).metadata.owner_references is None
 
 
@@ -66,7 +61,7 @@ def test_what_has_another_owner_stays(core, namespace, owner, until):
 def test_what_names_an_owner_that_is_not_there_goes(core, namespace, owner, until):
     owner.uid = "00000000-0000-0000-0000-000000000000"
     core.create_namespaced_config_map(namespace, owned("child", owner))
-    until(lambda: "child" not in names(core, namespace), timeout=60)
+    until(lambda: "child" not in config_maps(core, namespace), timeout=60)
 
 
 def test_an_unknown_policy_is_refused(core, namespace, owner):
@@ -78,5 +73,5 @@ def test_the_collector_may_be_late(core, api_server, namespace, owner):
     core.create_namespaced_config_map(namespace, owned("child", owner))
     with api_server.api.garbage.paused():
         core.delete_namespaced_config_map("owner", namespace)
-        assert names(core, namespace) == {"child"}
-    assert names(core, namespace) == set()
+        assert config_maps(core, namespace) == {"child"}
+    assert config_maps(core, namespace) == set()

@@ -7,7 +7,7 @@ import copy
 import pytest
 from kubernetes import client
 
-from tests.kubernetes_server.expect import refused
+from tests.kubernetes_server.expect import config_maps, refused
 from tests.kubernetes_server.objects import config_map, job, pod, pod_chaos
 
 
@@ -131,13 +131,21 @@ def test_a_pod_on_a_node_has_its_grace(core, api_server, namespace):
         core.read_namespaced_pod("one", namespace)
 
 
+def test_a_pod_is_evicted(core, namespace):
+    body = pod("one")
+    body["spec"]["schedulingGates"] = [{"name": "example.invalid/never"}]
+    core.create_namespaced_pod(namespace, body)
+    core.create_namespaced_pod_eviction("one", namespace, {"metadata": {"name": "one", "namespace": namespace}})
+    with refused(404, "NotFound"):
+        core.read_namespaced_pod("one", namespace)
+
+
 def test_many_are_deleted_at_once(core, namespace):
     for number in range(3):
         core.create_namespaced_config_map(namespace, config_map(f"one-{number}", labels={"run": "r1"}))
     core.create_namespaced_config_map(namespace, config_map("other"))
     core.delete_collection_namespaced_config_map(namespace, label_selector="run=r1")
-    left = {one.metadata.name for one in core.list_namespaced_config_map(namespace).items}
-    assert left - {"kube-root-ca.crt"} == {"other"}
+    assert config_maps(core, namespace) == {"other"}
 
 
 def test_a_namespace_goes_with_what_is_in_it(core, api_server):
@@ -147,7 +155,7 @@ def test_a_namespace_goes_with_what_is_in_it(core, api_server):
     core.create_namespaced_config_map("going", config_map("free"))
     core.delete_namespace("going")
     assert core.read_namespace("going").status.phase == "Terminating"
-    assert [one.metadata.name for one in core.list_namespaced_config_map("going").items] == ["held"]
+    assert config_maps(core, "going") == {"held"}
     with refused(403, "Forbidden", "unable to create new content in namespace going because it is being terminated"):
         core.create_namespaced_config_map("going", config_map("more"))
     core.patch_namespaced_config_map("held", "going", [{"op": "remove", "path": "/metadata/finalizers"}])

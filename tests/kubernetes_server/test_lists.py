@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kubernetes_server.expect import refused
+from tests.kubernetes_server.expect import config_maps, refused
 from tests.kubernetes_server.objects import config_map, pod
 
 
@@ -30,8 +30,7 @@ def labelled(core, namespace):
     ],
 )
 def test_labels_select(core, namespace, labelled, selector, expected):
-    found = core.list_namespaced_config_map(namespace, label_selector=selector).items
-    assert {one.metadata.name for one in found} - {"kube-root-ca.crt"} == expected
+    assert config_maps(core, namespace, label_selector=selector) == expected
 
 
 @pytest.mark.parametrize(
