@@ -57,7 +57,8 @@ def check_allowed_namespace(namespace: str, allowed: Collection[str]) -> str:
     if namespace in SYSTEM_NAMESPACES:
         raise UsageError(f"namespace {namespace!r} is one of the cluster itself: use a namespace of your own")
     if namespace not in allowed:
-        raise UsageError(f"namespace {namespace!r} is not one where faults are allowed{near_miss(namespace, allowed)}")
+        others = near_miss(namespace, allowed) if allowed else "; none is yet"
+        raise UsageError(f"namespace {namespace!r} is not one where faults are allowed{others}")
     return namespace
 
 

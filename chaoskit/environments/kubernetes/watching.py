@@ -55,7 +55,7 @@ class ObjectWatch:
         self._pause, self._clock = pause, clock
         self._version = ""  # "": must be listed
         self._there: dict[str, Mapping[str, Any]] = {}
-        self._seen: set[tuple[str, str]] = set()
+        self._seen: dict[str, set[str]] = {}
         self._deleted: set[str] = set()
 
     def changes(self, *, limit: float) -> Iterator[ObjectChange]:
@@ -96,8 +96,7 @@ class ObjectWatch:
         found = listed(self._connection, self._target.kind, self._selector)
         uids = {str(manifest["metadata"]["uid"]) for manifest in found.manifests}
         for uid in [uid for uid in self._there if uid not in uids]:
-            self._deleted.add(uid)
-            yield ObjectChange("deleted", self._there.pop(uid))
+            yield self._gone(uid, self._there[uid])
         for manifest in found.manifests:
             if (change := self._taken(manifest)) is not None:
                 yield change
@@ -123,16 +122,18 @@ class ObjectWatch:
 
     def _taken(self, manifest: Mapping[str, Any]) -> ObjectChange | None:
         uid, version = str(manifest["metadata"]["uid"]), str(manifest["metadata"]["resourceVersion"])
-        if uid in self._deleted or (uid, version) in self._seen:
+        if uid in self._deleted or version in self._seen.setdefault(uid, set()):
             return None
-        self._seen.add((uid, version))
+        self._seen[uid].add(version)
         known = uid in self._there
         self._there[uid] = manifest
         return ObjectChange("changed" if known else "added", manifest)
 
     def _lost(self, manifest: Mapping[str, Any]) -> ObjectChange | None:
         uid = str(manifest["metadata"]["uid"])
-        if self._there.pop(uid, None) is None:
-            return None
+        return self._gone(uid, manifest) if uid in self._there else None
+
+    def _gone(self, uid: str, manifest: Mapping[str, Any]) -> ObjectChange:
         self._deleted.add(uid)
+        del self._there[uid], self._seen[uid]
         return ObjectChange("deleted", manifest)

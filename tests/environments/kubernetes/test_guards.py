@@ -55,7 +55,7 @@ def test_namespaces():
     assert guards.check_allowed_namespace("chaos", ["nightly", "chaos"]) == "chaos"
     with pytest.raises(UsageError, match="did you mean 'nightly'"):
         guards.check_allowed_namespace("nightli", ["nightly", "chaos"])
-    with pytest.raises(UsageError, match="not one where faults are allowed"):
+    with pytest.raises(UsageError, match="not one where faults are allowed; none is yet"):
         guards.check_allowed_namespace("staging", [])
     for name in guards.SYSTEM_NAMESPACES:
         with pytest.raises(UsageError, match="of the cluster itself"):

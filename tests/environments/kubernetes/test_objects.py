@@ -97,7 +97,7 @@ def test_an_object_needs_a_name_and_a_role(run):
         run.create(PODS, some.pod("p0"), role="a role")
 
 
-def test_a_fault_that_could_hit_others_is_refused_before_the_server_sees_it(run, connection, cluster):
+def test_a_fault_that_could_hit_others_is_refused_before_the_server_sees_it(run, connection, cluster, api_server):
     before = some.there(connection, cluster.namespace)
     chaos = some.pod_chaos("kill", run)
     for selector in ({}, {"namespaces": [cluster.namespace], "labelSelectors": {"app": "trainer"}}):
