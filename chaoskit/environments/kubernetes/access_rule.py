@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +18,6 @@ class AccessRule:
         group = self.group or '""'
         resources, verbs = ", ".join(self.resources), ", ".join(self.verbs)
         return f"{{apiGroups: [{group}], resources: [{resources}], verbs: [{verbs}]}}"
-
-    def single(self) -> Iterator[AccessRule]:
-        """The same, as rules of one verb on one resource."""
-        for resource in self.resources:
-            for verb in self.verbs:
-                yield AccessRule(self.group, (resource,), (verb,))
 
     def as_manifest(self) -> dict[str, Any]:
         """As an entry of `rules` in a Role."""

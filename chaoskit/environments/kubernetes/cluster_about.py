@@ -52,7 +52,6 @@ class ClusterAbout:
 class QuotaLine:
     """One limit of the namespace: `used` of `hard`, as the server writes quantities."""
 
-    quota: str
     resource: str
     used: str
     hard: str
@@ -100,8 +99,7 @@ def quota_of(connection: ClusterConnection, namespace: str) -> tuple[QuotaLine, 
         status = item.get("status") or {}
         hard: Mapping[str, object] = status.get("hard") or (item.get("spec") or {}).get("hard") or {}
         used: Mapping[str, object] = status.get("used") or {}
-        name = str(item["metadata"]["name"])
-        lines += [QuotaLine(name, what, str(used.get(what, "0")), str(most)) for what, most in hard.items()]
+        lines += [QuotaLine(what, str(used.get(what, "0")), str(most)) for what, most in hard.items()]
     return tuple(lines)
 
 
