@@ -1,13 +1,14 @@
-"""Validates arguments. Each function returns the value, or raises a UsageError that names the argument.
+"""Validates arguments. Each `check_` function returns the value, or raises a UsageError that names the argument.
 
 `where` is the function or class that was called, `argument` the name of its argument.
 """
 
 from __future__ import annotations
 
+import difflib
 import errno
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 from chaoskit.errors import UsageError
@@ -116,3 +117,11 @@ def check_numbered(
         raise UsageError(f"{where}: {argument} {value!r} names one of them twice; name each once")
     given: int | tuple[int, ...] | str = value
     return given
+
+
+def near_miss(name: str, known: Collection[str]) -> str:
+    """Return '; did you mean 'x'?' if a known name is near, else a list of all known names."""
+    close = difflib.get_close_matches(name, known, n=1) or [each for each in known if len(name) > 2 and name in each]
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; there are {', '.join(sorted(known))}"

@@ -114,8 +114,16 @@ def commands() -> str:
     """Every command with its options, from the parser of the command line."""
     from chaoskit.cli.main import make_parser
 
-    (found,) = (action for action in make_parser()._actions if isinstance(action, argparse._SubParsersAction))
-    return "\n".join(line for name, parser in found.choices.items() for line in _command(name, parser))
+    return "\n".join(line for name, parser in _named("", make_parser()) for line in _command(name, parser))
+
+
+def _named(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """The commands of a parser with their names; of `chaoskit kubernetes` those inside it."""
+    nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not nested:
+        yield name, parser
+    for inner, command in (pair for action in nested for pair in action.choices.items()):
+        yield from _named(f"{name} {inner}".strip(), command)
 
 
 def _command(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:

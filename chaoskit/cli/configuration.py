@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.cli import options, selection
-from chaoskit.cli.near_miss import near_miss
 from chaoskit.cli.options import Option
 from chaoskit.cli.toml_lines import line_of
 from chaoskit.errors import CODES, FAMILIES, UsageError
 from chaoskit.studies.problems.acceptance import Acceptance
+from chaoskit.validation import near_miss
 
 PYPROJECT, OWN = "pyproject.toml", "chaoskit.toml"
 

@@ -16,6 +16,7 @@ from chaoskit.cli import (
     crash_states,
     history,
     init,
+    kubernetes,
     options,
     prove,
     report,
@@ -103,6 +104,7 @@ def make_parser() -> Parser:
 
     stored_runs.add_to(commands)
     prove.add_to(commands)
+    kubernetes.add_to(commands)
 
     text = "check what this machine supports, and show how to install what is missing"
     doctor = commands.add_parser("doctor", help=text, description=text.capitalize() + ".")

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
-from chaoskit.cli.near_miss import near_miss
 from chaoskit.errors import CODES, ExitCode, UsageError
+from chaoskit.validation import near_miss
 
 if TYPE_CHECKING:
     from chaoskit.studies.problems.problem import Problem, Proof

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options, selection
-from chaoskit.cli.near_miss import near_miss
 from chaoskit.cli.output import complain, internal, outage, report_problems, targets_of
 from chaoskit.errors import ExitCode, UsageError
+from chaoskit.validation import near_miss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ import argparse
 import ast
 from pathlib import Path
 
-from chaoskit.cli.near_miss import near_miss
 from chaoskit.errors import UsageError
+from chaoskit.validation import near_miss
 
 #: The modules of each area. Every experiment is in one area at least.
 AREAS: dict[str, tuple[str, ...]] = {

@@ -14,9 +14,11 @@ from rich.console import Console
 from chaoskit import checks
 from chaoskit.analysis.crash_model import crash_states
 from chaoskit.checks import judge as judge_checks
+from chaoskit.cli import kubernetes
 from chaoskit.cli.main import make_parser
 from chaoskit.engine.coded_finding import CodedFinding
 from chaoskit.engine.result import Result, of_error, of_verdicts
+from chaoskit.environments.kubernetes import cluster_check
 from chaoskit.errors import ReferenceFailed
 from chaoskit.remedies import REMEDIES
 from chaoskit.report.headline import headline
@@ -28,6 +30,7 @@ from chaoskit.studies.crash_states.resume_trial import Answer
 from chaoskit.studies.problems.problem import Proof
 from chaoskit.studies.problems.suite_problems import problems_of, undecided
 from tests.analysis.crash_model.script import Script
+from tests.environments.kubernetes.staged_cluster import StagedCluster
 from tests.history_writer import killed
 
 HERE = Path(__file__).parent
@@ -180,12 +183,25 @@ def help_of_run():
         os.environ.pop("COLUMNS") if before is None else os.environ.update(COLUMNS=before)
 
 
+def kubernetes_check():
+    """`chaoskit kubernetes check` where a permission and some kinds are missing, and the Role that it prints."""
+    shown = console()
+    cluster = StagedCluster(kinds=("PodChaos", "JobSet"), allows=lambda *asked: asked != ("", "pods/exec", "get"))
+    with cluster.serve() as script:
+        connection = script.connection()
+        found = cluster_check.examine(connection, "staging")
+        role = cluster_check.smallest_role(connection, "staging").as_yaml()
+    kubernetes.show([one for one in found if one.what != "server"], shown)
+    return f"{shown.file.getvalue()}\n{role}"
+
+
 OUTPUTS = {
     "table.txt": terminal_table,
     "problems.txt": problems,
     "explain.txt": explain,
     "crash-states.txt": crash_states_report,
     "help.txt": help_of_run,
+    "kubernetes-check.txt": kubernetes_check,
 }
 
 

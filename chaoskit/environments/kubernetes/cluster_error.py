@@ -1,0 +1,114 @@
+"""`ClusterError`: what the API server refuses, or why it does not answer, as one sentence with a remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from chaoskit.environments.kubernetes.access_rule import AccessRule
+from chaoskit.errors import ChaoskitError, ExitCode
+
+#: The server was busy, or something between it and us had failed: the same request may succeed a moment later.
+_PASSING = (429, 502, 503, 504)
+#: Who sends these may not do what he asks for.
+_CREDENTIALS = (401, 403)
+#: Whoever sends no credentials at all, for instance because the login command of the kubeconfig has failed.
+_ANONYMOUS = 'User "system:anonymous"'
+
+
+class ClusterError(ChaoskitError):
+    """A request that failed.
+
+    `status` is that of HTTP, 0 if there was no answer; `reason` is the server's own word, such as `AlreadyExists`.
+    `rule` would grant what was forbidden. A `passing` error may be gone a moment later, after `retry_after` seconds
+    if the server named them.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        remedy: str = "",
+        rule: AccessRule | None = None,
+        passing: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{sentence}: {remedy}" if remedy else sentence)
+        self.sentence = sentence
+        self.status = status
+        self.reason = reason
+        self.remedy = remedy
+        self.rule = rule
+        self.passing = passing
+        self.retry_after = retry_after
+        self.exit_code = ExitCode.USAGE if status in _CREDENTIALS else ExitCode.INTERNAL
+
+
+def of_answer(
+    what: str, status: int, body: Any, headers: Mapping[str, str] | None = None, *, rule: AccessRule | None = None
+) -> ClusterError:
+    """The error for an answer that is not a success to a request that does `what` and needs `rule`."""
+    told = _status_of(body)
+    reason, message = str(told.get("reason") or ""), _line(told.get("message") or _text(body) or f"HTTP {status}")
+    # None of our writes names a version, so a conflict is one between others.
+    passing = status in _PASSING or reason == "Conflict"
+    retry_after = _seconds((headers or {}).get("Retry-After"))
+    sentence, remedy = f"cannot {what}: {message}", ""
+    if status == 401 or (status == 403 and _ANONYMOUS in message):
+        sentence = f"cannot {what}: the cluster does not accept the credentials of this context"
+        remedy = "log in to the cluster again; if a token has expired, fetch a new one"
+    elif status == 403 and rule is not None and f'cannot {rule.verbs[0]} resource "' in message:
+        sentence, remedy = f"cannot {what}: the permission is missing", f"add to a Role of the namespace: {rule}"
+    elif status == 403 and "exceeded quota" in message:
+        remedy = "free what the namespace holds, or ask for a larger quota"
+    elif "failed calling webhook" in message:
+        remedy = "the controller of that webhook does not answer: check that its pods run"
+    elif status in _PASSING:
+        remedy = "the cluster is busy or is being restarted; try again later"
+    return ClusterError(
+        sentence,
+        status=status,
+        reason=reason,
+        remedy=remedy,
+        rule=rule if status == 403 and _ANONYMOUS not in message else None,
+        passing=passing or (status >= 500 and retry_after is not None),
+        retry_after=retry_after,
+    )
+
+
+def of_failure(what: str, server: str, error: Exception) -> ClusterError:
+    """The error for a request that does `what` and got no answer from `server`."""
+    said = _line(str(error))
+    if "certificate" in said.lower():
+        remedy = "check certificate-authority of this cluster in the kubeconfig"
+        return ClusterError(f"cannot {what}: the certificate of {server} is not valid here ({said})", remedy=remedy)
+    sentence = f"cannot {what}: the API server at {server} does not answer ({type(error).__name__})"
+    remedy = "check that the cluster runs, and that this machine reaches it (network, VPN, proxy)"
+    return ClusterError(sentence, remedy=remedy, passing=True)
+
+
+def _status_of(body: Any) -> Mapping[str, Any]:
+    """The object `Status` that the server sends with an error; empty if something else answered."""
+    with suppress(ValueError, TypeError):
+        told = json.loads(body)
+        if isinstance(told, dict):
+            return told
+    return {}
+
+
+def _text(body: Any) -> str:
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
+    return text[:200]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _seconds(text: str | None) -> float | None:
+    """The header `Retry-After`; the API server sends whole seconds."""
+    return float(text) if text is not None and text.isascii() and text.isdigit() else None

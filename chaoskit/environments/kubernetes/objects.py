@@ -1,0 +1,128 @@
+"""`RunObjects`: the objects of one run in a cluster; the only module that makes any.
+
+Each object has the labels of its run and a reference to the ConfigMap that owns it. What is removed was listed by these
+labels before: no function takes the name of an object from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from chaoskit.environments.kubernetes import run_owner
+from chaoskit.environments.kubernetes.api_kinds import CHAOS_MESH, CONFIG_MAPS, ApiKind
+from chaoskit.environments.kubernetes.cleanup import CleanupReport, clean_up
+from chaoskit.environments.kubernetes.cluster_error import ClusterError
+from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.intents import IntentJournal
+from chaoskit.environments.kubernetes.listing import Listed, listed
+from chaoskit.environments.kubernetes.selectors import (
+    RunIdentity,
+    RunSelector,
+    check_label_value,
+    check_namespace,
+    foreign_targets,
+    place_labels,
+)
+from chaoskit.errors import ChaoskitError, UsageError
+
+NAME = "cluster-objects.jsonl"
+
+
+class ForeignTarget(ChaoskitError):
+    """A fault that could hit pods of somebody else. `why` has the reasons."""
+
+    def __init__(self, message: str, *, why: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.why = why
+
+
+class RunObjects:
+    """The objects of one run. Making one begins with its ConfigMap.
+
+    `run_dir` gets the journal of what is about to be made. Raises UsageError for a namespace or an id that cannot be
+    used, ClusterError if the server refuses, OSError if the journal cannot be written.
+    """
+
+    def __init__(self, connection: ClusterConnection, *, namespace: str, run_id: str, run_dir: Path) -> None:
+        self._connection = connection
+        self._namespace = check_namespace("RunObjects", "namespace", namespace)
+        owner = run_owner.manifest(run_id, connection)
+        self._journal = IntentJournal(run_dir / NAME)
+        try:
+            self.identity: RunIdentity = run_owner.identity_of(self._make(CONFIG_MAPS, owner))
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def create(
+        self, kind: ApiKind, manifest: Mapping[str, Any], *, role: str, node: int | None = None
+    ) -> dict[str, Any]:
+        """Make an object that belongs to the run; returns it as the server has it.
+
+        Raises ForeignTarget for a fault whose selectors could match what is not of this run, ClusterError if the server
+        refuses.
+        """
+        check_label_value("create", "role", role)
+        if kind.group == CHAOS_MESH and (why := tuple(foreign_targets(manifest.get("spec"), self.identity))):
+            raise ForeignTarget(f"{kind.kind}: it could hit pods of others: {'; '.join(why)}", why=why)
+        labels = {**place_labels(role, node), **self.identity.labels}
+        owned = _labelled(manifest, labels)
+        owned["metadata"]["namespace"] = self._namespace
+        owned["metadata"]["ownerReferences"] = [run_owner.reference(self.identity)]
+        return self._make(kind, owned)
+
+    def listed(self, kind: ApiKind, *, role: str | None = None, node: int | None = None) -> Listed:
+        """The objects of a kind that are there now."""
+        return listed(self._connection, kind, RunSelector(self.identity, role, node))
+
+    def close(self, *, limit: float = 60.0) -> CleanupReport:
+        """Remove everything of the run. Raises ClusterError if the API server fails: then the journal names what may
+        be left, and a sweep removes it later."""
+        report = clean_up(self._connection, self.identity, limit=limit)
+        if not report.left:
+            self._journal.done()
+        self._journal.close()
+        return report
+
+    def _make(self, kind: ApiKind, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(name := (manifest.get("metadata") or {}).get("name"), str):
+            raise UsageError(f"{kind.kind}: metadata.name is missing: a generated name could not be journalled")
+        self._journal.intend(kind, self._namespace, name)
+        try:
+            made: dict[str, Any] = self._connection.create(self._namespace, kind, manifest)
+        except ClusterError as error:
+            if not error.passing:  # else it may be there although nobody said so
+                self._journal.absent(kind, self._namespace, name)
+            raise
+        self._journal.made(kind, self._namespace, name, str(made["metadata"]["uid"]))
+        return made
+
+
+def sweep(connection: ClusterConnection, namespace: str, *, limit: float = 60.0) -> tuple[CleanupReport, ...]:
+    """Remove what dead harnesses of this user have left in a namespace: those of this machine, and those whose pod has
+    ended. Raises ClusterError."""
+    owners = listed(connection, CONFIG_MAPS, run_owner.of_this_user(namespace)).manifests
+    dead = [run_owner.identity_of(found) for found in owners if run_owner.is_abandoned(found, connection)]
+    return tuple(clean_up(connection, identity, limit=limit) for identity in dead)
+
+
+def _labelled(manifest: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    """A copy with these labels, in it and in each template of a pod or a job inside it."""
+    metadata = dict(manifest.get("metadata") or {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    return {**_with_templates(manifest, labels), "metadata": metadata}
+
+
+def _with_templates(value: Any, labels: Mapping[str, str]) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            name: _labelled(inner, labels)
+            if name == "template" and isinstance(inner, Mapping) and "spec" in inner
+            else _with_templates(inner, labels)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_with_templates(inner, labels) for inner in value]
+    return value

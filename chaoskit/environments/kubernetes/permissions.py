@@ -1,0 +1,139 @@
+"""What a run in a cluster must be allowed to do, which of it is missing, and the smallest Role that grants it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaoskit.environments.kubernetes.access_rule import AccessRule
+from chaoskit.environments.kubernetes.api_kinds import (
+    CHAOS_FAULTS,
+    CHAOS_MESH,
+    CHAOS_SCHEDULES,
+    FURTHER_JOBS,
+    ApiKind,
+)
+from chaoskit.environments.kubernetes.cluster_error import ClusterError
+from chaoskit.environments.kubernetes.connection import ClusterConnection
+
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_ROLES = "rbac.authorization.k8s.io"
+_SEEN, _MADE = ("get", "list", "watch"), ("create", "patch", "delete")
+#: What every run needs.
+BASE = (
+    AccessRule("", ("pods", "services", "configmaps", "persistentvolumeclaims"), (*_SEEN, *_MADE)),
+    AccessRule("", ("events",), _SEEN),
+    AccessRule("", ("pods/log",), ("get",)),
+    AccessRule("", ("pods/exec",), ("create", "get")),
+    AccessRule("batch", ("jobs",), (*_SEEN, *_MADE)),
+    AccessRule("coordination.k8s.io", ("leases",), ("get", "create", "update", "delete")),
+)
+#: What is needed of each kind of Chaos Mesh that the cluster has, and of each further kind of job.
+_CHAOS_VERBS, _JOB_VERBS = (*_SEEN, *_MADE, "deletecollection"), (*_SEEN, "create", "delete")
+#: Kinds that a job of some kind refers to.
+_REFERRED = {"trainjobs": ("trainingruntimes",)}
+
+
+def for_chaos(there: Iterable[ApiKind]) -> tuple[AccessRule, ...]:
+    """What the kinds of Chaos Mesh that are there need."""
+    plurals = tuple(kind.plural for kind in (*CHAOS_FAULTS, *CHAOS_SCHEDULES) if kind in set(there))
+    return (AccessRule(CHAOS_MESH, plurals, _CHAOS_VERBS),) if plurals else ()
+
+
+def for_jobs(there: Iterable[ApiKind]) -> dict[str, AccessRule]:
+    """What each further kind of job that is there needs, by its kind."""
+    return {
+        kind.kind: AccessRule(kind.group, (kind.plural, *_REFERRED.get(kind.plural, ())), _JOB_VERBS)
+        for kind in FURTHER_JOBS
+        if kind in set(there)
+    }
+
+
+def missing(connection: ClusterConnection, namespace: str, rule: AccessRule) -> Iterator[AccessRule]:
+    """Ask the server about each verb on each resource; a rule for each resource that lacks some. Raises
+    ClusterError."""
+    for resource in rule.resources:
+        asked = [AccessRule(rule.group, (resource,), (verb,)) for verb in rule.verbs]
+        verbs = tuple(one.verbs[0] for one in asked if not _is_allowed(connection, namespace, one))
+        if verbs:
+            yield AccessRule(rule.group, (resource,), verbs)
+
+
+def _is_allowed(connection: ClusterConnection, namespace: str, one: AccessRule) -> bool:
+    resource, _, subresource = one.resources[0].partition("/")
+    attributes = {
+        "namespace": namespace, "group": one.group, "resource": resource, "subresource": subresource,
+        "verb": one.verbs[0],
+    }  # fmt: skip
+    question = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}},
+    }
+    answer = connection.ask(_REVIEWS, question, what="ask for the permissions of this user")
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+@dataclass(frozen=True)
+class ClusterUser:
+    """Who the server says we are; `name` is empty if it does not say."""
+
+    name: str = ""
+
+    @property
+    def subject(self) -> dict[str, str]:
+        """As an entry of `subjects` in a RoleBinding."""
+        kind, _, rest = self.name.partition("system:serviceaccount:")
+        namespace, _, account = rest.partition(":")
+        if not kind and account:
+            return {"kind": "ServiceAccount", "name": account, "namespace": namespace}
+        return {"kind": "User", "name": self.name or "NAME-OF-YOUR-USER", "apiGroup": _ROLES}
+
+
+def who_am_i(connection: ClusterConnection) -> ClusterUser:
+    """Ask the server. One older than 1.28 does not say. Raises ClusterError."""
+    question = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = connection.ask(_WHO, question, what="ask for the name of this user")
+    except ClusterError as error:
+        if error.status not in (403, 404, 405):
+            raise
+        return ClusterUser()
+    told: Mapping[str, Any] = (answer.get("status") or {}).get("userInfo") or {}
+    return ClusterUser(str(told.get("username") or ""))
+
+
+@dataclass(frozen=True)
+class SmallestRole:
+    """The Role that grants `rules` in a namespace, and its binding to a user. `further` are rules that only a job of
+    that kind needs: they appear as comments."""
+
+    namespace: str
+    rules: Sequence[AccessRule]
+    further: Mapping[str, AccessRule] = field(default_factory=dict)
+    user: ClusterUser = field(default_factory=ClusterUser)
+    name: str = "chaoskit"
+
+    def as_yaml(self) -> str:
+        """Both manifests, for `kubectl apply -f`."""
+        yaml = importlib.import_module("yaml")  # it comes with the client
+        metadata = {"name": self.name, "namespace": self.namespace}
+        role = {
+            "apiVersion": f"{_ROLES}/v1",
+            "kind": "Role",
+            "metadata": metadata,
+            "rules": [rule.as_manifest() for rule in self.rules],
+        }
+        binding = {
+            "apiVersion": f"{_ROLES}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "subjects": [self.user.subject],
+            "roleRef": {"kind": "Role", "name": self.name, "apiGroup": _ROLES},
+        }
+        shown = {"sort_keys": False, "default_flow_style": None, "width": 120}
+        comments = "".join(f"# only for jobs of kind {kind}:\n# - {rule}\n" for kind, rule in self.further.items())
+        return f"{yaml.safe_dump(role, **shown)}{comments}---\n{yaml.safe_dump(binding, **shown)}"

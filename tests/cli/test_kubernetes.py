@@ -1,0 +1,120 @@
+"""`chaoskit kubernetes check` as a user runs it: exit codes, and one sentence with a remedy for each bad input."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from chaoskit.cli import main
+from chaoskit.errors import ExitCode
+from tests.environments.kubernetes.scripted_server import Scripted, status
+from tests.environments.kubernetes.staged_cluster import StagedCluster
+from tests.environments.kubernetes.test_kubeconfig import config
+
+SOUND = ("--context", "staging", "--namespace", "staging")
+
+
+@pytest.fixture
+def check(tmp_path, capfd, monkeypatch):
+    """Check a cluster; answers with the exit code, standard output, standard error and the requests of the server."""
+    monkeypatch.setattr("chaoskit.cli.kubernetes.PATIENCE", 0.0)
+
+    def run(*words, cluster=None, contexts=("staging", "eu-prod"), options=SOUND):
+        with (cluster or StagedCluster()).serve() as script:
+            path = tmp_path / "config"
+            path.write_text(yaml.safe_dump(config(*contexts, current=contexts[0], server=script.address)))
+            monkeypatch.setenv("KUBECONFIG", str(path))
+            try:
+                code = main.main(["kubernetes", "check", *options, *words])
+            except SystemExit as end:
+                code = end.code
+        said = capfd.readouterr()
+        return code, said.out, said.err, script.requests
+
+    return run
+
+
+def test_everything_is_there(check):
+    code, out, err, _ = check()
+    assert (code, err) == (ExitCode.PASS, "")
+    assert re.search(r"^ok +version +v1.36.0", out, re.M) and re.search(r"^ok +Chaos Mesh +serves v1alpha1", out, re.M)
+    assert "Not checked: admission policies" in out and out.endswith("All that is needed is there.\n")
+
+
+def test_something_is_missing(check):
+    cluster = StagedCluster(allows=lambda group, resource, verb: (resource, verb) != ("pods/exec", "get"))
+    code, out, _, _ = check(cluster=cluster)
+    assert code == ExitCode.INCONCLUSIVE
+    assert re.search(r"^-- +permission on pods/exec +not allowed: get", out, re.M)
+    rule = 'add to the Role: {apiGroups: [""], resources: [pods/exec], verbs: [get]}'
+    assert rule in " ".join(out.split())
+    assert "Missing: permission on pods/exec.\nchaoskit kubernetes check --role prints" in out
+
+
+def test_what_is_not_needed_does_not_change_the_exit_code(check):
+    code, out, _, _ = check(cluster=StagedCluster(kinds=(), quotas=None))
+    assert code == ExitCode.PASS and re.search(r"^-- +Chaos Mesh +not installed", out, re.M)
+
+
+def test_the_role_is_all_that_is_printed(check):
+    code, out, err, _ = check("--role")
+    assert (code, err) == (ExitCode.PASS, "")
+    assert [one["kind"] for one in yaml.safe_load_all(out)] == ["Role", "RoleBinding"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "--namespace is missing"),
+        (("--context", "staging"), "--namespace is missing"),
+        (("--namespace", "staging"), "no context is named, .* never takes the current one; there are eu-prod, staging"),
+        (("--context", "stagin", "--namespace", "staging"), "no context 'stagin' in .*; did you mean 'staging'"),
+        (("--context", "staging", "--namespace", "Staging"), "must be the name of a namespace"),
+        (("--context", "staging", "--namespace", "kube-system"), "use a namespace of your own"),
+        (("--context", "eu-prod", "--namespace", "staging"), "looks like production .*add --i-mean eu-prod"),
+        (("--context", "eu-prod", "--namespace", "staging", "--i-mean", "prod"), "repeat exactly that name"),
+        ((*SOUND, "--in-cluster"), "exclude each other"),
+        (("--kubeconfig", "x", "--namespace", "staging", "--in-cluster"), "--kubeconfig exclude each other"),
+        (("--namespace", "staging", "--in-cluster"), "not a pod with a service account"),
+        (("--context", "a", "--namespace", "staging", "--kubeconfig", "/none"), "no kubeconfig at /none"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_sentence_before_anything_is_asked(check, options, said, monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    code, out, err, requests = check(options=options)
+    assert (code, out, requests) == (ExitCode.USAGE, "", [])
+    assert re.fullmatch(f"chaoskit: .*{said}.*\n", err), err
+
+
+@pytest.mark.parametrize("words", [(), ("--role",)])
+@pytest.mark.parametrize(
+    ("cluster", "code", "said"),
+    [
+        (StagedCluster(answers={"/apis": status(401, "Unauthorized", "no")}), ExitCode.USAGE, "log in to the cluster"),
+        (StagedCluster(answers={"/apis": Scripted(503, "")}), ExitCode.INTERNAL, "try again later"),
+        (StagedCluster(answers={"/apis": Scripted(200, "<html>")}), ExitCode.INTERNAL, "does not answer"),
+    ],
+)
+def test_a_cluster_that_cannot_be_asked_is_one_sentence(check, words, cluster, code, said):
+    found, out, err, _ = check(*words, cluster=cluster)
+    assert (found, out) == (code, "")
+    assert re.fullmatch(f"chaoskit: cannot [^\n]*{said}[^\n]*\n", err), err
+
+
+def test_a_namespace_that_is_not_there(check):
+    code, _, err, _ = check(cluster=StagedCluster(namespace=404))
+    assert code == ExitCode.USAGE and "kubectl create namespace staging" in err
+
+
+def test_production_that_is_meant(check):
+    options = ("--context", "eu-prod", "--namespace", "staging", "--i-mean", "eu-prod")
+    assert check(options=options)[0] == ExitCode.PASS
+
+
+def test_the_command_needs_its_second_word():
+    done = subprocess.run([sys.executable, "-m", "chaoskit", "kubernetes"], capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.USAGE and "required: COMMAND" in done.stderr

@@ -1,0 +1,125 @@
+"""The check says what is there and what is missing, each with its remedy; it makes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaoskit.environments.kubernetes import cluster_check
+from chaoskit.environments.kubernetes.cluster_about import ClusterAbout
+from chaoskit.environments.kubernetes.cluster_error import ClusterError
+from chaoskit.errors import ExitCode, UsageError
+from tests.environments.kubernetes.scripted_server import Scripted, status
+from tests.environments.kubernetes.staged_cluster import CHAOS, JOBS, StagedCluster
+
+
+def examined(cluster):
+    """The findings by what was examined, and the requests."""
+    with cluster.serve() as script:
+        found = cluster_check.examine(script.connection(patience=0), "staging")
+    assert len({one.what for one in found}) == len(found)
+    return {one.what: one for one in found}, script.requests
+
+
+def lacking(found):
+    return {one.what for one in found.values() if not one.good}
+
+
+def test_a_cluster_with_everything():
+    found, requests = examined(StagedCluster())
+    assert lacking(found) == set()
+    assert found["version"].found == "v1.36.0" and found["namespace"].found == "staging"
+    assert found["Chaos Mesh"].found == f"serves v1alpha1: {', '.join(CHAOS)}"
+    assert found["permission on pods/exec"].found == "create, get"
+    assert found["quota"].found == "none in this namespace"
+    # Reviews are the only thing that is sent to it.
+    assert {url.partition("?")[0].rpartition("/")[2] for method, url, _ in requests if method != "GET"} == {
+        "selfsubjectaccessreviews"
+    }
+
+
+def test_a_bare_cluster_has_all_that_is_needed():
+    found, requests = examined(StagedCluster(kinds=()))
+    assert {one.what for one in found.values() if one.needed and not one.good} == set()
+    assert lacking(found) == {"Chaos Mesh"} and found["Chaos Mesh"].found == "not installed"
+    assert all(found[kind].found.startswith("not installed") for kind in JOBS)
+    asked = {body["spec"]["resourceAttributes"].get("group", "") for _, _, body in requests if body}
+    assert asked == {"", "batch", "coordination.k8s.io"}
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "verb", "rule"),
+    [
+        ("", "pods", "delete", '{apiGroups: [""], resources: [pods], verbs: [delete]}'),
+        ("", "pods/exec", "create", '{apiGroups: [""], resources: [pods/exec], verbs: [create]}'),
+        ("", "pods/log", "get", '{apiGroups: [""], resources: [pods/log], verbs: [get]}'),
+        ("batch", "jobs", "create", "{apiGroups: [batch], resources: [jobs], verbs: [create]}"),
+        ("chaos-mesh.org", "iochaos", "patch", "{apiGroups: [chaos-mesh.org], resources: [iochaos], verbs: [patch]}"),
+    ],
+)
+def test_a_missing_permission_is_named_with_its_rule(group, resource, verb, rule):
+    found, _ = examined(StagedCluster(allows=lambda *asked: asked != (group, resource, verb)))
+    assert lacking(found) == {f"permission on {resource}"}
+    one = found[f"permission on {resource}"]
+    assert one.needed and one.found == f"not allowed: {verb}" and one.remedy == f"add to the Role: {rule}"
+
+
+def test_a_permission_on_a_further_kind_of_job_is_not_needed():
+    found, _ = examined(StagedCluster(allows=lambda group, resource, verb: resource != "trainingruntimes"))
+    assert lacking(found) == {"TrainJob"} and not found["TrainJob"].needed
+    assert "resources: [trainingruntimes], verbs: [get, list, watch, create, delete]" in found["TrainJob"].remedy
+    assert "not allowed: trainingruntimes: get" in found["TrainJob"].found
+
+
+def test_nothing_is_allowed():
+    found, _ = examined(StagedCluster(allows=lambda *asked: False))
+    permissions = {what for what in found if what.startswith("permission")}
+    assert lacking(found) == permissions | set(JOBS) and len(permissions) == 9 + len(CHAOS)
+
+
+@pytest.mark.parametrize(
+    ("version", "good"),
+    [("v1.29.0", True), ("v1.36.2-eks-1", True), ("v2.0.0", True), ("v1.28.9", False), ("v1.9", False), ("", False)],
+)
+def test_versions(version, good):
+    assert ClusterAbout(version).is_new_enough is good
+    found, _ = examined(StagedCluster(version=version))
+    assert found["version"].good is good and found["version"].needed and "1.29" in found["version"].remedy
+
+
+def test_chaos_mesh_of_another_version_or_in_parts():
+    found, _ = examined(StagedCluster(chaos_version="v2"))
+    one = found["Chaos Mesh"]
+    assert (one.good, one.needed, one.found) == (False, False, "serves v2 only") and "v1alpha1" in one.remedy
+    found, requests = examined(StagedCluster(kinds=("PodChaos", "Schedule")))
+    assert found["Chaos Mesh"].found == "serves v1alpha1: PodChaos, Schedule"
+    assert found["Chaos Mesh"].remedy.startswith("install the missing kinds of Chaos Mesh: NetworkChaos, IOChaos")
+    asked = [body["spec"]["resourceAttributes"] for _, _, body in requests if body]
+    assert {one["resource"] for one in asked if one.get("group") == "chaos-mesh.org"} == {"podchaos", "schedules"}
+
+
+def test_a_namespace_that_is_not_there_or_cannot_be_seen():
+    with pytest.raises(UsageError, match="no namespace 'staging' in this cluster: kubectl create namespace staging"):
+        examined(StagedCluster(namespace=404))
+    found, _ = examined(StagedCluster(namespace=403))
+    assert found["namespace"].good and "its name is trusted" in found["namespace"].found
+
+
+def test_quota():
+    quota = {"metadata": {"name": "small"}, "status": {"hard": {"pods": "10", "cpu": "4"}, "used": {"pods": "3"}}}
+    unused = {"metadata": {"name": "new"}, "spec": {"hard": {"services": "5"}}}
+    found, _ = examined(StagedCluster(quotas=(quota, unused)))
+    assert found["quota"].found == "pods 3 of 10, cpu 0 of 4, services 0 of 5"
+    found, _ = examined(StagedCluster(quotas=None))
+    assert not found["quota"].good and not found["quota"].needed
+    assert 'resources: [resourcequotas], verbs: [list]' in found["quota"].remedy
+
+
+@pytest.mark.parametrize("path", ["/version", "/apis", "/apis/chaos-mesh.org/v1alpha1", "/api/v1/namespaces/staging"])
+def test_credentials_that_are_not_accepted_and_a_server_that_fails(path):
+    expired = status(401, "Unauthorized", "Unauthorized")
+    with pytest.raises(ClusterError, match="does not accept the credentials") as raised:
+        examined(StagedCluster(answers={path: expired}))
+    assert raised.value.exit_code == ExitCode.USAGE
+    with pytest.raises(ClusterError) as raised:
+        examined(StagedCluster(answers={path: Scripted(503, "")}))
+    assert raised.value.exit_code == ExitCode.INTERNAL

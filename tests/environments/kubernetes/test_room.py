@@ -1,0 +1,49 @@
+"""Which module may do what to a cluster; and no environment is there before it can run a job."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from chaoskit.environments import kubernetes as room
+from chaoskit.environments.registry import environments
+
+PLACE = Path(room.__file__).parent
+#: By request, the only modules that send it. `resourcequotas` are settings of a namespace, no objects of anybody.
+SENDERS = {
+    "create": {"objects"},
+    "delete": {"cleanup"},
+    "patch": {"cleanup"},
+    "page": {"listing", "cluster_about"},
+    "watch": {"watching"},
+    "ask": {"permissions"},
+    "request": {"connection"},
+}
+
+
+def test_each_request_is_sent_by_one_module():
+    senders = defaultdict(set)
+    for path in sorted(PLACE.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                of = ast.unparse(node.func.value)
+                if of.endswith(("connection", "_client")) and node.func.attr in SENDERS:
+                    senders[node.func.attr].add(path.stem)
+    assert senders == SENDERS
+
+
+def test_no_environment_is_there_yet():
+    assert "kubernetes" not in environments()
+
+
+def test_the_room_is_imported_without_the_client():
+    names = [f"{room.__name__}.{path.stem}" for path in sorted(PLACE.glob("*.py"))]
+    script = (
+        f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
+        "print(sorted({'kubernetes', 'yaml', 'urllib3', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
