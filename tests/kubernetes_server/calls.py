@@ -23,7 +23,6 @@ class User:
 
     name: str
     groups: tuple[str, ...] = ("system:authenticated",)
-    uid: str = ""
 
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))

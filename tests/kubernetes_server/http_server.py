@@ -6,6 +6,7 @@ import contextlib
 import json
 import select
 import socket
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from http.client import responses
@@ -109,8 +110,6 @@ class _Listener(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes in the middle is nothing to report; what else goes wrong is."""
-        import sys
-
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -147,16 +146,14 @@ class HttpServer:
             self._held = socket.socket()
             self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._held.bind(("127.0.0.1", self.port))  # bound and not listening: who connects is refused
-        for connection in list(self._connections):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        self._cut_connections()
 
     @property
     def open_connections(self) -> int:
         return len(self._connections)
 
-    def cut_connections(self) -> None:
-        """Cut the connections that are there, in the middle of whatever they carry."""
+    def _cut_connections(self) -> None:
+        """In the middle of whatever they carry."""
         for connection in list(self._connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

@@ -38,6 +38,14 @@ def test_more_pods_than_a_quota_allows_are_refused(core, limited, namespace):
     core.create_namespaced_pod(namespace, pod("three"))
 
 
+def test_pods_that_have_ended_do_not_count(core, api_server, limited, namespace):
+    limited(pods="1")
+    api_server.put("pods", pod("ended") | {"status": {"phase": "Succeeded"}}, namespace=namespace)
+    core.create_namespaced_pod(namespace, pod("one"))
+    with refused(403, "Forbidden", "used: pods=1"):
+        core.create_namespaced_pod(namespace, pod("two"))
+
+
 def test_a_quota_of_memory_counts_what_pods_ask_for(core, limited, namespace):
     limited(limits_memory="3Gi", requests_cpu="1")
     core.create_namespaced_pod(namespace, needing("one", memory="2Gi", cpu="500m"))

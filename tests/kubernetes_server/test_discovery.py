@@ -24,6 +24,7 @@ def test_the_resources_of_a_group(api, core, custom):
 def test_installed_definitions_are_served_and_listed(api, custom, crds, api_server):
     names = {one.name: one for one in custom.get_api_resources("chaos-mesh.org", "v1alpha1").resources}
     assert names["podchaos"].kind == "PodChaos" and "podchaos/status" not in names and "workflows/status" in names
+    assert names["workflows"].short_names == ["wf"]
     definitions = client.ApiextensionsV1Api(api).list_custom_resource_definition().items
     assert "podchaos.chaos-mesh.org" in {one.metadata.name for one in definitions}
 
@@ -57,6 +58,28 @@ def test_a_definition_that_is_made_is_served_and_goes_with_its_objects(api, cust
         assert custom.get_namespaced_custom_object(**where, name="one")["spec"] == {"size": 3}
     finally:
         extensions.delete_custom_resource_definition(f"cakes.{group}")
+    _until_not_served(lambda: custom.list_namespaced_custom_object(**where))
+
+
+def test_a_definition_that_comes_again_has_no_objects(api, custom, crds, api_server, namespace):
+    where = {"group": "chaos-mesh.org", "version": "v1alpha1", "namespace": namespace, "plural": "podchaos"}
+    custom.create_namespaced_custom_object(**where, body=pod_chaos("one", namespace))
+    extensions = client.ApiextensionsV1Api(api)
+    extensions.delete_custom_resource_definition("podchaos.chaos-mesh.org")
+    definition = next(one for one in crds if one["metadata"]["name"] == "podchaos.chaos-mesh.org")
+    api_server.put("customresourcedefinitions", definition, group="apiextensions.k8s.io")
+    assert custom.list_namespaced_custom_object(**where)["items"] == []
+
+
+def _until_not_served(call):
+    for _ in range(300):
+        try:
+            call()
+        except client.ApiException as error:
+            assert error.status == 404
+            return
+        time.sleep(0.05)
+    raise AssertionError("it is still served")
 
 
 def _when_served(call):

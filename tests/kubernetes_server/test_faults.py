@@ -21,7 +21,8 @@ def since(core, api_server, namespace):
 
 def told(core, namespace, since):
     """The names that one watch tells, until it ends in whichever way, and how it ended."""
-    stream = core.list_namespaced_config_map(namespace, watch=True, resource_version=since, _preload_content=False)
+    options = {"watch": True, "resource_version": since, "_preload_content": False, "timeout_seconds": 30}
+    stream = core.list_namespaced_config_map(namespace, **options)
     seen = []
     try:
         for line in watch.watch.iter_resp_lines(stream):
@@ -95,6 +96,16 @@ def test_a_watch_is_late(core, api_server, namespace, since):
     with api_server.faulty(at_calls({0: ApiFault("delay", seconds=0.1)})):
         assert told(core, namespace, since) == (["one"], "end")
     assert [fault.kind for _, fault in api_server.injected] == ["delay"]
+
+
+def test_a_late_watch_is_silent_at_first(core, api_server, namespace, since):
+    make(core, namespace, "one")
+    options = {"watch": True, "resource_version": since, "_preload_content": False, "_request_timeout": 0.3}
+    with api_server.faulty(at_calls({0: ApiFault("delay", seconds=30)})):
+        stream = core.list_namespaced_config_map(namespace, **options)
+        with pytest.raises(urllib3.exceptions.ReadTimeoutError):
+            next(watch.watch.iter_resp_lines(stream))
+        stream.close()
 
 
 def test_a_watch_is_gone_within_the_stream_or_at_once(core, api_server, namespace, since):

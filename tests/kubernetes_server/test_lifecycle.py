@@ -73,6 +73,11 @@ def test_a_generation_counts_changes_of_the_spec(custom, podchaos, namespace):
     assert made["metadata"]["generation"] == 2
 
 
+def test_some_kinds_count_no_generations(core, namespace):
+    core.create_namespaced_config_map(namespace, config_map("one"))
+    assert core.patch_namespaced_config_map("one", namespace, {"data": {"a": "2"}}).metadata.generation is None
+
+
 def test_a_dry_run_makes_nothing(core, namespace):
     made = core.create_namespaced_config_map(namespace, config_map("one"), dry_run="All")
     assert made.metadata.name == "one"

@@ -9,11 +9,12 @@ import threading
 
 import pytest
 from kubernetes import client, config, stream, watch
+from websocket import ABNF
 
 from tests.kubernetes_server.expect import refused
 from tests.kubernetes_server.objects import pod
 from tests.kubernetes_server.pod_backend import LocalProcesses
-from tests.kubernetes_server.websocket import accept_key
+from tests.kubernetes_server.websocket import BINARY, CONTINUED, WebSocket, accept_key
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def test_a_log_is_read_and_its_end_alone(core, running, files, namespace):
 def test_a_log_is_followed_until_the_pod_is_over(core, running, files, namespace):
     path = files / f"{running}.main.log"
     path.write_text("one\n")
-    lines = watch.Watch().stream(core.read_namespaced_pod_log, "one", namespace)
+    lines = watch.Watch().stream(core.read_namespaced_pod_log, "one", namespace, _request_timeout=30)
     assert next(lines) == "one"
     with path.open("a") as file:
         file.write("two\n")
@@ -166,7 +167,7 @@ def test_a_log_is_followed_until_the_pod_is_over(core, running, files, namespace
 
 def test_a_followed_log_ends_with_its_pod(core, running, files, namespace):
     (files / f"{running}.main.log").write_text("one\n")
-    lines = watch.Watch().stream(core.read_namespaced_pod_log, "one", namespace)
+    lines = watch.Watch().stream(core.read_namespaced_pod_log, "one", namespace, _request_timeout=30)
     assert next(lines) == "one"
     core.delete_namespaced_pod("one", namespace, grace_period_seconds=0)
     assert list(lines) == []
@@ -181,6 +182,16 @@ def test_nothing_that_was_started_outlives_the_server(api_server, run, until):
     assert started.poll() is not None
     running.run_forever(timeout=60)
     assert running.returncode == 137
+
+
+def test_a_message_may_come_in_parts():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        for part, opcode, final in ((b"one ", BINARY, 0), (b"message", CONTINUED, 1), (b"another", BINARY, 1)):
+            theirs.sendall(ABNF.create_frame(part, opcode, fin=final).format())
+        theirs.shutdown(socket.SHUT_WR)
+        with ours.makefile("rb") as reader:
+            assert list(WebSocket(ours, reader, "v5").messages()) == [b"one message", b"another"]
 
 
 def test_the_handshake_is_that_of_the_standard():

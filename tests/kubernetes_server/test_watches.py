@@ -87,7 +87,8 @@ def test_a_watch_ends_after_its_time_with_a_bookmark(core, namespace, since):
 def test_a_compacted_version_is_gone_within_the_stream(core, api_server, namespace, since):
     core.create_namespaced_config_map(namespace, config_map("one"))
     api_server.store.compact()
-    response = core.list_namespaced_config_map(namespace, watch=True, resource_version=since, _preload_content=False)
+    options = {"watch": True, "resource_version": since, "_preload_content": False, "timeout_seconds": 30}
+    response = core.list_namespaced_config_map(namespace, **options)
     assert response.status == 200 and b'"type": "ERROR"' in response.data and b'"code": 410' in response.data
     with pytest.raises(client.ApiException, match="Expired: too old resource version") as error:
         options = {"resource_version": since, "timeout_seconds": 60}
