@@ -1,6 +1,7 @@
 """`Job`: what it refuses, and how it is kept; its log, and the options that tell of it."""
 
 import argparse
+import sys
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_what_cannot_be_relaunched_is_refused_before_anything_runs():
     with pytest.raises(UsageError, match="relaunch_command must be a list of strings"):
         Job.from_command(["python", "{out}"], relaunch_command="python")
     with pytest.raises(UsageError, match="no program 'absent'"):
-        Job.from_command(["python", "{out}"], relaunch_command=["absent"]).validate()
+        Job.from_command([sys.executable, "{out}"], relaunch_command=["absent"]).validate()
 
 
 def parse(*words):

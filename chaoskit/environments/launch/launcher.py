@@ -39,7 +39,7 @@ class Launch(Protocol):
         ...
 
     def fileno(self) -> int:
-        """Readable when the answer of `ended` may have changed."""
+        """Readable when the answer of `ended` may have changed since it was given."""
         ...
 
     def ended(self) -> LaunchEnd | None:
