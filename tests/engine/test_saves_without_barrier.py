@@ -37,7 +37,7 @@ def killed(shared_store, skews):
 
 @pytest.mark.launches
 def test_a_rank_that_is_late_for_its_step_when_the_other_has_saved_it(killed):
-    run = killed("1 -step 0.2", [faults.kill(rank=1).after_save(2)])
+    run = killed("1 -step 3 8", [faults.kill(rank=1).after_save(2)])
     run.verify(*EVERY)
     assert [(gap.rank, gap.first, gap.taken) for gap in run.case.timeline.unrecorded] == [(1, 8, True)]
 
@@ -52,8 +52,8 @@ def test_a_rank_that_is_killed_at_the_last_step(killed):
 @pytest.mark.launches
 def test_a_rank_that_goes_on_without_the_other_loses_its_data(killed):
     """Rank 1 dies in its backward pass of step 5; rank 0 applies its own gradients, and saves."""
-    moment = [faults.noop().at_step(4), faults.kill(rank=1).after(0.2)]
-    run = killed("1 -backward 0.6", moment, "--alone", "--every", "20")
+    moment = [faults.noop().at_step(4), faults.kill(rank=1).after(1)]
+    run = killed("1 -backward 4 5", moment, "--alone", "--every", "20")
     verdicts = {verdict.check: verdict for verdict in run.judge(*EVERY)}
     assert run.outcome is Outcome.FAIL
     assert verdicts["same_data"].outcome is not Outcome.PASS

@@ -1,8 +1,9 @@
 """A correct DDP trainer whose rank 0 saves right after its own step, with no barrier: the usual pattern.
 
-The names of the files in the directory `--skews` make ranks late: rank, place, seconds. A place is before (`-`) or
-after (`+`) the backward pass, an all-reduce of the loss, the step, or the save: `1 -step 0.1`. `--alone` is a bug: a
-rank whose peer is lost goes on with its own gradients, saves what comes of them, and ends.
+The names of the files in the directory `--skews` make ranks late: rank, place, seconds, and a step if it is that one
+alone. A place is before (`-`) or after (`+`) the backward pass, an all-reduce of the loss, the step, or the save:
+`1 -step 0.1`. `--alone` is a bug: a rank whose peer is lost goes on with its own gradients, saves what comes of them,
+and ends.
 """
 
 import argparse
@@ -32,8 +33,8 @@ def main():
     parser.add_argument("--alone", action="store_true")
     args = parser.parse_args()
     names = os.listdir(args.skews) if args.skews else []
-    late = {(int(rank), place): float(seconds) for rank, place, seconds in map(str.split, names)}
-    assert all(place in PLACES for _, place in late)
+    late = {(int(rank), place, *map(int, at)): float(seconds) for rank, place, seconds, *at in map(str.split, names)}
+    assert all(place in PLACES for _, place, *_ in late)
 
     if args.alone:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the launcher sends it as soon as the peer is lost
@@ -41,7 +42,7 @@ def main():
     rank, world = dist.get_rank(), dist.get_world_size()
 
     def wait(place):
-        time.sleep(late.get((rank, place), 0.0))
+        time.sleep(late.get((rank, place), 0.0) + late.get((rank, place, step), 0.0))
 
     torch.manual_seed(1)
     net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
