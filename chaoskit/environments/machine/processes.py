@@ -17,6 +17,10 @@ from typing import Literal
 
 from chaoskit.capabilities import ProcessRef
 
+#: Seconds for an exec to set up its variables. Fields of `_stat`: the size of the memory, and where it has variables.
+_EXEC_LIMIT = 1.0
+_MEMORY, _BEGIN, _END = 20, 47, 48
+
 
 @dataclass(frozen=True)
 class Process:
@@ -105,7 +109,7 @@ def marked(run_id: str, *, run_dir: Path | None = None, node: str | None = None)
         process = identify(int(name))
         try:
             mine = os.stat(f"/proc/{name}").st_uid == os.getuid()
-            environ = Path(f"/proc/{name}/environ").read_bytes() if mine else b""
+            environ = _environment(int(name)) if mine else b""
         except OSError:
             continue  # gone meanwhile
         entries = environ.split(b"\0")
@@ -157,6 +161,21 @@ def _masks(pid: int) -> dict[str, int]:
         return {}
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     return {name: int(fields[name], 16) for name in ("SigPnd", "ShdPnd", "SigCgt") if name in fields}
+
+
+def _environment(pid: int) -> bytes:
+    """The variables that the process was started with, each with a zero byte at its end. Raises OSError.
+
+    In the middle of an exec they are empty for an instant; a busy machine makes it long. A program that has replaced
+    another one is not passed over for that: what has memory and no variables yet is read again.
+    """
+    deadline = time.monotonic() + _EXEC_LIMIT
+    while not (environ := Path(f"/proc/{pid}/environ").read_bytes()) and time.monotonic() < deadline:
+        stat = _stat(pid)
+        if stat is None or stat[0] in "ZXx" or stat[_MEMORY] == "0" or "0" != stat[_BEGIN] == stat[_END]:
+            break  # it has ended, is of the kernel, or was given none
+        time.sleep(0.001)
+    return environ
 
 
 def _stat(pid: int) -> list[str] | None:

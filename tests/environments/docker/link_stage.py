@@ -52,10 +52,10 @@ def carried(hosts: Hosts, quality: Quality) -> CarriedLink:
 
 
 def away(hosts: Hosts, link: CarriedLink) -> dict[str, float]:
-    counts = dict(link.counts())
+    """Take the link away; returns its counts, which are whole then: a packet is counted after it was sent."""
     with hosts.on(0):
         link.close()
-    return counts
+    return dict(link.counts())
 
 
 def survives(hosts: Hosts, quality: Quality) -> dict[str, Any]:

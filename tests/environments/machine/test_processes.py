@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -90,6 +91,32 @@ def test_marked_processes_are_found_and_ended(sleeper, run_id, tmp_path):
     assert processes.end_marked(run_id, run_dir=tmp_path) == []
     assert processes.end_marked(run_id, run_dir=tmp_path / ".." / ".." / ".." / ".." / ".." / "tmp") == [process]
     assert sleeper.wait() == -signal.SIGKILL
+
+
+def test_in_the_middle_of_an_exec_a_process_is_not_overlooked(sleeper, run_id, monkeypatch):
+    read, asked = Path.read_bytes, []
+
+    def as_in_an_exec(path):
+        if path != Path(f"/proc/{sleeper.pid}/environ"):
+            return read(path)
+        asked.append(path)
+        return b"" if len(asked) < 5 else read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", as_in_an_exec)
+    assert processes.marked(run_id) == [processes.identify(sleeper.pid)]
+    assert len(asked) == 5
+
+
+def test_a_process_that_was_given_no_variables_is_not_waited_for(run_id, until):
+    child = subprocess.Popen(["sleep", "1000"], env={})
+    try:
+        until(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes() == b"sleep\x001000\x00")
+        begun = time.monotonic()
+        assert processes.marked(run_id) == []
+        assert time.monotonic() - begun < processes._EXEC_LIMIT
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_a_reference_is_read_back_and_survives_json(sleeper):
