@@ -181,6 +181,7 @@ def test_twice_to_different_places(train, knowing, tmp_path):
 def test_back_to_the_copy_of_a_checkpoint_that_was_damaged(train, knowing, tmp_path, capsys):
     class Damaging(bad_at((0, 112))):
         def roll_back(self):
+            self.checkpoints.wait_for_replica()  # what is damaged first is never copied
             (tmp_path / "run/checkpoints/step-00000005/shared.pt").write_bytes(b"")
             super().roll_back()
 
