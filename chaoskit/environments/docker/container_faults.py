@@ -6,18 +6,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from chaoskit.capabilities import Way
-from chaoskit.environments.docker.agent_line import AgentGone
-from chaoskit.environments.docker.container_processes import ContainerProcesses, ref
+from chaoskit.environments.agents.agent_line import AgentGone
+from chaoskit.environments.agents.node_processes import NodeProcesses, ref
+from chaoskit.environments.docker.container_nodes import ContainerNodes
 from chaoskit.environments.docker.network_faults import ContainerNetwork
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.records import ranks
 
 
-class ContainerFaults(ContainerProcesses):
+class ContainerFaults(NodeProcesses):
     """Fulfils `CanLoseNodes`, `CanPartition`, `CanDegrade` and `CanHideNames`."""
 
     #: The nodes whose container was killed, and is gone as the daemon says.
     _lost: set[str]
+
+    @property
+    def containers(self) -> ContainerNodes:
+        """The nodes of the run."""
+        raise NotImplementedError
+
+    @property
+    def agents(self) -> ContainerNodes:
+        """See `NodeProcesses`."""
+        return self.containers
 
     def nodes(self) -> tuple[str, ...]:
         """See `CanPartition`."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaoskit.capabilities import LimitTarget
+from chaoskit.environments.agents.agent_line import AgentGone
 from chaoskit.environments.cgroups.processor import PERIOD, quota_of
-from chaoskit.environments.docker.agent_line import AgentGone
 from chaoskit.environments.docker.container_faults import ContainerFaults
 from chaoskit.environments.docker.container_nodes import ContainerNode
 from chaoskit.environments.docker.daemon import DaemonError

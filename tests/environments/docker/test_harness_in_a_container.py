@@ -111,7 +111,7 @@ def test_it_runs_a_job_on_containers_beside_it(start, run_id, user):
     assert sorted(log.read_text().split()) == ["node0", "node1"]
     assert (harness.top / "runs" / "1" / "out" / "node0").read_text() == "damaged"
     # The daemon cannot see what was copied into a container: the nodes have a copy from the store.
-    assert list((harness.top / COPIES).glob("*/chaoskit/environments/docker/agent.py"))
+    assert list((harness.top / COPIES).glob("*/chaoskit/environments/agents/agent.py"))
     assert left(run_id) == []
 
 
