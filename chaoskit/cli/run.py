@@ -101,7 +101,7 @@ def do(args: argparse.Namespace) -> int:
     settings = Settings()
     if found is not None:
         accepted = () if args.strict else found.acceptances
-        settings = Settings(accepted, found.variables, found.command, str(Path.cwd()))
+        settings = Settings(accepted, found.variables, found.command, str(Path.cwd()), found.pods)
     if not args.command and not settings.command:
         raise UsageError(_no_command())
     _check_parameters(settings.acceptances)
@@ -112,7 +112,8 @@ def do(args: argparse.Namespace) -> int:
         "helper_image": args.helper_image or "",
     }
     command = args.command or settings.command
-    job = Job.from_command(command, cwd=os.getcwd(), env=dict(settings.variables), **given)
+    cluster = options.cluster_of(vars(args), settings.pods)
+    job = Job.from_command(command, cwd=os.getcwd(), env=dict(settings.variables), cluster=cluster, **given)
     environment = options.environment_of(args.env)
     job.validate(files_here=environments.environment(environment).traits.files_here)
     targets = targets_of(args)

@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -192,6 +193,10 @@ class Agent:
         with open("/proc/self/mountinfo") as mounts:
             found = [line.split(" - ") for line in mounts]
         return next((rest.split()[0] for about, rest in reversed(found) if about.split()[4] == path), "")
+
+    def booted(self) -> float:
+        """When the machine of this node was started, in seconds of its clock."""
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def network(self) -> int:
         """The inode of the network namespace of this container."""

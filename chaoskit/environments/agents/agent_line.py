@@ -45,9 +45,16 @@ class AgentDoor:
         """What each hello must have; "" if nothing."""
         return self._door.token
 
-    def take(self, expected: dict[str, Any], *, limit: float, alive: Callable[[], None]) -> socket.socket:
+    def take(
+        self,
+        expected: dict[str, Any],
+        *,
+        limit: float,
+        alive: Callable[[], None],
+        why: Callable[[], str] = lambda: "",
+    ) -> socket.socket:
         """The connection whose first line has these fields. `alive` is asked from time to time, and raises if it cannot
-        come any more; raises AgentGone after `limit` seconds."""
+        come any more; raises AgentGone after `limit` seconds, with what `why` then says."""
         deadline = time.monotonic() + limit
         while True:
             for at, (hello, line) in enumerate(self._waiting):
@@ -55,7 +62,8 @@ class AgentDoor:
                     del self._waiting[at]
                     return line
             if time.monotonic() > deadline:
-                raise AgentGone(f"no agent has come within {limit:g} s: {expected}")
+                said = why() or f"it was expected to say {expected}"
+                raise AgentGone(f"no agent has come within {limit:g} s: {said}")
             if select.select([self._door.listener], [], [], 0.2)[0]:
                 self._accept()
             else:

@@ -144,6 +144,35 @@ class NodeProcesses:
             told |= {int(rank): text for rank, text in said.items()}
         return dict(sorted(told.items()))
 
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        return tuple(self.job.roster.up)
+
+    def add_node(self) -> str:
+        """See `CanLoseNodes`."""
+        return self.job.add_node()
+
+    def remove_node(self, node: str) -> None:
+        """See `CanLoseNodes`."""
+        self.job.remove_node(node)
+
+    def ranks_of(self, node: str) -> tuple[int, ...]:
+        """See `CanLoseNodes`."""
+        known = ranks.seen(self.job.run.run_dir, launch=self.job.run.index).values()
+        here = self.agents.now.get(node)
+        own = [rank for rank in known if rank.node == node] if here is not None else []
+        return tuple(
+            sorted(r.rank for r in own if here and self.state(ref(here, Process(r.pid, r.start))) != "gone")
+        )
+
+    def pids_on(self, node: str) -> list[int]:
+        """The job's processes on a node, by the pids that they have there."""
+        try:
+            pids: list[int] = self.agents.now[node].agent.ask("processes", run_id=self.job.run.spec.run_id)
+        except AgentGone:
+            return []
+        return pids
+
     def _known(self) -> list[Rank]:
         return list(ranks.seen(self.job.run.run_dir, launch=self.job.run.index).values())
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from chaoskit.environments.agents.agent_line import AgentDoor, AgentLine
 from chaoskit.environments.agents.agent_nodes import AgentNode, AgentNodes
+from chaoskit.environments.agents.image_facts import ImageFacts
 from chaoskit.environments.docker import places
 from chaoskit.environments.docker.daemon import Daemon, DaemonError
 from chaoskit.environments.docker.host_paths import HostPaths
-from chaoskit.environments.docker.image import ImageFacts
 from chaoskit.environments.docker.objects import Objects
 from chaoskit.environments.machine.node_roster import NodeRoster, write_names
 from chaoskit.errors import ChaoskitError

@@ -11,12 +11,13 @@ from typing import Any
 from chaoskit.capabilities import CanDegrade, CanLimitDisk, CanPartition, CanShowDirectory
 from chaoskit.environments.agents.agent_line import NAME, AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
+from chaoskit.environments.agents.image_facts import ImageFacts
 from chaoskit.environments.docker import daemon, objects, places
 from chaoskit.environments.docker.container_disks import ContainerDisks, why_no_disk_limits
 from chaoskit.environments.docker.container_nodes import ContainerNode, ContainerNodes
 from chaoskit.environments.docker.daemon import shared_daemon
 from chaoskit.environments.docker.host_paths import host_paths
-from chaoskit.environments.docker.image import ImageFacts, examine
+from chaoskit.environments.docker.image import examine
 from chaoskit.environments.docker.network_faults import ContainerNetwork
 from chaoskit.environments.docker.network_helpers import Helper, NodeHelpers, enter, join, why_not_here
 from chaoskit.environments.docker.objects import Objects

@@ -12,7 +12,7 @@ from typing import Any
 
 from chaoskit.environments.kubernetes import run_owner
 from chaoskit.environments.kubernetes.api_kinds import CHAOS_MESH, CONFIG_MAPS, ApiKind
-from chaoskit.environments.kubernetes.cleanup import CleanupReport, clean_up
+from chaoskit.environments.kubernetes.cleanup import CleanupReport, clean_up, remove_one
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.intents import IntentJournal
@@ -76,6 +76,11 @@ class RunObjects:
     def listed(self, kind: ApiKind, *, role: str | None = None, node: int | None = None) -> Listed:
         """The objects of a kind that are there now."""
         return listed(self._connection, kind, RunSelector(self.identity, role, node))
+
+    def remove(self, kind: ApiKind, *, role: str, node: int, uid: str, grace: int | None = None) -> bool:
+        """Begin the removal of the object of a node that has this uid; whether it was there. Raises ClusterError."""
+        selector = RunSelector(self.identity, role, node)
+        return remove_one(self._connection, kind, selector, uid=uid, grace=grace)
 
     def close(self, *, limit: float = 60.0) -> CleanupReport:
         """Remove everything of the run. Raises ClusterError if the API server fails: then the journal names what may

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from chaoskit.environments import sweep
-from chaoskit.environments.docker.host_paths import COPIES, HostPaths
+from chaoskit.environments.agents.package_copy import COPIES
+from chaoskit.environments.docker.host_paths import HostPaths
 from chaoskit.environments.launch.rank_modules import PACKAGE
 from chaoskit.errors import UsageError
 from tests.environments.docker.conftest import docker, left
