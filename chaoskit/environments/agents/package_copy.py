@@ -13,10 +13,15 @@ from chaoskit.environments.launch.rank_modules import PACKAGE
 COPIES = "for-containers"
 
 
+def path_of_copy(path: Path, store: Path) -> Path:
+    """Where the copy is, or would be."""
+    stamp = [[str(each), each.stat().st_mtime_ns] for each in sorted(PACKAGE.rglob("*.py"))]
+    return store / COPIES / surroundings.digest(stamp) / path.name
+
+
 def copy_of(path: Path, store: Path) -> Path:
     """A copy of a file or directory of ours in `store`, made once for each state of the package."""
-    stamp = [[str(each), each.stat().st_mtime_ns] for each in sorted(PACKAGE.rglob("*.py"))]
-    copy = store / COPIES / surroundings.digest(stamp) / path.name
+    copy = path_of_copy(path, store)
     if not copy.exists():
         draft = copy.with_name(f"{path.name}-{os.getpid()}")
         draft.parent.mkdir(parents=True, exist_ok=True)

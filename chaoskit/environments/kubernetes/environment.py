@@ -23,7 +23,9 @@ from chaoskit.environments.kubernetes.pod_faults import PodFaults
 from chaoskit.environments.kubernetes.pod_manifest import (
     NAMES_ROLE,
     NODE_ROLE,
+    TOKEN,
     VolumePart,
+    agent_command,
     names_service,
     node_pod,
     on_volume,
@@ -47,9 +49,6 @@ from chaoskit.nodes import ClusterPlace
 from chaoskit.protocol.fingerprint import LENT, library
 
 MOST_NODES = 32
-#: In the directory of a run, the word that shows that an agent belongs to it. It is on the volume, and in no manifest.
-TOKEN = "agents.token"
-_AGENT = Path("environments", "agents", "agent.py")
 
 
 class KubernetesEnvironment(RunFiles, PodFaults):
@@ -243,7 +242,6 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         run_dir, store = self.run.run_dir, (self.run.spec.store or self.run.run_dir).absolute()
         package = copy_of(PACKAGE.resolve(), store)
         lent = copy_of(Path(library()).resolve(), store) if library() else None
-        words = [facts.python, "-I", "-S", str(package / _AGENT), address, pod, str(run_dir / TOKEN)]
         parts = [VolumePart(run_dir)]
         if store != run_dir:
             parts.insert(0, VolumePart(store, read_only=True))
@@ -253,7 +251,7 @@ class KubernetesEnvironment(RunFiles, PodFaults):
             service=self._service,
             place=self._place,
             image=self.run.spec.image,
-            command=words,
+            command=agent_command(facts.python, package, address=address, pod=pod, run_dir=run_dir),
             variables={LENT: str(lent)} if lent is not None else {},
             parts=parts,
         )

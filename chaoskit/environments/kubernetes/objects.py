@@ -67,11 +67,7 @@ class RunObjects:
         check_label_value("create", "role", role)
         if kind.group == CHAOS_MESH and (why := tuple(foreign_targets(manifest.get("spec"), self.identity))):
             raise ForeignTarget(f"{kind.kind}: it could hit pods of others: {'; '.join(why)}", why=why)
-        labels = {**place_labels(role, node), **self.identity.labels}
-        owned = _labelled(manifest, labels)
-        owned["metadata"]["namespace"] = self._namespace
-        owned["metadata"]["ownerReferences"] = [run_owner.reference(self.identity)]
-        return self._make(kind, owned)
+        return self._make(kind, owned(manifest, self.identity, role=role, node=node))
 
     def listed(self, kind: ApiKind, *, role: str | None = None, node: int | None = None) -> Listed:
         """The objects of a kind that are there now."""
@@ -111,6 +107,16 @@ def sweep(connection: ClusterConnection, namespace: str, *, limit: float = 60.0)
     owners = listed(connection, CONFIG_MAPS, run_owner.of_this_user(namespace)).manifests
     dead = [run_owner.identity_of(found) for found in owners if run_owner.is_abandoned(found, connection)]
     return tuple(clean_up(connection, identity, limit=limit) for identity in dead)
+
+
+def owned(
+    manifest: Mapping[str, Any], identity: RunIdentity, *, role: str, node: int | None = None
+) -> dict[str, Any]:
+    """A copy that belongs to a run: with its labels, here and in each template, and with a reference to its owner."""
+    found = _labelled(manifest, {**place_labels(role, node), **identity.labels})
+    found["metadata"]["namespace"] = identity.namespace
+    found["metadata"]["ownerReferences"] = [run_owner.reference(identity)]
+    return found
 
 
 def _labelled(manifest: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:

@@ -19,6 +19,9 @@ CONTAINER = "trainer"
 SHM = "2Gi"
 #: Seconds after which the cluster ends a pod whatever happens: one whose image never comes has no agent that could.
 LONGEST_POD = 24 * 3600
+#: In the directory of a run, the word that shows that an agent belongs to it. It is on the volume, and in no manifest.
+TOKEN = "agents.token"
+_AGENT = Path("environments", "agents", "agent.py")
 #: Seconds that a container has to end by itself.
 _GRACE = 5
 
@@ -74,6 +77,11 @@ def node_pod(
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHM}},
         ],
     )
+
+
+def agent_command(python: str, package: Path, *, address: str, pod: str, run_dir: Path) -> list[str]:
+    """The command of a pod: the agent of `package`, which connects to chaoskit at `address`."""
+    return [python, "-I", "-S", str(package / _AGENT), address, pod, str(run_dir / TOKEN)]
 
 
 def look_pod(name: str, *, place: ClusterPlace, image: str, command: Sequence[str]) -> dict[str, Any]:
