@@ -102,7 +102,7 @@ class DockerEnvironment(RunFiles, ContainerDisks):
         return {"image": facts.id, "mounts": list(job.mounts)}
 
     @staticmethod
-    def sweep() -> tuple[str, ...]:
+    def sweep(root: Path) -> tuple[str, ...]:
         """Containers and networks whose owner is dead. Raises ChaoskitError without a daemon."""
         return objects.sweep(shared_daemon())
 

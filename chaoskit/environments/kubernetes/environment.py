@@ -33,6 +33,7 @@ from chaoskit.environments.kubernetes.pod_manifest import (
 from chaoskit.environments.kubernetes.pods import PodNodes
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
 from chaoskit.environments.kubernetes.selectors import RunSelector
+from chaoskit.environments.kubernetes.stored_runs import swept
 from chaoskit.environments.launch.job_environment import RENDEZVOUS_PORT, node_environment
 from chaoskit.environments.launch.launcher import NodeLaunch
 from chaoskit.environments.launch.rank_modules import PACKAGE
@@ -101,9 +102,10 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         return {"image": facts.id}
 
     @staticmethod
-    def sweep() -> tuple[str, ...]:
-        """Nothing: which clusters were used, only the runs know. Each run sweeps its own namespace as it begins."""
-        return ()
+    def sweep(root: Path) -> tuple[str, ...]:
+        """What dead harnesses have left in the clusters that stored runs name. Raises ChaoskitError where one of them
+        cannot be reached, and where something cannot be removed."""
+        return swept(root)
 
     @staticmethod
     def path_here(job: Job, path: str) -> str | None:

@@ -123,10 +123,10 @@ def test_what_it_leaves_when_its_container_is_killed_is_swept(start, run_id, unt
     while printed(harness) != "up" and time.monotonic() < deadline:
         time.sleep(0.2)
     assert len(left(run_id)) == 3
-    sweep()
+    sweep(harness.top)
     assert len(left(run_id)) == 3, "its container runs"
     docker("kill", harness.container)
-    assert len([thing for thing in sweep()[0] if run_id in thing]) == 3
+    assert len([thing for thing in sweep(harness.top)[0] if run_id in thing]) == 3
     assert left(run_id) == []
 
 
