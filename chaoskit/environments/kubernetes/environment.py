@@ -98,6 +98,11 @@ class KubernetesEnvironment(RunFiles, PodFaults):
     @staticmethod
     def rests_on(job: Job) -> Mapping[str, Any]:
         """The image as the cluster has it."""
+        if job.mounts:
+            raise UsageError(
+                f"--mount {job.mounts[0]}: pods do not see files of this machine: put them into the image, or on the "
+                "volume of the claim, below the directory of the runs"
+            )
         facts = examine(_place_of(job.cluster), job.image, program=job.words()[0])
         return {"image": facts.id}
 
