@@ -18,6 +18,7 @@ from tests.kubernetes_server.containers import CannotStart, Containers
 
 Json = dict[str, Any]
 _PERIOD = 0.05
+NAME = "kubelet"
 
 
 class Kubelet:
@@ -35,6 +36,7 @@ class Kubelet:
         self.errors: list[Exception] = []
         self._namespace, self._volumes, self._machines = namespace, dict(volumes), machines
         self._api = config.new_client_from_config(str(kubeconfig))
+        self._api.user_agent = NAME  # what goes wrong between server and client is for others
         self._core = client.CoreV1Api(self._api)
         #: By uid of its pod, what was told last of each.
         self._told: dict[str, Json] = {}

@@ -38,6 +38,8 @@ from chaoskit.nodes import Nodes
 from chaoskit.protocol.json_lines import encode
 from tests.docker_images import images
 from tests.environments.kubernetes.conftest import left
+from tests.kubernetes_server.faults import seeded
+from tests.kubernetes_server.kubelet import NAME as NAME_OF_KUBELET
 
 
 def news(env, kind, *, timeout=60.0):
@@ -219,6 +221,37 @@ def test_other_ids_stay_apart_in_a_cluster():
     assert len(set(made)) == len(ids)
     for each in made:
         assert len(each) <= 40 and each.strip("-") == each and each.isascii() and each == each.lower()
+
+
+@pytest.mark.slow
+@pytest.mark.launches
+def test_whatever_goes_wrong_at_the_api_the_run_tells_the_truth(pods_place, stub, api_server, monkeypatch):
+    """The life of a run on two nodes, a rank killed and a node lost, with errors at every third call of ours."""
+    monkeypatch.setattr("chaoskit.environments.kubernetes.retries._FIRST_WAIT", 0.01)
+    image_look.examine(pods_place.cluster, pods_place.image, program=pods_place.program)
+    happened = set()
+    for seed in range(12):
+        chance = seeded(seed, rate=0.3)
+        with api_server.faulty(lambda call, chance=chance: None if is_kubelet(call) else chance(call)):
+            with KubernetesEnvironment(replace(pods_place, nodes=Nodes(2, 2))) as env:
+                env.launch(0, stub(0, 3))
+                news(env, Arrived)
+                process = env.rank_process(0)
+                assert env.signal(process, signal.SIGKILL)
+                assert news(env, Ended) == Ended(0, -9)
+                before = env.pods.now["node1"].uid
+                env.launch(1, stub(0, 9))
+                news(env, Arrived)
+                assert env.lose_node("node1")["uid"] == before and env.is_lost("node1")
+                env.launch(2, stub(0, 0))
+                assert news(env, Ended) == Ended(2, 0)
+                assert env.pods.now["node1"].uid != before
+            happened |= {fault.kind for _, fault in api_server.injected}
+    assert {"conflict", "too_many", "timeout", "reset"} <= happened
+
+
+def is_kubelet(call):
+    return call.headers.get("user-agent") == NAME_OF_KUBELET
 
 
 HARNESS = """
