@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from chaoskit.errors import UsageError
-from chaoskit.nodes import NodeLossPolicy, Nodes, count_nodes
+from chaoskit.nodes import ClusterPlace, NodeLossPolicy, Nodes, count_nodes
 from chaoskit.validation import check_number, check_strings, check_whole
 
 OUT = "{out}"
@@ -54,7 +54,8 @@ class Job:
     its files are those of the image. `mounts` are directories of this machine that the nodes see too, each
     `SRC:DST` or `SRC:DST:ro`; the command starts in the image's own directory or, where `cwd` lies in a mounted
     directory, there. With `pull` an image that is not there is fetched. `helper_image` is an image with Python and nft,
-    in which a short-lived container changes the network of a node; root needs none.
+    in which a short-lived container changes the network of a node; root needs none. `cluster` is where the nodes are
+    made, where these are pods (`--env kubernetes`).
 
     `log_regex` finds the lines of the job's log that state a `step` and a `loss`, its two named groups. The log is the
     output of the job, or `log_file`, a path below `{out}`, if the job keeps one file there over all relaunches.
@@ -82,6 +83,7 @@ class Job:
     mounts: Sequence[str] = field(default=(), kw_only=True)
     pull: bool = field(default=False, kw_only=True)
     helper_image: str = field(default="", kw_only=True)
+    cluster: ClusterPlace | None = field(default=None, kw_only=True)
     controls: int = field(default=5, kw_only=True)
     log_regex: str | None = field(default=None, kw_only=True)
     log_file: str | None = field(default=None, kw_only=True)
@@ -249,6 +251,7 @@ class Job:
             "mounts": list(self.mounts),
             "pull": self.pull,
             "helper_image": self.helper_image,
+            **({"cluster": self.cluster.to_json()} if self.cluster is not None else {}),
             "controls": self.controls,
             "log_regex": self.log_regex,
             "log_file": self.log_file,
@@ -260,6 +263,8 @@ class Job:
         options = {**data}
         policy = options.pop("supervisor", {})
         options["node_loss"] = NodeLossPolicy.from_json(options.get("node_loss", policy))
+        if "cluster" in options:
+            options["cluster"] = ClusterPlace.from_json(options["cluster"])
         return cls(**options)
 
     def digest(self) -> str:
@@ -267,9 +272,9 @@ class Job:
         content = self.to_json()
         for name in (
             "resume_args", "relaunch_command", "relaunches", "timeout", "hang_after", "max_restarts", "controls",
-            "node_loss", "pull", "helper_image",
+            "node_loss", "pull", "helper_image", "cluster",
         ):  # fmt: skip
-            content.pop(name)
+            content.pop(name, None)
         content["words"] = self.words()[0:1]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -1,8 +1,9 @@
-"""`Nodes`: the nodes of a job and how they meet; `NodeLossPolicy`: what its scheduler does when one is lost."""
+"""`Nodes`: the nodes of a job and how they meet; `NodeLossPolicy`: what its scheduler does when one is lost;
+`ClusterPlace`: where in a Kubernetes cluster they are made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -46,6 +47,60 @@ class NodeLossPolicy:
     def from_json(cls, data: Mapping[str, Any]) -> NodeLossPolicy:
         """The inverse of `to_json`."""
         return cls(**data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterPlace:
+    """Where in a Kubernetes cluster the nodes of a job are made, as pods.
+
+    `context` is that of the kubeconfig; "" is the cluster in whose pod chaoskit runs. `namespace` is the only one that
+    chaoskit touches. `claim` is a PersistentVolumeClaim there that several nodes can write to, and `path` is where
+    chaoskit itself has that volume: the pods have the runs at the same path. `address` is the name or address at which
+    pods reach chaoskit; "" lets it find out. `i_mean` repeats a context that looks like production.
+
+    `resources`, `node_selector`, `tolerations` are those of each pod, as in a manifest, `pull_secret` is the secret for
+    its image, and `service_account` its account. Raises UsageError, naming the argument.
+    """
+
+    namespace: str
+    claim: str
+    path: str
+    context: str = ""
+    kubeconfig: str = ""
+    i_mean: str = ""
+    address: str = ""
+    resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    pull_secret: str = ""
+    service_account: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("namespace", "claim", "path"):
+            if not getattr(self, name) or not isinstance(getattr(self, name), str):
+                raise UsageError(f"ClusterPlace: {name} must be a text that is not empty, not {getattr(self, name)!r}")
+        if not self.path.startswith("/"):
+            raise UsageError(f"ClusterPlace: path must be absolute, not {self.path!r}")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ClusterPlace:
+        """The inverse of `to_json`."""
+        return cls(**data)
+
+
+def read_volume(text: str) -> tuple[str, str]:
+    """The claim and the path of `CLAIM:PATH`. Raises UsageError."""
+    claim, _, path = text.partition(":")
+    if not claim or not path.startswith("/"):
+        raise UsageError(
+            f"--volume {text!r} is not CLAIM:PATH: write the name of a PersistentVolumeClaim, a colon, and the "
+            "absolute path at which this machine has that volume"
+        )
+    return claim, path
 
 
 @dataclass(frozen=True)

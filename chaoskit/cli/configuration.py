@@ -51,6 +51,15 @@ TABLES = {
     "command": "the command of the job, as after '--': a text, or a list of words",
     "variables": "a table of environment variables for the job",
     "accept": "a list of losses that the team accepts",
+    "kubernetes": "a table with the settings of the pods (--env kubernetes)",
+}
+#: The keys of the table `kubernetes`: the field of `ClusterPlace`, and what each is for.
+POD_KEYS = {
+    "resources": ("resources", 'requests and limits of each pod, as in a manifest: {limits = {cpu = "4"}}'),
+    "node-selector": ("node_selector", "a table with labels of the machines that pods may run on"),
+    "tolerations": ("tolerations", "a list of tolerations, as in a manifest"),
+    "pull-secret": ("pull_secret", "the name of the secret for the image"),
+    "service-account": ("service_account", "the name of the account of the pods"),
 }
 #: The keys of an entry of `accept`, and what each is for.
 ACCEPT_KEYS = {
@@ -70,13 +79,14 @@ PATHS = ("dir", "json", "report", "summary", "badge", "junitxml")
 @dataclass(frozen=True)
 class Configuration:
     """The content of `file`, validated. `values` maps keys to what the option of that name would parse; `command` is
-    empty and `variables` too if the file has none."""
+    empty and `variables` too if the file has none. `pods` are fields of `ClusterPlace`."""
 
     file: Path
     values: Mapping[str, Any] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     acceptances: tuple[Acceptance, ...] = ()
+    pods: Mapping[str, Any] = field(default_factory=dict)
 
     def value(self, key: str) -> Any:
         """The value of a key; None if the file does not have it. A path is absolute."""
@@ -169,7 +179,7 @@ class _Reader:
         if "quick" in chosen and len(chosen) > 1:
             raise self.wrong("quick", what=f"quick and {chosen[0]} exclude each other: remove one of them")
         return Configuration(
-            self.file, values, self._command(), self._variables(), tuple(self._acceptances())
+            self.file, values, self._command(), self._variables(), tuple(self._acceptances()), self._pods()
         )
 
     def _unknown(self, key: str) -> str:
@@ -239,6 +249,21 @@ class _Reader:
                 what = f"the variable {name!r} must be a text or a number, not {each!r}"
                 raise self.wrong("variables", name, what=what)
         return {name: str(each) for name, each in value.items()}
+
+    def _pods(self) -> dict[str, Any]:
+        value = self.table.get("kubernetes", {})
+        if not isinstance(value, dict):
+            raise self.wrong("kubernetes", what="kubernetes must be a table")
+        kinds: dict[str, type] = {"tolerations": list, "pull-secret": str, "service-account": str}
+        for key, each in value.items():
+            if key in KEYS:
+                what = f"{key} is a key of chaoskit's own table: move it there"
+                raise self.wrong("kubernetes", key, what=what)
+            if key not in POD_KEYS:
+                raise self.wrong("kubernetes", key, what=f"there is no key {key!r}{near_miss(key, POD_KEYS)}")
+            if not isinstance(each, kinds.get(key, dict)):
+                raise self.wrong("kubernetes", key, what=f"{key} must be {POD_KEYS[key][1]}, not {each!r}")
+        return {POD_KEYS[key][0]: each for key, each in value.items()}
 
     def _acceptances(self) -> Iterator[Acceptance]:
         value = self.table.get("accept", [])

@@ -137,7 +137,7 @@ def do_clean(args: argparse.Namespace) -> int:
 
     root = options.root_of(args)
     used = Store(root).environments()
-    swept, (others, unreached) = sweep(root), environments.sweep()
+    swept, (others, unreached) = sweep(root), environments.sweep(root)
     for word, things in (("run", swept.runs), ("process", swept.processes), ("path", swept.paths)):
         for thing in things:
             print(f"{'ended' if word == 'process' else 'closed' if word == 'run' else 'removed'} {word} {thing}")

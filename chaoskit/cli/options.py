@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from chaoskit.errors import UsageError
 if TYPE_CHECKING:
     import pytest
 
+    from chaoskit.nodes import ClusterPlace
 
 
 def count(text: str) -> int:
@@ -72,6 +73,13 @@ def mount(text: str) -> str:
     return _passed(read_mount, text)
 
 
+def volume(text: str) -> str:
+    """Validate a volume claim and its path."""
+    from chaoskit.nodes import read_volume
+
+    return _passed(read_volume, text)
+
+
 def nodes(text: str) -> str:
     """Validate a number of nodes, or a range."""
     from chaoskit.nodes import count_nodes
@@ -113,11 +121,17 @@ SHARED = (
     ),
     Option(
         "nodes",
-        "number of nodes of the job, N or a range MIN:MAX (needs an environment with several nodes: netns, docker)",
+        "number of nodes of the job, N or a range MIN:MAX (needs an environment with several nodes: netns, docker, "
+        "kubernetes)",
         "N",
         nodes,
     ),
-    Option("image", "image of the containers that are the nodes (--env docker); it is not changed", "IMAGE", str),
+    Option(
+        "image",
+        "image of the containers or pods that are the nodes (--env docker, kubernetes); it is not changed",
+        "IMAGE",
+        str,
+    ),
     Option(
         "mount",
         "directory or file of this machine that the containers see, as SRC:DST or SRC:DST:ro; may be repeated",
@@ -133,6 +147,19 @@ SHARED = (
         str,
     ),
     Option("pull", "fetch the image if it is not on this machine"),
+    Option("namespace", "namespace of the cluster in which pods are made (--env kubernetes)", "NAME", str),
+    Option(
+        "volume",
+        "volume claim that pods and chaoskit share, and where chaoskit has it: CLAIM:PATH (--env kubernetes)",
+        "CLAIM:PATH",
+        volume,
+    ),
+    Option(
+        "context", "context of the kubeconfig; without it, the cluster in whose pod chaoskit runs", "NAME", str
+    ),
+    Option("kubeconfig", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)", "FILE", str),
+    Option("i-mean", "repeat the name of a context that looks like production", "CONTEXT", str),
+    Option("address", "address at which pods reach chaoskit (default: found out)", "ADDRESS", str),
     Option("require", "fail if a capability or environment is missing, instead of skipping the experiment"),
     Option(
         "keep-going",
@@ -201,6 +228,25 @@ JOB_FIELDS = {
     "mounts": "mount",
     "helper_image": "helper_image",
 }
+
+
+#: The options that say where in a cluster a job runs.
+CLUSTER = ("namespace", "volume", "context", "kubeconfig", "i_mean", "address")
+
+
+def cluster_of(given: Mapping[str, Any], pods: Mapping[str, Any]) -> ClusterPlace | None:
+    """The place in a cluster that these options name, by their attributes, None if they name none; `pods` are the
+    settings of its pods. Raises UsageError for half a place."""
+    told: dict[str, Any] = {name: given.get(name) for name in CLUSTER if given.get(name)}
+    if not told and not pods:
+        return None
+    for name, example in (("namespace", "--namespace NAME"), ("volume", "--volume CLAIM:PATH")):
+        if name not in told:
+            raise UsageError(f"a job in a cluster needs {example} as well")
+    from chaoskit.nodes import ClusterPlace, read_volume
+
+    claim, path = read_volume(told.pop("volume"))
+    return ClusterPlace(**{"claim": claim, "path": path, **told, **pods})
 
 
 def environment_of(given: str | None) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
 
@@ -27,12 +27,14 @@ HIDDEN = "chaos_settings"
 @dataclass(frozen=True)
 class Settings:
     """`acceptances` are those of the file; `command` is that of the job, to be started in `directory` with these
-    `variables` of the environment, which a job from the command line gets, too."""
+    `variables` of the environment, which a job from the command line gets, too. `pods` are the settings of the
+    job's pods, if it runs in a cluster."""
 
     acceptances: tuple[Acceptance, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     directory: str = ""
+    pods: Mapping[str, Any] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """The value of the hidden option."""
@@ -67,7 +69,7 @@ def settings_of(config: pytest.Config) -> Settings:
         # Standard output belongs to pytest.
         if value is not None and value != "-" and getattr(config.option, attribute) in (None, False):
             setattr(config.option, attribute, value)
-    made = Settings(found.acceptances, found.variables, found.command, str(Path(config.rootpath)))
+    made = Settings(found.acceptances, found.variables, found.command, str(Path(config.rootpath)), found.pods)
     setattr(config.option, HIDDEN, made.to_text())
     return made
 
@@ -82,4 +84,6 @@ def job_given(config: pytest.Config, settings: Settings) -> Job | None:
         return None
     from chaoskit.job import Job
 
-    return Job.from_command(command, cwd=directory, env=dict(settings.variables))
+    told = {name: config.getoption(f"chaos_{name}") for name in options.CLUSTER}
+    cluster = options.cluster_of(told, settings.pods)
+    return Job.from_command(command, cwd=directory, env=dict(settings.variables), cluster=cluster)

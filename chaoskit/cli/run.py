@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from chaoskit.engine.result import Result
     from chaoskit.engine.run_store import Store
+    from chaoskit.job import Job
     from chaoskit.studies.nights.suite import Suite
     from chaoskit.studies.problems.acceptance import Acceptance
     from chaoskit.studies.problems.problem import Proof
@@ -51,6 +52,8 @@ def add_to(commands: Any) -> None:
         type=selection.areas,
         help=f"run all experiments of these areas, divided by commas: {', '.join(selection.AREAS)}",
     )
+    about = "print every object that one run would make in the cluster, and the pods that its faults match; make none"
+    command.add_argument("--dry-run", action="store_true", help=about)
     command.add_argument("--list", action="store_true", help="list the experiments without running them")
     command.add_argument("--junitxml", metavar="FILE", help="write the results as JUnit XML")
     command.add_argument(
@@ -80,6 +83,22 @@ def add_to(commands: Any) -> None:
     command.set_defaults(do=do)
 
 
+def _dry_run(job: Job, environment: str, store: Path) -> int:
+    """Print what one run would make in a cluster."""
+    if environment != "kubernetes":
+        raise UsageError(f"--dry-run is for --env kubernetes, not for {environment!r}: leave it out")
+    from chaoskit.environments.kubernetes.dry_run import dry_run
+
+    found = dry_run(job, store=store)
+    print(found.as_yaml(), end="")
+    labels = ", ".join(f"{name}={value}" for name, value in found.labels.items())
+    matched = ", ".join(pod.name for pod in found.selected) or "none, since nothing of the run is there yet"
+    print(f"# The API server accepts these objects, and has made none. Faults match pods with {labels}.")
+    print("# Run and owner are new for each run.")
+    print(f"# Pods that they match now: {matched}.")
+    return ExitCode.PASS
+
+
 def do(args: argparse.Namespace) -> int:
     """Run the experiments and report the results."""
     from chaoskit import environments
@@ -101,7 +120,7 @@ def do(args: argparse.Namespace) -> int:
     settings = Settings()
     if found is not None:
         accepted = () if args.strict else found.acceptances
-        settings = Settings(accepted, found.variables, found.command, str(Path.cwd()))
+        settings = Settings(accepted, found.variables, found.command, str(Path.cwd()), found.pods)
     if not args.command and not settings.command:
         raise UsageError(_no_command())
     _check_parameters(settings.acceptances)
@@ -112,13 +131,16 @@ def do(args: argparse.Namespace) -> int:
         "helper_image": args.helper_image or "",
     }
     command = args.command or settings.command
-    job = Job.from_command(command, cwd=os.getcwd(), env=dict(settings.variables), **given)
+    cluster = options.cluster_of(vars(args), settings.pods)
+    job = Job.from_command(command, cwd=os.getcwd(), env=dict(settings.variables), cluster=cluster, **given)
     environment = options.environment_of(args.env)
     job.validate(files_here=environments.environment(environment).traits.files_here)
     targets = targets_of(args)
     if args.junitxml:
         json_report.check_target(args.junitxml, option="--junitxml")
     environments.must_have(environment)
+    if args.dry_run:
+        return _dry_run(replace(job, nnodes=args.nodes or 1), environment, options.root_of(args))
     environments.environment(environment).rests_on(job)
     complain(launch_mode.describe(job, environment=environment, wish=args.launch or "auto"))
     root = options.root_of(args)

@@ -31,7 +31,8 @@ def exploring(args: argparse.Namespace, *, experiment: str, example: str) -> Ite
     if not args.command:
         raise UsageError(f"the command of the job is missing: put it after '--', for example\n  {example}")
     image = {"image": args.image or "", "mounts": args.mount or (), "pull": args.pull}
-    job = Job.from_command(args.command, **image, **({"nnodes": args.nodes} if args.nodes else {}))
+    cluster = options.cluster_of(vars(args), {})
+    job = Job.from_command(args.command, cluster=cluster, **image, **({"nnodes": args.nodes} if args.nodes else {}))
     environment = options.environment_of(args.env)
     job.validate(files_here=environments.environment(environment).traits.files_here)
     if args.json:

@@ -55,6 +55,7 @@ def execute(
         helper_image=job.helper_image,
         program=job.words()[0],
         mounts=tuple(job.mounts),
+        cluster=job.cluster,
         store=store.root,
     )
     status = "interrupted"

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from chaoskit.environments.launch.mode import COLD, Mode
 from chaoskit.environments.traits import EnvironmentTraits, StorageKind
-from chaoskit.nodes import Nodes
+from chaoskit.nodes import ClusterPlace, Nodes
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class RunSpec:
     `CanShowDirectory`). `limits`: the controllers of control groups that faults of the run need (`memory`, `cpu`,
     `io`); the job is started in groups of its own if there are any. `image`, `mounts` and `helper_image`: of what the
     nodes are made, if they are containers (see `Job`), and `program`: the first word of the command, by which the
-    Python of the image is found. `store`: the directory of all stored runs, whose files ranks may read, if there is
-    one.
+    Python of the image is found. `cluster`: where they are made, if they are pods. `store`: the
+    directory of all stored runs, whose files ranks may read, if there is one.
     """
 
     run_dir: Path
@@ -92,6 +92,7 @@ class RunSpec:
     program: str = ""
     mounts: tuple[str, ...] = ()
     store: Path | None = None
+    cluster: ClusterPlace | None = None
 
 
 class Environment(Protocol):

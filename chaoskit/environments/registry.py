@@ -46,9 +46,10 @@ class EnvironmentType(Protocol):
         JSON. Raises UsageError for a job that it cannot run."""
         ...
 
-    def sweep(self) -> tuple[str, ...]:
+    def sweep(self, root: Path, /) -> tuple[str, ...]:
         """Remove what dead harnesses have left that is neither a file nor a process of this machine, such as
-        containers; returns what was removed, for people. Raises ChaoskitError where that cannot be reached."""
+        containers; `root` has the stored runs, which may say where that is. Returns what was removed, for people.
+        Raises ChaoskitError where that cannot be reached."""
         ...
 
     def path_here(self, job: Job, path: str) -> str | None:
@@ -99,14 +100,14 @@ def must_fit(name: str, nodes: Nodes) -> None:
         raise UsageError(f"nnodes={nodes}: environment {name!r} needs a job of {traits.nodes_least} nodes or more")
 
 
-def sweep() -> tuple[list[str], dict[str, str]]:
+def sweep(root: Path) -> tuple[list[str], dict[str, str]]:
     """What `EnvironmentType.sweep` of all environments has removed; and by name those that it could not reach, and
     why."""
     removed: list[str] = []
     unreached: dict[str, str] = {}
     for name, kind in environments().items():
         try:
-            removed += kind.sweep()
+            removed += kind.sweep(root)
         except ChaoskitError as error:
             unreached[name] = str(error)
     return removed, unreached

@@ -346,7 +346,7 @@ def test_clean(chaoskit):
 def test_clean_where_an_environment_cannot_be_reached(chaoskit, monkeypatch):
     from chaoskit.environments import LocalEnvironment
 
-    def sweep():
+    def sweep(root):
         raise ChaoskitError("no daemon answers: start it")
 
     monkeypatch.setattr(LocalEnvironment, "sweep", staticmethod(sweep))

@@ -23,16 +23,25 @@ def main(rank: int, steps: int) -> None:
         events.write(json.dumps({"i": 0, "t": time.monotonic(), "e": "process.start", **start}) + "\n")
     if not os.environ.get("CHAOSKIT_GATE"):
         time.sleep(1000)
-    gate = socket.socket(socket.AF_UNIX)
-    path = os.environ["CHAOSKIT_GATE"].removeprefix("unix:")
-    directory = os.open(os.path.dirname(path), os.O_PATH)
-    gate.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
+    door = os.environ["CHAOSKIT_GATE"]
+    token = {}
+    if door.startswith("tcp://"):
+        host, _, port = door.removeprefix("tcp://").rpartition(":")
+        gate = socket.create_connection((host, int(port)))
+        token = {"token": os.environ["CHAOSKIT_GATE_TOKEN"]}
+    else:
+        gate = socket.socket(socket.AF_UNIX)
+        path = door.removeprefix("unix:")
+        directory = os.open(os.path.dirname(path), os.O_PATH)
+        gate.connect(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
     lines = gate.makefile("rb")
 
     def say(**words: object) -> None:
         gate.sendall(json.dumps(words).encode() + b"\n")
 
-    say(hello=1, pid=os.getpid(), start=start["start"], node=node, rank=rank, launch=launch, restart=restart)
+    say(hello=1, pid=os.getpid(), start=start["start"], node=node, rank=rank, launch=launch, restart=restart, **token)
+    if token:
+        assert "welcome" in json.loads(lines.readline())
     for n in range(steps):
         say(at="step", n=n, call=1, record={"n": n + 1})
         answer = json.loads(lines.readline() or '{"do": "go"}')

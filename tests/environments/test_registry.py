@@ -70,7 +70,7 @@ def test_a_job_must_fit(moon, least, most, fits):
 
 
 def test_a_job_too_large_is_sent_to_where_it_fits():
-    with pytest.raises(UsageError, match="one node only; use --env docker or --env netns"):
+    with pytest.raises(UsageError, match="one node only; use --env docker or --env kubernetes or --env netns"):
         environments.must_fit("local", Nodes(2, 2))
 
 
@@ -79,7 +79,8 @@ def test_a_capability_that_is_missing_names_who_has_it(moon):
     with pytest.raises(MissingCapability, match=r"cut the link.*CanPartition.*--env docker or --env netns") as caught:
         environments.must_offer("local", [CanSignal, CanPartition], to="cut the link")
     assert caught.value.capability == "CanPartition"
-    with pytest.raises(MissingCapability, match=r"CanSignal.*use --env docker or --env local or --env netns"):
+    everybody = "--env docker or --env kubernetes or --env local or --env netns"
+    with pytest.raises(MissingCapability, match=f"CanSignal.*use {everybody}"):
         environments.must_offer(moon, [CanSignal], to="a fault")
 
 

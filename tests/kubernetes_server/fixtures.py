@@ -9,14 +9,18 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from tests.docker_images import images
 from tests.kubernetes_server.namespaces import ROOT_CERTIFICATE, SERVICE_ACCOUNT
 from tests.kubernetes_server.server import KubernetesServer
 from tests.users import REPOSITORY, must_have
+
+if TYPE_CHECKING:
+    from tests.kubernetes_server.kubelet import Kubelet
 
 #: The definitions as their projects publish them; they lie beside the repository.
 DEFINITIONS = REPOSITORY.parent / "shared" / "kubernetes" / "crds"
@@ -81,6 +85,43 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
             yield Cluster(path, context, namespace)
         finally:
             core.delete_namespace(namespace)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """A cluster of ours whose pods run as containers here. `volume` is what the claim `runs` is on this machine, and
+    `address` is where its pods reach this machine."""
+
+    cluster: Cluster
+    kubelet: Kubelet
+    volume: Path
+    address: str
+
+
+@pytest.fixture
+def machines(
+    request: pytest.FixtureRequest, api_server: KubernetesServer, cluster: Cluster, tmp_path: Path
+) -> Iterator[Machines]:
+    """Machines for the pods of a test; skips without a Docker daemon, and fails with --chaos-require."""
+    must_have(request, images.no_daemon())
+    from tests.kubernetes_server.containers import Containers
+    from tests.kubernetes_server.kubelet import Kubelet
+
+    for name in ("volume", "pod-logs"):
+        (tmp_path / name).mkdir()
+    containers = Containers(tmp_path / "pod-logs")
+    volumes = {"runs": tmp_path / "volume"}
+    kubelet = Kubelet(
+        cluster.kubeconfig, namespace=cluster.namespace, containers=containers, volumes=volumes
+    )
+    api_server.api.backend = containers
+    kubelet.start()
+    try:
+        yield Machines(cluster, kubelet, tmp_path / "volume", containers.gateway)
+    finally:
+        kubelet.stop()
+    for error in kubelet.errors:
+        raise error
 
 
 def _wait_until_furnished(core: Any, namespace: str) -> None:

@@ -6,22 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from chaoskit.capabilities import Way
-from chaoskit.environments.docker.agent_line import AgentGone
-from chaoskit.environments.docker.container_processes import ContainerProcesses, ref
+from chaoskit.environments.agents.node_processes import NodeProcesses
+from chaoskit.environments.docker.container_nodes import ContainerNodes
 from chaoskit.environments.docker.network_faults import ContainerNetwork
-from chaoskit.environments.machine.processes import Process
-from chaoskit.environments.records import ranks
 
 
-class ContainerFaults(ContainerProcesses):
+class ContainerFaults(NodeProcesses):
     """Fulfils `CanLoseNodes`, `CanPartition`, `CanDegrade` and `CanHideNames`."""
 
     #: The nodes whose container was killed, and is gone as the daemon says.
     _lost: set[str]
 
-    def nodes(self) -> tuple[str, ...]:
-        """See `CanPartition`."""
-        return tuple(self.job.roster.up)
+    @property
+    def containers(self) -> ContainerNodes:
+        """The nodes of the run."""
+        raise NotImplementedError
+
+    @property
+    def agents(self) -> ContainerNodes:
+        """See `NodeProcesses`."""
+        return self.containers
 
     @property
     def network(self) -> ContainerNetwork:
@@ -67,7 +71,7 @@ class ContainerFaults(ContainerProcesses):
     def lose_node(self, node: str, *, replaced: bool = False) -> Mapping[str, Any]:
         """See `CanLoseNodes`: the container loses its network and is killed."""
         launch = self.job.must_run(node)
-        ended = self._pids(node)
+        ended = self.pids_on(node)
         self.network.goes(node)
         evidence = self.containers.kill(node)
         launch.end(node, cause="replaced" if replaced else "lost")
@@ -84,7 +88,7 @@ class ContainerFaults(ContainerProcesses):
     def freeze_node(self, node: str) -> Mapping[str, Any]:
         """See `CanLoseNodes`: the container is paused, by the freezer of its cgroup."""
         self.job.must_run(node)
-        pids = self._pids(node)
+        pids = self.pids_on(node)
         return {"pids": pids, **self.containers.freeze(node)}
 
     def is_frozen(self, node: str) -> bool:
@@ -94,23 +98,6 @@ class ContainerFaults(ContainerProcesses):
     def thaw_node(self, node: str) -> None:
         """See `CanLoseNodes`."""
         self.containers.thaw(node)
-
-    def add_node(self) -> str:
-        """See `CanLoseNodes`."""
-        return self.job.add_node()
-
-    def remove_node(self, node: str) -> None:
-        """See `CanLoseNodes`."""
-        self.job.remove_node(node)
-
-    def ranks_of(self, node: str) -> tuple[int, ...]:
-        """See `CanLoseNodes`."""
-        known = ranks.seen(self.job.run.run_dir, launch=self.job.run.index).values()
-        here = self.containers.now.get(node)
-        own = [rank for rank in known if rank.node == node] if here is not None else []
-        return tuple(
-            sorted(r.rank for r in own if here and self.state(ref(here, Process(r.pid, r.start))) != "gone")
-        )
 
     def hide_names(self, nodes: Sequence[str]) -> None:
         """See `CanHideNames`."""
@@ -124,11 +111,3 @@ class ContainerFaults(ContainerProcesses):
         """See `CanHideNames`; takes a second if the name is unknown and no name server answers."""
         found = self.containers.now.get(node)
         return found is not None and not found.is_frozen and bool(found.agent.ask("resolves", name=name))
-
-    def _pids(self, node: str) -> list[int]:
-        """The job's processes on a node, by the pids that they have there."""
-        try:
-            pids: list[int] = self.containers.now[node].agent.ask("processes", run_id=self.job.run.spec.run_id)
-        except AgentGone:
-            return []
-        return pids

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaoskit.capabilities import LimitTarget
+from chaoskit.environments.agents.agent_line import AgentGone
 from chaoskit.environments.cgroups.processor import PERIOD, quota_of
-from chaoskit.environments.docker.agent_line import AgentGone
 from chaoskit.environments.docker.container_faults import ContainerFaults
 from chaoskit.environments.docker.container_nodes import ContainerNode
 from chaoskit.environments.docker.daemon import DaemonError
@@ -50,7 +50,7 @@ class ContainerLimits(ContainerFaults):
     def limit_memory(self, target: LimitTarget, *, leave: int) -> int:
         """See `CanLimitMemory`."""
         limit = self._begin(target)
-        limit.leave, limit.there = leave, tuple(self._pids(limit.node.name))
+        limit.leave, limit.there = leave, tuple(self.pids_on(limit.node.name))
         chosen = limit.there if target.rank is None else (self.rank_process(target.rank).pid,)
         limit.node.agent.ask("kill_first", pids=list(chosen))
         limit.settings = {"mem_limit": _NO_LIMIT, "memswap_limit": _NO_LIMIT}
@@ -75,7 +75,7 @@ class ContainerLimits(ContainerFaults):
         """See `CanLimitMemory`."""
         found = self._limits[limit]
         # In this order: the kernel counts a kill before the process is gone.
-        here = self._pids(found.node.name) if not found.node.agent.is_gone else []
+        here = self.pids_on(found.node.name) if not found.node.agent.is_gone else []
         gone = [pid for pid in found.there if pid not in here]
         now = self._now(found)
         return {

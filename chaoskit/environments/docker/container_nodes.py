@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
-import signal
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chaoskit.environments.agents.agent_line import AgentDoor, AgentLine
+from chaoskit.environments.agents.agent_nodes import AgentNode, AgentNodes
+from chaoskit.environments.agents.image_facts import ImageFacts
 from chaoskit.environments.docker import places
-from chaoskit.environments.docker.agent_line import START_LIMIT, AgentDoor, AgentGone, AgentLine
 from chaoskit.environments.docker.daemon import Daemon, DaemonError
 from chaoskit.environments.docker.host_paths import HostPaths
-from chaoskit.environments.docker.image import ImageFacts
-from chaoskit.environments.docker.node_launch import ContainerLaunch
 from chaoskit.environments.docker.objects import Objects
-from chaoskit.environments.launch.launcher import WaitingKeeper
 from chaoskit.environments.machine.node_roster import NodeRoster, write_names
-from chaoskit.environments.machine.processes import Process
-from chaoskit.errors import CannotWarm, ChaoskitError, UsageError
+from chaoskit.errors import ChaoskitError
 
 #: torch's data loaders pass tensors through /dev/shm, of which Docker gives a container 64 MB.
 SHM = 2 << 30
@@ -28,25 +24,16 @@ SHM = 2 << 30
 _UP_LIMIT = 120.0
 
 
-@dataclass
-class ContainerNode:
-    """One node: its container, its agent, its address, and the pid of its first process on this machine."""
+@dataclass(kw_only=True)
+class ContainerNode(AgentNode):
+    """One node: also its container, the pid of its first process on this machine, and the inode of its network."""
 
-    name: str
     container: str
-    agent: AgentLine
-    address: str
     pid: int
     network: int
-    is_frozen: bool = False
-
-    @property
-    def mark(self) -> str:
-        """What names the container in a reference to a process."""
-        return self.container[:12]
 
 
-class ContainerNodes:
+class ContainerNodes(AgentNodes[ContainerNode]):
     """The containers of the nodes in `roster`. `place` tells what a node sees, given the path of its /etc/hosts;
     `directory` holds those."""
 
@@ -63,14 +50,13 @@ class ContainerNodes:
         roster: NodeRoster,
         place: Callable[[Path], list[places.Place]],
     ) -> None:
+        super().__init__(door)
         self.roster = roster
-        self.now: dict[str, ContainerNode] = {}
         self._daemon, self._objects, self._image, self._cwd = daemon, objects, image, cwd
-        self._door, self._directory, self._place, self._host = door, directory, place, host
+        self._directory, self._place, self._host = directory, place, host
         self._network, self._network_name = objects.network()
         self._addresses: dict[str, str] = {}
         self._hidden: set[str] = set()
-        self._launches = itertools.count(1)
 
     # Beginning and end of a node.
 
@@ -87,7 +73,7 @@ class ContainerNodes:
             node,
             image=self._image.id,
             entrypoint=[self._image.python],
-            command=["-I", "-S", places.AGENT, self._door.path, node],
+            command=["-I", "-S", places.AGENT, self._door.address, node],
             hostname=node,
             working_dir=self._cwd,
             environment=dict(places.variables()),
@@ -99,10 +85,16 @@ class ContainerNodes:
         with self._daemon.doing(f"look at the container of {node}") as client:
             about = client.inspect_container(container)
         address = next(iter(about["NetworkSettings"]["Networks"].values()))["IPAddress"]
-        agent = AgentLine(node, line)
+        agent = AgentLine(line, gone=gone(f"the container of {node}"))
         self._addresses[node] = address
         self.now[node] = ContainerNode(
-            node, container, agent, address, about["State"]["Pid"], agent.ask("network")
+            name=node,
+            mark=container[:12],
+            agent=agent,
+            address=address,
+            container=container,
+            pid=about["State"]["Pid"],
+            network=agent.ask("network"),
         )
         self._write_names()
         self.roster.admit(node)
@@ -188,50 +180,6 @@ class ContainerNodes:
         for node in self.now.values():
             node.agent.close()
 
-    # Launches.
-
-    def make_ready(self, requests: Mapping[str, Mapping[str, Any]]) -> None:
-        """Have nodes, all at a time, do what takes long before they can `launch`: `requests` has theirs by node."""
-        asked = [self.now[node].agent for node in requests]
-        for agent, request in zip(asked, requests.values(), strict=True):
-            with suppress(AgentGone):
-                agent.send("make_ready", **request)
-        for agent in asked:
-            with suppress(AgentGone, CannotWarm, UsageError):  # `launch` meets it again, and says it
-                agent.answer(START_LIMIT)
-
-    def launch(self, node: str, request: Mapping[str, Any], *, demanded: bool) -> ContainerLaunch:
-        """Start a command on a node: `request` is that of `Agent.start`. Raises CannotWarm, UsageError."""
-        try:
-            return self._launch(self.now[node], request)
-        except CannotWarm as error:
-            if demanded:
-                raise
-            cold = {**request["mode"], "warm": False}
-            return self._launch(self.now[node], {**request, "mode": cold}, how=f"cold: {error}")
-
-    def _launch(self, node: ContainerNode, request: Mapping[str, Any], how: str | None = None) -> ContainerLaunch:
-        number = next(self._launches)
-        node.agent.send("start", **request, number=number)
-        said = node.agent.answer(START_LIMIT)
-        line = self._door.take({"keeper": number}, limit=_UP_LIMIT, alive=lambda: None)
-        return ContainerLaunch(
-            WaitingKeeper(said["keeper"], said["order"], how=how or said["how"]),
-            line,
-            terminate=lambda process: self.signal(node, process, signal.SIGTERM),
-            is_up=lambda: not node.agent.is_gone,
-            wake=lambda: self.thaw(node.name) if self.now.get(node.name) is node else None,
-        )
-
-    def signal(self, node: ContainerNode, process: Process, signum: int) -> bool:
-        """Send a signal to a process of a node. Raises LookupError while its container is paused."""
-        if node.is_frozen:
-            raise LookupError(f"{node.name} is paused: no signal reaches it")
-        try:
-            return bool(node.agent.ask("signal", pid=process.pid, started=process.started, signum=signum))
-        except AgentGone:
-            return False
-
     # Names.
 
     def hide(self, nodes: Collection[str], *, hidden: bool) -> None:
@@ -246,3 +194,11 @@ class ContainerNodes:
         lines = {node: f"{address} {node}\n" for node, address in self._addresses.items()}
         for node in lines:
             write_names(self._names(node), [lines[node]] if node in self._hidden else list(lines.values()))
+
+
+def gone(what: str) -> str:
+    """The sentence for a container that has ended."""
+    return (
+        f"{what} has ended, or does not answer: if you did not end it, did the Docker daemon start again? Then run "
+        "this again"
+    )

@@ -9,20 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.capabilities import CanDegrade, CanLimitDisk, CanPartition, CanShowDirectory
+from chaoskit.environments.agents.agent_line import NAME, AgentDoor
+from chaoskit.environments.agents.file_owners import FileOwners
+from chaoskit.environments.agents.image_facts import ImageFacts
 from chaoskit.environments.docker import daemon, objects, places
-from chaoskit.environments.docker.agent_line import AgentDoor
 from chaoskit.environments.docker.container_disks import ContainerDisks, why_no_disk_limits
 from chaoskit.environments.docker.container_nodes import ContainerNode, ContainerNodes
 from chaoskit.environments.docker.daemon import shared_daemon
-from chaoskit.environments.docker.file_owners import FileOwners
 from chaoskit.environments.docker.host_paths import host_paths
-from chaoskit.environments.docker.image import ImageFacts, examine
+from chaoskit.environments.docker.image import examine
 from chaoskit.environments.docker.network_faults import ContainerNetwork
 from chaoskit.environments.docker.network_helpers import Helper, NodeHelpers, enter, join, why_not_here
 from chaoskit.environments.docker.objects import Objects
 from chaoskit.environments.docker.storage_mount import StorageMount
 from chaoskit.environments.docker.storage_mount import why_not as why_no_storage
 from chaoskit.environments.environment import EnvironmentEvent, RunSpec
+from chaoskit.environments.gate.doors import UnixDoor
 from chaoskit.environments.launch.job_environment import RENDEZVOUS_PORT, node_environment
 from chaoskit.environments.launch.launcher import NodeLaunch
 from chaoskit.environments.machine import requirements
@@ -100,7 +102,7 @@ class DockerEnvironment(RunFiles, ContainerDisks):
         return {"image": facts.id, "mounts": list(job.mounts)}
 
     @staticmethod
-    def sweep() -> tuple[str, ...]:
+    def sweep(root: Path) -> tuple[str, ...]:
         """Containers and networks whose owner is dead. Raises ChaoskitError without a daemon."""
         return objects.sweep(shared_daemon())
 
@@ -129,7 +131,7 @@ class DockerEnvironment(RunFiles, ContainerDisks):
 
     @property
     def containers(self) -> ContainerNodes:
-        """See `ContainerProcesses`."""
+        """See `ContainerFaults`."""
         assert self._containers is not None, "the environment has not been entered"
         return self._containers
 
@@ -146,7 +148,8 @@ class DockerEnvironment(RunFiles, ContainerDisks):
             self._storage.mount()
             run.keep(self._objects.close)
             # A helper is root without the right to pass over the modes of files.
-            door = self._door = AgentDoor(run.run_dir, for_all=owners.is_closed_to_job or bool(spec.helper_image))
+            for_all = owners.is_closed_to_job or bool(spec.helper_image)
+            door = self._door = AgentDoor(UnixDoor(run.run_dir, name=NAME, for_all=for_all))
             run.keep(door.close)
             self._cwd = self._directory(facts)
             host = host_paths()

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.docker.daemon import Daemon, DaemonError, shared_daemon
-from chaoskit.environments.launch import surroundings
-from chaoskit.environments.launch.rank_modules import PACKAGE
 from chaoskit.errors import UsageError
-
-#: Where a store keeps a copy of chaoskit for containers, if the daemon cannot see the one that runs.
-COPIES = "for-containers"
 
 
 class HostPaths:
@@ -56,20 +50,7 @@ class HostPaths:
             return path
         if store is None:
             raise UsageError(f"chaoskit runs in a container, and the Docker daemon cannot see {path}: give --dir")
-        stamp = [[str(each), each.stat().st_mtime_ns] for each in sorted(PACKAGE.rglob("*.py"))]
-        copy = store / COPIES / surroundings.digest(stamp) / path.name
-        if not copy.exists():
-            draft = copy.with_name(f"{path.name}-{os.getpid()}")
-            draft.parent.mkdir(parents=True, exist_ok=True)
-            if path.is_dir():
-                shutil.copytree(path, draft, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copyfile(path, draft)
-            try:
-                os.rename(draft, copy)
-            except OSError:  # somebody else was faster
-                shutil.rmtree(draft, ignore_errors=True)
-        return copy
+        return copy_of(path, store)
 
 
 def look(daemon: Daemon) -> HostPaths:

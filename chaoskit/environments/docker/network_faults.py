@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from chaoskit.capabilities import Way
-from chaoskit.environments.docker.agent_line import AgentGone
+from chaoskit.environments.agents.agent_line import AgentGone
 from chaoskit.environments.docker.container_nodes import ContainerNodes
 from chaoskit.environments.docker.network_helpers import NodeHelpers
 from chaoskit.environments.netns.cuts import PING_PORT

@@ -22,14 +22,13 @@ if __name__ == "__main__":
     with open(_path) as _file:
         exec(_file.read(), {"__file__": _path})
 
-from chaoskit.environments.docker.agent import connect
+from chaoskit.environments.agents.agent import greet
 from chaoskit.environments.docker.carried_link import CarriedLink
 from chaoskit.environments.launch.host import KINDS, call
 from chaoskit.environments.machine.serve import REFUSALS, serve
 from chaoskit.environments.netns.cuts import InstalledCut, rules, table_of
 from chaoskit.environments.netns.network import NetworkError, counters, nft
 from chaoskit.environments.netns.wire import Quality
-from chaoskit.protocol.json_lines import encode
 
 
 class NodeNetwork:
@@ -82,8 +81,7 @@ def main(first: str, second: str) -> None:
         os.close(namespace)
         line = socket.socket(fileno=0)
     else:
-        line = connect(first)
-        line.sendall(encode({"helper": second}))
+        line = greet(first, {"helper": second})
     network = NodeNetwork()
     serve(line, network, refusals=(NetworkError, *REFUSALS))
     network.end()

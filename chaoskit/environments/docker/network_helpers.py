@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from chaoskit.environments.docker.agent_line import AgentDoor, AgentLine
-from chaoskit.environments.docker.container_nodes import ContainerNode, ContainerNodes
+from chaoskit.environments.agents.agent_line import AgentDoor, AgentLine
+from chaoskit.environments.docker.container_nodes import ContainerNode, ContainerNodes, gone
 from chaoskit.environments.docker.daemon import Daemon
 from chaoskit.environments.docker.host_paths import HostPaths, host_paths
 from chaoskit.environments.docker.objects import Objects
@@ -65,7 +65,8 @@ def join(
 ) -> Helper:
     """A helper in a container of its own that has joined the network of a node, with `_CAPABILITIES` and no
     other privilege. Raises MissingCapability where the daemon forbids that, or the image lacks what it needs."""
-    run_dir = Place(os.path.dirname(door.path), os.path.dirname(door.path), read_only=True)
+    directory = os.path.dirname(door.address.removeprefix("unix:"))
+    run_dir = Place(directory, directory, read_only=True)
     script = f"{HOME}/chaoskit/environments/docker/{_SCRIPT.name}"
     container = ""
     try:
@@ -76,7 +77,7 @@ def join(
                 cap_drop=["ALL"],
                 cap_add=list(_CAPABILITIES),
             )
-        words = ["-I", "-S", script, door.path, node.name]
+        words = ["-I", "-S", script, door.address, node.name]
         container = objects.container(
             f"{node.name}-network",
             image=image,
@@ -94,7 +95,7 @@ def join(
         message = f"a network helper of the image {image!r} cannot be used: {error}"
         remedy = "run chaoskit as root, or give a --helper-image with Python 3.11, nft and ip"
         raise MissingCapability(message, capability="CanPartition", remedy=remedy) from error
-    return _JoinedHelper(AgentLine(f"the network helper of {node.name}", line), objects, container)
+    return _JoinedHelper(AgentLine(line, gone=gone(f"the network helper of {node.name}")), objects, container)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from chaoskit.protocol.fingerprint import LENT, library
 
 #: Where a container has chaoskit, and its compiled hash.
 HOME = "/chaoskit"
-AGENT = f"{HOME}/chaoskit/environments/docker/agent.py"
+AGENT = f"{HOME}/chaoskit/environments/agents/agent.py"
 LIBRARY = f"{HOME}/xxhash"
 
 #: Where a machine names its name servers; the second is that of systemd, for one that asks a server of its own.

@@ -72,6 +72,14 @@ class UnixDoor:
             os.unlink(self._name, dir_fd=self._directory)
 
 
+def notice_death(line: socket.socket) -> None:
+    """Have the kernel end a connection of TCP whose other end has gone without a word, as with its machine."""
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 6)):
+        line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 45_000)
+
+
 class TcpDoor:
     """A TCP port and a fresh token, for ranks on other machines. It listens at `host`; ranks reach it by the name or
     address `known_as`, where that is another one. Raises OSError."""

@@ -105,6 +105,19 @@ def clean_up(
     return CleanupReport(tuple(removed), tuple(forced), tuple(left))
 
 
+def remove_one(
+    connection: ClusterConnection, kind: ApiKind, selector: RunSelector, *, uid: str, grace: int | None = None
+) -> bool:
+    """Begin the removal of the object with this uid, if the selector finds it among those of its run. Raises
+    ClusterError."""
+    for manifest in listed(connection, kind, selector).manifests:
+        if manifest["metadata"]["uid"] == uid:
+            target = ApiTarget(kind, selector.namespace, str(manifest["metadata"]["name"]))
+            connection.delete(target, uid=uid, grace=grace)
+            return True
+    return False
+
+
 def _objects(
     connection: ClusterConnection, kinds: Sequence[ApiKind], identity: RunIdentity
 ) -> Iterator[tuple[ApiKind, str, str]]:

@@ -72,6 +72,10 @@ class ClusterConnection:
         """What the server has at an address that is no object, such as `/version`; `what` says it for an error."""
         return self._retried(lambda: self._send("GET", path, what=what))
 
+    def log(self, target: ApiTarget, *, lines: int) -> str:
+        """The last lines that the container of a pod has written."""
+        return self._retried(lambda: self._text(target, {"tailLines": str(lines)}))
+
     def ask(self, path: str, question: Mapping[str, Any], *, what: str) -> dict[str, Any]:
         """The answer to a review: it is sent like an object, and the server stores nothing."""
         query = {"fieldValidation": "Strict"}
@@ -202,6 +206,15 @@ class ClusterConnection:
         if not isinstance(told, dict):
             raise of_failure(what, self.address.server, ValueError("an answer that is no object"))
         return told
+
+    def _text(self, target: ApiTarget, query: Mapping[str, str]) -> str:
+        part = ApiTarget(target.kind, target.namespace, target.name, "log")
+        with self._failures(f"get the log of {target} in {target.namespace}", part.rule("get")):
+            answer = self._client.request(
+                "GET", part.path, serialize=False, query_params=list(query.items()),
+                _request_timeout=(_CONNECT_LIMIT, _ANSWER_LIMIT),
+            )  # fmt: skip
+            return bytes(answer.data).decode(errors="replace")
 
     @contextmanager
     def _failures(self, what: str, rule: AccessRule | None) -> Iterator[None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from chaoskit.environments.kubernetes import run_owner
 from chaoskit.environments.kubernetes.api_kinds import CHAOS_MESH, CONFIG_MAPS, ApiKind
-from chaoskit.environments.kubernetes.cleanup import CleanupReport, clean_up
+from chaoskit.environments.kubernetes.cleanup import CleanupReport, clean_up, remove_one
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.intents import IntentJournal
@@ -67,15 +67,16 @@ class RunObjects:
         check_label_value("create", "role", role)
         if kind.group == CHAOS_MESH and (why := tuple(foreign_targets(manifest.get("spec"), self.identity))):
             raise ForeignTarget(f"{kind.kind}: it could hit pods of others: {'; '.join(why)}", why=why)
-        labels = {**place_labels(role, node), **self.identity.labels}
-        owned = _labelled(manifest, labels)
-        owned["metadata"]["namespace"] = self._namespace
-        owned["metadata"]["ownerReferences"] = [run_owner.reference(self.identity)]
-        return self._make(kind, owned)
+        return self._make(kind, owned(manifest, self.identity, role=role, node=node))
 
     def listed(self, kind: ApiKind, *, role: str | None = None, node: int | None = None) -> Listed:
         """The objects of a kind that are there now."""
         return listed(self._connection, kind, RunSelector(self.identity, role, node))
+
+    def remove(self, kind: ApiKind, *, role: str, node: int, uid: str, grace: int | None = None) -> bool:
+        """Begin the removal of the object of a node that has this uid; whether it was there. Raises ClusterError."""
+        selector = RunSelector(self.identity, role, node)
+        return remove_one(self._connection, kind, selector, uid=uid, grace=grace)
 
     def close(self, *, limit: float = 60.0) -> CleanupReport:
         """Remove everything of the run. Raises ClusterError if the API server fails: then the journal names what may
@@ -106,6 +107,16 @@ def sweep(connection: ClusterConnection, namespace: str, *, limit: float = 60.0)
     owners = listed(connection, CONFIG_MAPS, run_owner.of_this_user(namespace)).manifests
     dead = [run_owner.identity_of(found) for found in owners if run_owner.is_abandoned(found, connection)]
     return tuple(clean_up(connection, identity, limit=limit) for identity in dead)
+
+
+def owned(
+    manifest: Mapping[str, Any], identity: RunIdentity, *, role: str, node: int | None = None
+) -> dict[str, Any]:
+    """A copy that belongs to a run: with its labels, here and in each template, and with a reference to its owner."""
+    found = _labelled(manifest, {**place_labels(role, node), **identity.labels})
+    found["metadata"]["namespace"] = identity.namespace
+    found["metadata"]["ownerReferences"] = [run_owner.reference(identity)]
+    return found
 
 
 def _labelled(manifest: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,7 +26,18 @@ from chaoskit.environments.kubernetes.selectors import (
 from chaoskit.environments.machine import owner
 
 _FIELD = "owner"
+#: Names of pods are made from it, and a name of a host has 63 letters at most.
+_LONGEST_ID = 40
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def id_in_cluster(run_id: str) -> str:
+    """A run's id as labels and names in a cluster can have it; other runs get other ids."""
+    plain = re.sub(r"[^a-z0-9]+", "-", run_id.lower()).strip("-")
+    if plain == run_id and len(run_id) <= _LONGEST_ID:
+        return run_id
+    digest = hashlib.sha256(run_id.encode()).hexdigest()[:8]
+    return f"{plain[: _LONGEST_ID - 9].strip('-')}-{digest}".strip("-")
 
 
 def name_of(run_id: str) -> str:

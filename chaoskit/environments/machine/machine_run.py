@@ -15,7 +15,7 @@ from typing import Any
 from chaoskit.environments.cgroups.run_groups import RunGroups
 from chaoskit.environments.environment import Ended, EnvironmentEvent, RunSpec
 from chaoskit.environments.fusefs.storage import Storage
-from chaoskit.environments.gate.doors import UnixDoor
+from chaoskit.environments.gate.doors import Door, UnixDoor
 from chaoskit.environments.gate.server import GateServer, Identify, on_this_machine
 from chaoskit.environments.launch.cold import ColdLauncher
 from chaoskit.environments.launch.job_environment import job_environment
@@ -54,16 +54,17 @@ class MachineRun:
 
     # Beginning and end.
 
-    def begin(self, *, for_all: bool = False) -> None:
-        """Make the directories and the gate; `for_all`: for ranks of other users too. Raises UsageError where they
-        cannot be made."""
+    def begin(self, *, for_all: bool = False, door: Callable[[], Door] | None = None) -> None:
+        """Make the directories and the gate; `for_all`: for ranks of other users too; `door` makes its door, if that is
+        not a socket in the directory of the run. Raises UsageError where they cannot be made."""
         with ExitStack() as undo:
             self._tmp = scratch.make(self.spec.run_id)
             undo.callback(scratch.remove, self.spec.run_id)
             try:
                 (self.run_dir / "logs").mkdir(parents=True, exist_ok=True)
                 if self.spec.gated:
-                    self.gate = GateServer(UnixDoor(self.run_dir, for_all=for_all), identify=self._identify)
+                    made = door() if door is not None else UnixDoor(self.run_dir, for_all=for_all)
+                    self.gate = GateServer(made, identify=self._identify)
                     undo.callback(self.gate.close)
                 if self.spec.limits:
                     self.groups = RunGroups(self.spec.run_id, self.run_dir, controllers=self.spec.limits)

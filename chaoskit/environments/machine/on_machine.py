@@ -41,7 +41,7 @@ class OnMachine(RunFiles):
         return {}
 
     @staticmethod
-    def sweep() -> tuple[str, ...]:
+    def sweep(root: Path) -> tuple[str, ...]:
         """See `EnvironmentType`: files and processes are all that it makes."""
         return ()
 

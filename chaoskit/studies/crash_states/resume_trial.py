@@ -138,6 +138,7 @@ class TrialSlot:
                 helper_image=job.helper_image,
                 program=job.words()[0],
                 mounts=tuple(job.mounts),
+                cluster=job.cluster,
                 store=self._store.root,
                 shows=True,
             )

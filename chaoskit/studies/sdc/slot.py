@@ -104,6 +104,7 @@ class InjectionSlot:
                 helper_image=job.helper_image,
                 program=job.words()[0],
                 mounts=tuple(job.mounts),
+                cluster=job.cluster,
                 store=of.store.root,
             )
             name = str(of.store.read(of.run_dir)["environment"])

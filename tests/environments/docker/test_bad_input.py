@@ -11,10 +11,10 @@ import pytest
 
 from chaoskit import Job
 from chaoskit.cli.main import main
+from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.docker import daemon
 from chaoskit.environments.docker.daemon import Daemon, DaemonError, shared_daemon
 from chaoskit.environments.docker.environment import DockerEnvironment
-from chaoskit.environments.docker.file_owners import FileOwners
 from chaoskit.environments.docker.image import examine
 from chaoskit.environments.environment import Ended
 from chaoskit.errors import ExitCode, UsageError

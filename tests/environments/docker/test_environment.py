@@ -160,7 +160,7 @@ def test_lost_paused_and_replaced_containers(place, rank, until):
         applied = env.freeze_node("node1")
         assert applied["pids"] == [other.pid] and env.is_frozen("node1") and not env.is_frozen("node0")
         assert (env.state(other), env.state(one)) == ("stopped", "running")
-        assert env.stacks()[1] == "stopped (its container is paused)"
+        assert env.stacks()[1] == "stopped (its node is paused)"
         with pytest.raises(LookupError, match="paused"):
             env.signal(other, signal.SIGTERM)
         env.thaw_node("node1")

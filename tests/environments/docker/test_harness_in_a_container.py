@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from chaoskit.environments import sweep
-from chaoskit.environments.docker.host_paths import COPIES, HostPaths
+from chaoskit.environments.agents.package_copy import COPIES
+from chaoskit.environments.docker.host_paths import HostPaths
 from chaoskit.environments.launch.rank_modules import PACKAGE
 from chaoskit.errors import UsageError
 from tests.environments.docker.conftest import docker, left
@@ -111,7 +112,7 @@ def test_it_runs_a_job_on_containers_beside_it(start, run_id, user):
     assert sorted(log.read_text().split()) == ["node0", "node1"]
     assert (harness.top / "runs" / "1" / "out" / "node0").read_text() == "damaged"
     # The daemon cannot see what was copied into a container: the nodes have a copy from the store.
-    assert list((harness.top / COPIES).glob("*/chaoskit/environments/docker/agent.py"))
+    assert list((harness.top / COPIES).glob("*/chaoskit/environments/agents/agent.py"))
     assert left(run_id) == []
 
 
@@ -122,10 +123,10 @@ def test_what_it_leaves_when_its_container_is_killed_is_swept(start, run_id, unt
     while printed(harness) != "up" and time.monotonic() < deadline:
         time.sleep(0.2)
     assert len(left(run_id)) == 3
-    sweep()
+    sweep(harness.top)
     assert len(left(run_id)) == 3, "its container runs"
     docker("kill", harness.container)
-    assert len([thing for thing in sweep()[0] if run_id in thing]) == 3
+    assert len([thing for thing in sweep(harness.top)[0] if run_id in thing]) == 3
     assert left(run_id) == []
 
 

@@ -79,21 +79,21 @@ def test_a_harness_that_is_killed_leaves_nothing_after_a_sweep(tmp_path, run_id,
     harness.send_signal(signal.SIGKILL)
     harness.wait()
     assert left(run_id)  # the network, and the containers, which have ended
-    removed = sweep()[0]
+    removed = sweep(tmp_path)[0]
     assert len([thing for thing in removed if run_id in thing]) == 3
     assert left(run_id) == [] and there(foreign)
     scratch.remove(run_id)
     assert not scratch.path(run_id).exists() and (run / "out" / "kept").read_text() == "kept"
     assert run_id not in Path("/proc/self/mountinfo").read_text()
-    assert not [thing for thing in sweep()[0] if run_id in thing]
+    assert not [thing for thing in sweep(tmp_path)[0] if run_id in thing]
 
 
-def test_nothing_of_a_living_owner_is_swept(run_id, image, foreign):
+def test_nothing_of_a_living_owner_is_swept(tmp_path, run_id, image, foreign):
     own = Objects(shared_daemon(), run_id)
     try:
         own.network()
         own.container("node0", image=image)
-        sweep()
+        sweep(tmp_path)
         assert len(left(run_id)) == 2 and there(foreign)
         own.remove(foreign[1])
         assert there(foreign)

@@ -107,7 +107,7 @@ def test_of_a_killed_harness_the_sweep_leaves_no_mount(request, image, tmp_path)
         shown = Path(harness.stdout.readline().strip())
         harness.kill()
     assert str(shown / "out") in Path("/proc/self/mountinfo").read_text()
-    DockerEnvironment.sweep()
+    DockerEnvironment.sweep(tmp_path)
     sweep(tmp_path)
     assert not shown.exists() and str(shown) not in Path("/proc/self/mountinfo").read_text()
     assert left("test-killed-while-it-shows") == []

@@ -1,14 +1,21 @@
-"""A connection to the cluster of a test, and pods of somebody else in its namespace."""
+"""A connection to the cluster of a test, and a place for a run in pods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.kubernetes import kubeconfig
 from chaoskit.environments.kubernetes.connection import ClusterConnection
-from tests.kubernetes_server.fixtures import Cluster
+from chaoskit.nodes import ClusterPlace
+from tests.docker_images import images
+from tests.kubernetes_server.fixtures import Cluster, Machines
+
+STUB = Path(__file__).parents[1] / "stub_rank.py"
 
 
 @pytest.fixture
@@ -16,3 +23,54 @@ def connection(cluster: Cluster) -> Iterator[ClusterConnection]:
     made = ClusterConnection(kubeconfig.of_context(cluster.context, file=str(cluster.kubeconfig)))
     yield made
     made.close()
+
+
+@pytest.fixture
+def cluster_place(machines: Machines) -> ClusterPlace:
+    """Where pods may be made."""
+    return ClusterPlace(
+        namespace=machines.cluster.namespace,
+        context=machines.cluster.context,
+        kubeconfig=str(machines.cluster.kubeconfig),
+        claim="runs",
+        path=str(machines.volume),
+        address=machines.address,
+    )
+
+
+@pytest.fixture
+def pods_place(
+    machines: Machines, cluster_place: ClusterPlace, run_id: str, connection: ClusterConnection
+) -> Iterator[RunSpec]:
+    """Where a gated run in pods may happen; nothing of it may be left in the cluster."""
+    store = machines.volume / "store"
+    run_dir = store / "runs" / "one"
+    for name in ("events", "out"):
+        (run_dir / name).mkdir(parents=True)
+    shutil.copy(STUB, store / STUB.name)
+    yield RunSpec(
+        run_dir=run_dir, out=run_dir / "out", cwd=run_dir, run_id=run_id, gated=True, image=images.image(),
+        program="python3", store=store, cluster=cluster_place,
+    )  # fmt: skip
+    assert left(connection, machines.cluster.namespace) == []
+
+
+def left(connection: ClusterConnection, namespace: str) -> list[str]:
+    """The objects of chaoskit that a namespace has, of whichever run."""
+    core = __import__("kubernetes").client.CoreV1Api(connection.address.client)
+    found = [
+        *core.list_namespaced_pod(namespace).items,
+        *core.list_namespaced_service(namespace).items,
+        *core.list_namespaced_config_map(namespace).items,
+    ]
+    return [one.metadata.name for one in found if one.metadata.name.startswith("chaoskit")]
+
+
+@pytest.fixture
+def stub(machines: Machines) -> Callable[[int, int], list[str]]:
+    """The command of a process that stands in for a rank and takes so many steps."""
+
+    def command(number: int, steps: int) -> list[str]:
+        return ["python3", "-I", "-S", str(machines.volume / "store" / STUB.name), str(number), str(steps)]
+
+    return command

@@ -1,4 +1,4 @@
-"""Which module may do what to a cluster; and no environment is there before it can run a job."""
+"""Which module may do what to a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chaoskit.environments.registry import environments
 PLACE = Path(room.__file__).parent
 #: By request, the only modules that send it. `resourcequotas` are settings of a namespace, no objects of anybody.
 SENDERS = {
-    "create": {"objects"},
+    "create": {"objects", "dry_run"},
     "delete": {"cleanup"},
     "patch": {"cleanup"},
     "page": {"listing", "cluster_about"},
@@ -35,8 +35,18 @@ def test_each_request_is_sent_by_one_module():
     assert senders == SENDERS
 
 
-def test_no_environment_is_there_yet():
-    assert "kubernetes" not in environments()
+def test_a_dry_run_makes_nothing():
+    calls = [
+        node
+        for node in ast.walk(ast.parse((PLACE / "dry_run.py").read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".create")
+    ]
+    assert len(calls) == 1
+    assert {word.arg: ast.unparse(word.value) for word in calls[0].keywords} == {"dry_run": "True"}
+
+
+def test_the_environment_is_there():
+    assert environments()["kubernetes"].traits.nodes_most > 1
 
 
 def test_the_room_is_imported_without_the_client():

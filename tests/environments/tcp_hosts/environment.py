@@ -99,7 +99,7 @@ class TcpHosts(GateOrders):
         return {}
 
     @staticmethod
-    def sweep() -> tuple[str, ...]:
+    def sweep(root: Path) -> tuple[str, ...]:
         return ()
 
     @staticmethod

@@ -18,7 +18,7 @@ from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Runner
 from chaoskit.environments import offers, register_environment
 from chaoskit.environments.environment import Ended
-from chaoskit.environments.registry import ENVIRONMENTS
+from chaoskit.environments.registry import environments
 from chaoskit.errors import MissingCapability, UsageError
 from chaoskit.protocol.events import rank_events, read_events
 from chaoskit.studies.crash_states.explore import explore
@@ -32,7 +32,7 @@ TRAINER = Path(__file__).resolve().parents[2] / "trainers" / "simple.py"
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     """Known as `--env tcp-hosts` while a test runs."""
-    monkeypatch.setattr("chaoskit.environments.registry.ENVIRONMENTS", dict(ENVIRONMENTS))
+    monkeypatch.setattr("chaoskit.environments.registry.ENVIRONMENTS", dict(environments()))
     register_environment(TcpHosts)
 
 

@@ -1,27 +1,27 @@
-"""`AgentDoor` and `AgentLine`: where the agents in the containers reach the harness, and how it asks one of them."""
+"""`AgentDoor` and `AgentLine`: where the agents of the nodes reach the harness, and how it asks one of them."""
 
 from __future__ import annotations
 
+import hmac
 import json
 import select
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from chaoskit.environments.gate.doors import UnixDoor
+from chaoskit.environments.gate.doors import ADDRESS, Door, notice_death
 from chaoskit.environments.launch.lines import LineChannel
 from chaoskit.errors import CannotWarm, ChaoskitError, UsageError
 
 NAME = "agents.sock"
 #: Seconds for a request, which takes milliseconds; and for one whose answer waits for imports (see `Parent`).
 _LIMIT, START_LIMIT = 60.0, 400.0
-_LONGEST_HELLO = 200
+_LONGEST_HELLO = 400
 
 
 class AgentGone(ChaoskitError):
-    """The container of a node has ended, and its agent with it."""
+    """A node has ended, and its agent with it."""
 
 
 class AgentRefused(ChaoskitError):
@@ -29,16 +29,32 @@ class AgentRefused(ChaoskitError):
 
 
 class AgentDoor:
-    """The socket `agents.sock` in the directory of a run. Raises OSError."""
+    """The door at which agents and keepers of the nodes connect. Where it asks for a token, each hello must have it."""
 
-    def __init__(self, run_dir: Path, *, for_all: bool) -> None:
-        self.path = str(run_dir.absolute() / NAME)
-        self._door = UnixDoor(run_dir, name=NAME, for_all=for_all)
+    def __init__(self, door: Door) -> None:
+        self._door = door
         self._waiting: list[tuple[dict[str, Any], socket.socket]] = []
 
-    def take(self, expected: dict[str, Any], *, limit: float, alive: Callable[[], None]) -> socket.socket:
+    @property
+    def address(self) -> str:
+        """Where agents connect, in the form of `doors`."""
+        return self._door.environment[ADDRESS]
+
+    @property
+    def token(self) -> str:
+        """What each hello must have; "" if nothing."""
+        return self._door.token
+
+    def take(
+        self,
+        expected: dict[str, Any],
+        *,
+        limit: float,
+        alive: Callable[[], None],
+        why: Callable[[], str] = lambda: "",
+    ) -> socket.socket:
         """The connection whose first line has these fields. `alive` is asked from time to time, and raises if it cannot
-        come any more; raises AgentGone after `limit` seconds."""
+        come any more; raises AgentGone after `limit` seconds, with what `why` then says."""
         deadline = time.monotonic() + limit
         while True:
             for at, (hello, line) in enumerate(self._waiting):
@@ -46,7 +62,8 @@ class AgentDoor:
                     del self._waiting[at]
                     return line
             if time.monotonic() > deadline:
-                raise AgentGone(f"no agent has come within {limit:g} s: {expected}")
+                said = why() or f"it was expected to say {expected}"
+                raise AgentGone(f"no agent has come within {limit:g} s: {said}")
             if select.select([self._door.listener], [], [], 0.2)[0]:
                 self._accept()
             else:
@@ -60,7 +77,12 @@ class AgentDoor:
             # One byte at a time: what follows the first line is for whoever gets the connection.
             while not said.endswith(b"\n") and len(said) < _LONGEST_HELLO and (more := line.recv(1)):
                 said += more
-            self._waiting.append((dict(json.loads(said)), line))
+            hello = dict(json.loads(said))
+            if not hmac.compare_digest(str(hello.pop("token", "")).encode(), self._door.token.encode()):
+                raise ValueError("a hello without the token of this run")
+            if line.family != socket.AF_UNIX:
+                notice_death(line)
+            self._waiting.append((hello, line))
         except (OSError, ValueError, TypeError):
             line.close()
 
@@ -73,16 +95,16 @@ class AgentDoor:
 
 
 class AgentLine:
-    """The connection to the agent of `node`."""
+    """The connection to the agent of a node. `gone` says for people that it has ended, and what to do."""
 
-    def __init__(self, node: str, line: socket.socket) -> None:
-        self._node = node
+    def __init__(self, line: socket.socket, *, gone: str) -> None:
+        self._said_gone = gone
         self._line = line
         self._lines = LineChannel(line)
 
     @property
     def is_gone(self) -> bool:
-        """Whether the container has ended."""
+        """Whether the node has ended."""
         if self._line.fileno() < 0:
             return True
         poll = select.poll()
@@ -113,16 +135,13 @@ class AgentLine:
         raise kinds.get(said["kind"], AgentRefused)(said["why"])
 
     def ask(self, request: str, **given: Any) -> Any:
-        """Call a method of `chaoskit.environments.docker.agent.Agent`; returns its result. Raises as `answer` does."""
+        """Call a method of `chaoskit.environments.agents.agent.Agent`; returns its result. Raises as `answer` does."""
         self.send(request, **given)
         return self.answer()
 
     def close(self) -> None:
-        """Let go of the agent, which ends with its container."""
+        """Let go of the agent, which then ends with everything on its node."""
         self._line.close()
 
     def _gone(self) -> AgentGone:
-        return AgentGone(
-            f"the container of {self._node} has ended, or does not answer: if you did not end it, did the Docker "
-            "daemon start again? Then run this again"
-        )
+        return AgentGone(self._said_gone)

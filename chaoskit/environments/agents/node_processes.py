@@ -1,4 +1,4 @@
-"""`ContainerProcesses`: the processes of a job in its containers, of which only their agents know."""
+"""`NodeProcesses`: the processes of a job on nodes with agents, of which only these know."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any, Literal, cast
 
 from chaoskit.capabilities import Activity, ProcessRef
-from chaoskit.environments.docker.agent_line import AgentGone
-from chaoskit.environments.docker.container_nodes import ContainerNode, ContainerNodes
+from chaoskit.environments.agents.agent_line import AgentGone
+from chaoskit.environments.agents.agent_nodes import AgentNode, AgentNodes
 from chaoskit.environments.gate.server import GateServer, Identity
 from chaoskit.environments.machine import activity
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
@@ -18,9 +18,9 @@ from chaoskit.environments.records.ranks import Rank
 from chaoskit.probe.session import STACK_SIGNAL
 
 
-class ContainerProcesses:
-    """Fulfils `CanSignal` and, but for `said`, `CanShowActivity` for an environment with this `job` on these
-    `containers`, and `Environment.stacks`. A reference to a process has the key `CONTAINER/START`."""
+class NodeProcesses:
+    """Fulfils `CanSignal` and, but for `said`, `CanShowActivity` for an environment with this `job` on nodes with
+    `agents`, and `Environment.stacks`. A reference to a process has the key `MARK/START`: the mark of its node."""
 
     job: JobOnNodes
 
@@ -30,17 +30,21 @@ class ContainerProcesses:
         raise NotImplementedError
 
     @property
-    def containers(self) -> ContainerNodes:
+    def agents(self) -> AgentNodes[Any]:
         """The nodes of the run."""
         raise NotImplementedError
 
     def identify(self, hello: Mapping[str, Any]) -> Identity | None:
-        """The process that has said this hello at the gate, in the container of its node."""
-        node = self.containers.now.get(str(hello["node"]))
+        """The process that has said this hello at the gate, on its node."""
+        node = self.agents.now.get(str(hello["node"]))
         if node is None or type(hello["pid"]) is not int or type(hello["start"]) is not int:
             return None
-        # All containers count the start of a process from the boot of the one kernel.
-        return Identity(ref(node, Process(hello["pid"], hello["start"])), hello["start"])
+        return Identity(ref(node, Process(hello["pid"], hello["start"])), self.began(hello))
+
+    def began(self, hello: Mapping[str, Any]) -> float:
+        """When the process of this hello began, in a way that orders the incarnations of its rank. All containers count
+        it from the boot of the one kernel."""
+        return float(hello["start"])
 
     def rank_process(self, rank: int) -> ProcessRef:
         """See `CanSignal`."""
@@ -48,8 +52,8 @@ class ContainerProcesses:
         greeted = self.gate.newest(rank) if self.gate is not None else None
         lives = [greeted] if greeted is not None and greeted[0][0] == index else []
         told = ranks.seen(self.job.run.run_dir, launch=index).get(rank)
-        if told is not None and told.node in self.containers.now:
-            lives.append((told.incarnation, ref(self.containers.now[told.node], Process(told.pid, told.start))))
+        if told is not None and told.node in self.agents.now:
+            lives.append((told.incarnation, ref(self.agents.now[told.node], Process(told.pid, told.start))))
         if not lives:
             raise LookupError(f"rank {rank} has not come up yet")
         process = max(lives, key=lambda life: life[0])[1]
@@ -63,15 +67,15 @@ class ContainerProcesses:
         agents = launch.agents if launch is not None else {}
         if not agents:
             raise LookupError("the job's command is not running")
-        return [ref(self.containers.now[node], process) for node, process in agents.items()]
+        return [ref(self.agents.now[node], process) for node, process in agents.items()]
 
     def signal(self, process: ProcessRef, signum: int) -> bool:
-        """See `CanSignal`. Raises LookupError while the container is paused."""
+        """See `CanSignal`. Raises LookupError while the node is paused."""
         node = self._node(process)
-        return node is not None and self.containers.signal(node, _inside(process), signum)
+        return node is not None and self.agents.signal(node, _inside(process), signum)
 
     def state(self, process: ProcessRef) -> Literal["running", "stopped", "gone"]:
-        """See `CanSignal`. What runs in a paused container is stopped."""
+        """See `CanSignal`. What runs on a paused node is stopped."""
         said = self._ask(process, "state")
         return cast(Literal["running", "stopped", "gone"], said) if said is not None else "gone"
 
@@ -81,7 +85,7 @@ class ContainerProcesses:
         return said is True or said is None
 
     def _ask(self, process: ProcessRef, request: str, **given: Any) -> Any:
-        """The answer of the agent; None if the container is gone, `stopped` if it is paused."""
+        """The answer of the agent; None if the node is gone, `stopped` if it is paused."""
         node = self._node(process)
         if node is None:
             return None
@@ -94,7 +98,7 @@ class ContainerProcesses:
             return None
 
     def activity(self) -> Activity:
-        """See `CanShowActivity`: of all containers together. What is paused does nothing."""
+        """See `CanShowActivity`: of all nodes together. What is paused does nothing."""
         run, launch = self.job.run, self.job.running
         known = self._known()
         found: list[Mapping[str, Any]] = []
@@ -128,10 +132,10 @@ class ContainerProcesses:
                 for node, process in list(launch.agents.items())[:1]
             ]
         told: dict[int, str] = {}
-        for node in self.containers.now.values():
+        for node in self.agents.now.values():
             own = [rank for rank in known if rank.node == node.name]
             if node.is_frozen:
-                told |= {rank.rank: "stopped (its container is paused)" for rank in own}
+                told |= {rank.rank: "stopped (its node is paused)" for rank in own}
                 continue
             try:
                 said = node.agent.ask("stacks", run_dir=str(run.run_dir), ranks=[asdict(rank) for rank in own])
@@ -140,20 +144,49 @@ class ContainerProcesses:
             told |= {int(rank): text for rank, text in said.items()}
         return dict(sorted(told.items()))
 
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        return tuple(self.job.roster.up)
+
+    def add_node(self) -> str:
+        """See `CanLoseNodes`."""
+        return self.job.add_node()
+
+    def remove_node(self, node: str) -> None:
+        """See `CanLoseNodes`."""
+        self.job.remove_node(node)
+
+    def ranks_of(self, node: str) -> tuple[int, ...]:
+        """See `CanLoseNodes`."""
+        known = ranks.seen(self.job.run.run_dir, launch=self.job.run.index).values()
+        here = self.agents.now.get(node)
+        own = [rank for rank in known if rank.node == node] if here is not None else []
+        return tuple(
+            sorted(r.rank for r in own if here and self.state(ref(here, Process(r.pid, r.start))) != "gone")
+        )
+
+    def pids_on(self, node: str) -> list[int]:
+        """The job's processes on a node, by the pids that they have there."""
+        try:
+            pids: list[int] = self.agents.now[node].agent.ask("processes", run_id=self.job.run.spec.run_id)
+        except AgentGone:
+            return []
+        return pids
+
     def _known(self) -> list[Rank]:
         return list(ranks.seen(self.job.run.run_dir, launch=self.job.run.index).values())
 
-    def _awake(self) -> list[ContainerNode]:
-        return [node for node in self.containers.now.values() if not node.is_frozen]
+    def _awake(self) -> list[AgentNode]:
+        return [node for node in self.agents.now.values() if not node.is_frozen]
 
-    def _node(self, process: ProcessRef) -> ContainerNode | None:
-        """The node whose container the process is in; None if that container was replaced."""
+    def _node(self, process: ProcessRef) -> AgentNode | None:
+        """The node that the process is on; None if that one was replaced."""
         mark = process.key.partition("/")[0]
-        return next((node for node in self.containers.now.values() if node.mark == mark), None)
+        return next((node for node in self.agents.now.values() if node.mark == mark), None)
 
 
-def ref(node: ContainerNode, process: Process) -> ProcessRef:
-    """The reference to a process of a container."""
+def ref(node: AgentNode, process: Process) -> ProcessRef:
+    """The reference to a process of a node."""
     return ProcessRef(process.pid, f"{node.mark}/{process.started}")
 
 

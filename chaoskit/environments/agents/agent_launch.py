@@ -1,4 +1,4 @@
-"""`ContainerLaunch`: the launch of the job's command on one node, which ends if the container does."""
+"""`AgentLaunch`: the launch of the job's command on one node with an agent, which ends if the node does."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from chaoskit.environments.launch.launcher import LaunchEnd, WaitingKeeper
 from chaoskit.environments.machine.processes import Process
 from chaoskit.errors import ChaoskitError
 
-#: Seconds in which a container whose processes die is down.
+#: Seconds in which a node whose processes die is down.
 _DYING = 5.0
 
 
-class ContainerLaunch:
-    """A keeper in a container, at the other end of `line`; see `NodeLaunch`. `terminate` sends SIGTERM to a process
-    there. `is_up` says whether the container still runs: what it takes along counts as killed. `wake` is called before
+class AgentLaunch:
+    """A keeper on a node, at the other end of `line`; see `NodeLaunch`. `terminate` sends SIGTERM to a process
+    there. `is_up` says whether the node still runs: what it takes along counts as killed. `wake` is called before
     the keeper is asked for anything, since a paused one does not answer."""
 
     def __init__(
@@ -80,10 +80,10 @@ class ContainerLaunch:
         self._kept.drop() if self._lost is not None else self._kept.close()
 
     def _must_be_down(self) -> None:
-        """The keeper is gone: with its container, or somebody has killed it alone."""
+        """The keeper is gone: with its node, or somebody has killed it alone."""
         deadline = time.monotonic() + _DYING
-        while self._is_up():  # a container dies one process after the other
+        while self._is_up():  # a node dies one process after the other
             if time.monotonic() > deadline:
-                raise ChaoskitError("the keeper of the job was killed in its container")
+                raise ChaoskitError("the keeper of the job was killed on its node")
             time.sleep(0.01)
         self._lost = LaunchEnd(-signal.SIGKILL)

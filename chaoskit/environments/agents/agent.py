@@ -1,9 +1,9 @@
-"""The agent: the first process of a container. It starts the job there, and answers for its processes.
+"""The agent: the first process of a container or a pod. It starts the job there, and answers for its processes.
 
-A script (`python -I -S agent.py SOCKET NODE`), started from a read-only mount by the Python of the image; it and all
-that it imports need the standard library alone. It speaks JSON lines on a socket of the harness, as other helpers do,
-and ends with it: then the container ends, with everything that runs there. For each launch it connects once more and
-hands that line to a keeper, so that harness and keeper speak with each other directly.
+A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE]`), started from a read-only mount by the Python of the image;
+it and all that it imports need the standard library alone. It speaks JSON lines on a socket of the harness, as other
+helpers do, and ends with it: then the container ends, with everything that runs there. For each launch it connects once
+more and hands that line to a keeper, so that harness and keeper speak with each other directly.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import select
 import signal
 import socket
 import sys
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +30,7 @@ if __name__ == "__main__":
 from chaoskit.environments.cgroups import counters
 from chaoskit.environments.cgroups.hierarchy import hierarchies
 from chaoskit.environments.environment import RunSpec
+from chaoskit.environments.gate.doors import notice_death
 from chaoskit.environments.launch.cold import ColdLauncher
 from chaoskit.environments.launch.job_environment import job_environment
 from chaoskit.environments.launch.launcher import Launcher
@@ -44,22 +47,23 @@ from chaoskit.protocol.json_lines import encode
 #: How long a lookup of a name may take, in seconds: a name server that is down is waited for much longer.
 _LOOKUP_LIMIT = 1.0
 _PING = b"chaoskit"
+#: Seconds in which the harness must be reached.
+_REACH_LIMIT = 60.0
 
 
 class Agent:
     """The requests of the harness, by the names of the methods. Paths are those that the container has. They raise
     OSError, LookupError, ValueError, and what `start` raises."""
 
-    def __init__(self, door: str) -> None:
-        self._door = door
+    def __init__(self, door: str, token: str = "") -> None:
+        self._door, self._token = door, token
         self._ear: socket.socket | None = None
 
     def start(self, *, number: int, **request: Any) -> dict[str, Any]:
         """Start a keeper, whose line to the harness opens with `number`; the rest is for `_order`. Returns the keeper,
         and the order that it waits for. Raises CannotWarm, UsageError."""
         launcher = _launcher(request["mode"])
-        with connect(self._door) as line:
-            line.sendall(encode({"keeper": number}))
+        with greet(self._door, {"keeper": number}, token=self._token) as line:
             keeper = launcher.keep(_order(**request), line)
         return {"keeper": keeper.pid, "order": keeper.order, "how": keeper.how}
 
@@ -95,6 +99,24 @@ class Agent:
     def processes(self, run_id: str) -> list[int]:
         """The pids of the job's processes here."""
         return [process.pid for process in processes.marked(run_id)]
+
+    def freeze(self, run_id: str) -> list[int]:
+        """Stop every process of the job here; returns their pids."""
+        stopped: list[Process] = []
+        # A process that is just being started is found the next time.
+        while new := [process for process in processes.marked(run_id) if process not in stopped]:
+            stopped += [process for process in new if processes.send(process, signal.SIGSTOP)]
+        return [process.pid for process in stopped]
+
+    def is_frozen(self, run_id: str) -> bool:
+        """Whether every process of the job here is stopped."""
+        own = processes.marked(run_id)
+        return bool(own) and all(processes.state(process) != "running" for process in own)
+
+    def thaw(self, run_id: str) -> None:
+        """Continue them."""
+        for process in processes.marked(run_id):
+            processes.send(process, signal.SIGCONT)
 
     def resources(self) -> dict[str, Any]:
         """What the kernel counts for this container: the memory in use, the kills for want of it, and the periods of
@@ -172,6 +194,10 @@ class Agent:
             found = [line.split(" - ") for line in mounts]
         return next((rest.split()[0] for about, rest in reversed(found) if about.split()[4] == path), "")
 
+    def booted(self) -> float:
+        """When the machine of this node was started, in seconds of its clock."""
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
     def network(self) -> int:
         """The inode of the network namespace of this container."""
         return os.stat("/proc/self/ns/net").st_ino
@@ -211,8 +237,22 @@ def _launcher(mode: dict[str, Any]) -> Launcher:
     return WarmLauncher(how.modules, how.threads, demanded=how.demanded) if how.warm else ColdLauncher()
 
 
+def greet(door: str, hello: Mapping[str, Any], *, token: str = "") -> socket.socket:
+    """A line to the harness that begins with this hello. Raises OSError."""
+    line = connect(door)
+    line.sendall(encode({**hello, **({"token": token} if token else {})}))
+    return line
+
+
 def connect(door: str) -> socket.socket:
-    """A line to the harness. Raises OSError."""
+    """A line to the harness, whose address is that of a `Door`. Raises OSError."""
+    if door.startswith("tcp://"):
+        host, _, port = door.removeprefix("tcp://").rpartition(":")
+        line = socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_LIMIT)
+        line.settimeout(None)
+        notice_death(line)
+        return line
+    door = door.removeprefix("unix:")
     line = socket.socket(socket.AF_UNIX)
     directory = os.open(os.path.dirname(door), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -230,13 +270,18 @@ def _reap(*_: object) -> None:
             pass
 
 
-def main(door: str, node: str) -> None:
-    """Serve until the harness is gone."""
+def main(door: str, name: str, token_file: str = "") -> None:
+    """Serve until the harness is gone. `name` tells the harness which of its nodes this is."""
     signal.signal(signal.SIGCHLD, _reap)
-    line = connect(door)
-    line.sendall(encode({"agent": node, "pid": os.getpid()}))
-    serve(line, Agent(door), refusals=(CannotWarm, UsageError, *REFUSALS))
+    token = ""
+    if token_file:
+        try:
+            token = Path(token_file).read_text()
+        except OSError as error:
+            sys.exit(f"this node does not see the files of the run as chaoskit does: {error}")
+    line = greet(door, {"agent": name, "pid": os.getpid()}, token=token)
+    serve(line, Agent(door, token), refusals=(CannotWarm, UsageError, *REFUSALS))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

@@ -1,0 +1,86 @@
+"""`DryRun`: what a run would make in a cluster. The API server checks each object, and makes none."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaoskit.environments.agents.package_copy import path_of_copy
+from chaoskit.environments.kubernetes import run_owner
+from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, PODS, SERVICES
+from chaoskit.environments.kubernetes.cluster import connection_to, own_address
+from chaoskit.environments.kubernetes.guards import PreviewedPod, preview
+from chaoskit.environments.kubernetes.objects import owned
+from chaoskit.environments.kubernetes.pod_manifest import (
+    NAMES_ROLE,
+    NODE_ROLE,
+    VolumePart,
+    agent_command,
+    names_service,
+    node_pod,
+)
+from chaoskit.environments.kubernetes.selectors import RunSelector
+from chaoskit.environments.launch.rank_modules import PACKAGE
+from chaoskit.errors import UsageError
+from chaoskit.job import Job
+
+#: What an experiment would name.
+_RUN = "dry-run"
+#: What the server adds, and what says nothing to people.
+_OF_THE_SERVER = ("managedFields", "resourceVersion", "creationTimestamp", "generation")
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """`objects` are the manifests of one run, in the order in which they would be made, as the server would store them.
+    `selected` are the pods that a fault of that run would match now."""
+
+    objects: tuple[Mapping[str, Any], ...]
+    labels: Mapping[str, str]
+    selected: tuple[PreviewedPod, ...]
+
+    def as_yaml(self) -> str:
+        """The manifests."""
+        yaml = importlib.import_module("yaml")  # it comes with the client
+        return str(yaml.safe_dump_all(self.objects, sort_keys=False, width=120))
+
+
+def dry_run(job: Job, *, store: Path) -> DryRun:
+    """Have the server check every object of a run of this job, whose files would be in `store`. Raises UsageError, and
+    ClusterError for the first object that it refuses."""
+    place = job.cluster
+    if place is None or not job.image:
+        raise UsageError("--dry-run needs --image, --namespace and --volume, as a run does")
+    connection = connection_to(place)
+    address = f"tcp://{own_address(place, connection)}:PORT"
+    run_dir = store / "runs" / _RUN
+
+    def checked(kind: Any, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = connection.create(place.namespace, kind, manifest, dry_run=True)
+        for name in _OF_THE_SERVER:
+            made["metadata"].pop(name, None)
+        return made
+
+    owner = checked(CONFIG_MAPS, run_owner.manifest(_RUN, connection))
+    identity = run_owner.identity_of(owner)
+    nodes = RunSelector(identity, NODE_ROLE)
+    service = f"chaoskit-{identity.run}"
+    found = [owner, checked(SERVICES, owned(names_service(service, nodes.labels), identity, role=NAMES_ROLE))]
+    package = path_of_copy(PACKAGE.resolve(), store)
+    for number in range(job.nodes.most):
+        pod, node = f"{service}-node{number}-1", f"node{number}"
+        manifest = node_pod(
+            pod,
+            node=node,
+            service=service,
+            place=place,
+            image=job.image,
+            command=agent_command("python3", package, address=address, pod=pod, run_dir=run_dir),
+            variables={},
+            parts=[VolumePart(store, read_only=True), VolumePart(run_dir)],
+        )
+        found.append(checked(PODS, owned(manifest, identity, role=NODE_ROLE, node=number)))
+    return DryRun(tuple(found), nodes.labels, preview(connection, nodes))

@@ -1,0 +1,299 @@
+"""`KubernetesEnvironment`: each node of a job is a pod of the job's own image, in a namespace for faults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from chaoskit.environments.agents.agent_line import AgentDoor
+from chaoskit.environments.agents.file_owners import FileOwners
+from chaoskit.environments.agents.image_facts import ImageFacts
+from chaoskit.environments.agents.package_copy import copy_of
+from chaoskit.environments.environment import EnvironmentEvent, RunSpec
+from chaoskit.environments.gate.doors import TcpDoor
+from chaoskit.environments.kubernetes import objects
+from chaoskit.environments.kubernetes.api_kinds import SERVICES
+from chaoskit.environments.kubernetes.cluster import connection_to, own_address
+from chaoskit.environments.kubernetes.image_look import examine
+from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.pod_faults import PodFaults
+from chaoskit.environments.kubernetes.pod_manifest import (
+    NAMES_ROLE,
+    NODE_ROLE,
+    TOKEN,
+    VolumePart,
+    agent_command,
+    names_service,
+    node_pod,
+    on_volume,
+)
+from chaoskit.environments.kubernetes.pods import PodNodes
+from chaoskit.environments.kubernetes.run_owner import id_in_cluster
+from chaoskit.environments.kubernetes.selectors import RunSelector
+from chaoskit.environments.kubernetes.stored_runs import swept
+from chaoskit.environments.launch.job_environment import RENDEZVOUS_PORT, node_environment
+from chaoskit.environments.launch.launcher import NodeLaunch
+from chaoskit.environments.launch.rank_modules import PACKAGE
+from chaoskit.environments.machine import requirements
+from chaoskit.environments.machine.job_on_nodes import JobOnNodes
+from chaoskit.environments.machine.machine_run import MachineRun
+from chaoskit.environments.machine.node_roster import NodeRoster
+from chaoskit.environments.machine.run_files import RunFiles
+from chaoskit.environments.registry import register_environment
+from chaoskit.environments.traits import EnvironmentTraits
+from chaoskit.errors import ChaoskitError, UsageError
+from chaoskit.job import Job
+from chaoskit.nodes import ClusterPlace
+from chaoskit.protocol.fingerprint import LENT, library
+
+MOST_NODES = 32
+
+
+class KubernetesEnvironment(RunFiles, PodFaults):
+    """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles` but for those of a storage of ours,
+    since chaoskit has the volume of the runs itself, and those of `PodFaults`."""
+
+    traits = EnvironmentTraits(
+        name="kubernetes",
+        summary="pods of the job's own image, each node one",
+        needs="a namespace for faults, a volume that pods and chaoskit share, and the image",
+        nodes_most=MOST_NODES,
+        launches_warm=True,
+        shares_files=True,
+        one_clock=False,
+        files_here=False,
+    )
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._place = _place_of(spec.cluster)
+        # A pod has a control group of its own, which only the cluster may change.
+        RunFiles.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
+        self.job = JobOnNodes(self.run, NodeRoster(MOST_NODES), self)
+        self._lost = set()
+        self._pods: PodNodes | None = None
+        self._owners: FileOwners | None = None
+        self._service = ""
+        self._cwd = ""
+
+    @staticmethod
+    def available() -> str | None:
+        """None if this machine can reach clusters, else the reason and the remedy."""
+        if find_spec("kubernetes") is None:
+            return "the Python package kubernetes is missing: pip install 'chaoskit[kubernetes]'"
+        return requirements.why_not()
+
+    @staticmethod
+    def storage_available() -> str | None:
+        """None: it has no storage of ours."""
+        return None
+
+    @staticmethod
+    def lacks(capability: type, job: Job | None) -> str | None:
+        """None: what it has, it has everywhere."""
+        return None
+
+    @staticmethod
+    def rests_on(job: Job) -> Mapping[str, Any]:
+        """The image as the cluster has it."""
+        if job.mounts:
+            raise UsageError(
+                f"--mount {job.mounts[0]}: pods do not see files of this machine: put them into the image, or on the "
+                "volume of the claim, below the directory of the runs"
+            )
+        facts = examine(_place_of(job.cluster), job.image, program=job.words()[0])
+        return {"image": facts.id}
+
+    @staticmethod
+    def sweep(root: Path) -> tuple[str, ...]:
+        """What dead harnesses have left in the clusters that stored runs name. Raises ChaoskitError where one of them
+        cannot be reached, and where something cannot be removed."""
+        return swept(root)
+
+    @staticmethod
+    def path_here(job: Job, path: str) -> str | None:
+        """Files of the image are there as long as its id is the same; those of the volume are here, too."""
+        place = job.cluster
+        return path if place is not None and Path(place.path) in Path(path).parents else None
+
+    @property
+    def pods(self) -> PodNodes:
+        """See `PodFaults`."""
+        assert self._pods is not None, "the environment has not been entered"
+        return self._pods
+
+    @property
+    def owners(self) -> FileOwners:
+        """Who owns the files of the run."""
+        assert self._owners is not None, "the environment has not been entered"
+        return self._owners
+
+    def out(self) -> Path:
+        """See `CanTouchFiles`."""
+        found = RunFiles.out(self)
+        self.owners.take()
+        return found
+
+    def __enter__(self) -> KubernetesEnvironment:
+        run, spec, place = self.run, self.run.spec, self._place
+        on_volume(place, run.run_dir)
+        connection = connection_to(place)
+        address = own_address(place, connection)
+        objects.sweep(connection, place.namespace)
+        facts = examine(place, spec.image, program=spec.program)
+        owners = self._owners = FileOwners(run, facts.uid, self._hand_over)
+        run.begin(for_all=owners.is_closed_to_job, door=lambda: TcpDoor("0.0.0.0", known_as=address))
+        try:
+            owners.open()
+            door = AgentDoor(TcpDoor("0.0.0.0", known_as=address))
+            run.keep(door.close)
+            token = run.run_dir / TOKEN
+            token.write_text(door.token)
+            token.chmod(0o644 if owners.is_closed_to_job else 0o600)
+            run.keep(lambda: token.unlink(missing_ok=True))
+            self._cwd = facts.cwd
+            made = RunObjects(
+                connection, namespace=place.namespace, run_id=id_in_cluster(spec.run_id), run_dir=run.run_dir
+            )
+            run.keep(lambda: _close(made))
+            self._service = f"chaoskit-{made.identity.run}"
+            nodes = RunSelector(made.identity, NODE_ROLE).labels
+            made.create(SERVICES, names_service(self._service, nodes), role=NAMES_ROLE)
+            self._pods = PodNodes(
+                connection,
+                made,
+                door=door,
+                roster=self.job.roster,
+                manifest=lambda node, pod: self._manifest(facts, door.address, node, pod),
+            )
+            run.keep(self._pods.close)
+            for _ in range(spec.nodes.most):
+                self.bring_up()
+            self._check_first_node(facts)
+            run.keep(owners.take)
+            run.keep(run.close_launch)
+        except BaseException:
+            run.end()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.run.end()
+
+    def launch(self, index: int, command: Sequence[str]) -> str:
+        """Start the command in every pod as launch number `index`, and say how; raises UsageError if it cannot be
+        started, TooFewNodes if there are fewer nodes than the job needs and none will come. A pod that has ended,
+        whoever ended it, is replaced by a fresh one."""
+        self.run.close_launch()
+        for node in list(self.job.roster.up):
+            if self.pods.now[node].agent.is_gone:
+                self.job.roster.up.remove(node)
+                self.bring_up(node)
+        self.owners.give()
+        return self.job.launch(index, command)
+
+    def wait(self, timeout: float) -> list[EnvironmentEvent]:
+        """See `Environment`. Raises ChaoskitError where a keeper is gone."""
+        return self.job.wait(timeout)
+
+    def stop(self) -> tuple[Mapping[str, Any], ...]:
+        """See `Environment`."""
+        self.job.roster.away.clear()
+        return RunFiles.stop(self)
+
+    def bring_up(self, node: str | None = None) -> str:
+        """See `NodeMaker`."""
+        return self.pods.make(node)
+
+    def make_ready(self, nodes: Sequence[str]) -> None:
+        """See `NodeMaker`: a fresh pod has yet to import torch."""
+        self.pods.make_ready({node: self._request(node) for node in nodes})
+
+    def start_agent(self, node: str) -> NodeLaunch:
+        """See `NodeMaker`."""
+        return self.pods.launch(node, self._request(node), demanded=self.run.mode.demanded)
+
+    def _request(self, node: str) -> dict[str, Any]:
+        """What the agent of a node needs for the current launch."""
+        run, spec = self.run, self.run.spec
+        own = node_environment(
+            spec,
+            node=node,
+            run_dir=run.run_dir,
+            launch=run.index,
+            tmp=None,
+            meeting=f"{self.job.meeting}.{self._service}:{RENDEZVOUS_PORT}",
+        )
+        # A pod knows its own name, and the others know it by that of the service alone.
+        own.setdefault("PET_LOCAL_ADDR", spec.env.get("PET_LOCAL_ADDR", self.pods.now[node].address))
+        return {
+            "command": list(self.job.command),
+            "spec": {
+                "run_dir": str(run.run_dir),
+                "out": str(spec.out.absolute()),
+                "cwd": self._cwd,
+                "run_id": spec.run_id,
+                "env": dict(spec.env),
+                "learning": spec.learning,
+            },
+            "mode": run.mode.to_json(),
+            "launch": run.index,
+            "gate": dict(run.gate.door.environment) if run.gate is not None else None,
+            "node": own,
+            "log": str(run.run_dir / "logs" / f"launch-{run.index}.log"),
+        }
+
+    def _manifest(self, facts: ImageFacts, address: str, node: str, pod: str) -> Mapping[str, Any]:
+        run_dir, store = self.run.run_dir, (self.run.spec.store or self.run.run_dir).absolute()
+        package = copy_of(PACKAGE.resolve(), store)
+        lent = copy_of(Path(library()).resolve(), store) if library() else None
+        parts = [VolumePart(run_dir)]
+        if store != run_dir:
+            parts.insert(0, VolumePart(store, read_only=True))
+        return node_pod(
+            pod,
+            node=node,
+            service=self._service,
+            place=self._place,
+            image=self.run.spec.image,
+            command=agent_command(facts.python, package, address=address, pod=pod, run_dir=run_dir),
+            variables={LENT: str(lent)} if lent is not None else {},
+            parts=parts,
+        )
+
+    def _check_first_node(self, facts: ImageFacts) -> None:
+        """Raises UsageError if the user of the image cannot write where the job must."""
+        agent = self.pods.now[self.job.roster.up[0]].agent
+        if refused := agent.ask("unwritable", paths=[str(part) for part in self.owners.parts]):
+            raise UsageError(
+                f"the user of the image {facts.name!r} (uid {facts.uid}) cannot write to {refused[0]}: build the image "
+                f"with another user, or let the volume of the claim {self._place.claim!r} be written by it"
+            )
+
+    def _hand_over(self, parts: list[str]) -> None:
+        """See `FileOwners`."""
+        for node in self.pods.now.values():
+            if not node.agent.is_gone:
+                node.agent.ask("hand_over", paths=parts)
+                return
+
+
+def _place_of(cluster: ClusterPlace | None) -> ClusterPlace:
+    if cluster is None:
+        raise UsageError(
+            "environment 'kubernetes' needs --namespace NAME and --volume CLAIM:PATH, and outside of a pod --context "
+            "NAME"
+        )
+    return cluster
+
+
+def _close(made: RunObjects) -> None:
+    """Remove everything of the run. Raises ChaoskitError that says exactly what is left."""
+    report = made.close()
+    if report.sentences:
+        raise ChaoskitError("; ".join(report.sentences))
+
+
+register_environment(KubernetesEnvironment)

@@ -1,0 +1,78 @@
+"""`examine`: what an image is like inside, as one short pod of it says."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+from chaoskit.environments.agents.image_facts import ASK, PYTHONS, ImageFacts, answer_in, facts_of
+from chaoskit.environments.kubernetes import pod_trouble
+from chaoskit.environments.kubernetes.api_kinds import PODS
+from chaoskit.environments.kubernetes.cluster import connection_to
+from chaoskit.environments.kubernetes.connection import ApiTarget
+from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.pod_manifest import look_pod
+from chaoskit.environments.kubernetes.pods import UP_LIMIT
+from chaoskit.errors import UsageError
+from chaoskit.nodes import ClusterPlace
+
+_LOOK = 0.3
+_LINES = 20
+_known: dict[tuple[str, str, str, str], ImageFacts] = {}
+
+
+def examine(place: ClusterPlace, image: str, *, program: str) -> ImageFacts:
+    """Look into an image, once in a process. Raises UsageError, with the remedy, for one in which no job of `program`
+    can run under test, ClusterError if the cluster fails."""
+    if not image:
+        raise UsageError("environment 'kubernetes' needs the image of the job: add --image IMAGE")
+    key = (place.context, place.namespace, image, program)
+    if key not in _known:
+        with TemporaryDirectory() as directory:
+            _known[key] = _look(place, image, program, Path(directory))
+    return _known[key]
+
+
+def _look(place: ClusterPlace, image: str, program: str, directory: Path) -> ImageFacts:
+    connection = connection_to(place)
+    run_id = f"look-{os.getpid()}-{uuid4().hex[:8]}"
+    objects = RunObjects(connection, namespace=place.namespace, run_id=run_id, run_dir=directory)
+    last = ""
+    try:
+        for number, python in enumerate(PYTHONS):
+            name = f"chaoskit-{run_id}-{number}"
+            words = [python, "-c", ASK, program or "torchrun"]
+            objects.create(PODS, look_pod(name, place=place, image=image, command=words), role="look")
+            target = ApiTarget(PODS, place.namespace, name)
+            deadline, pod = time.monotonic() + UP_LIMIT, connection.get(target)
+            while (how := pod_trouble.ended(pod)) is None:
+                why = pod_trouble.hopeless(pod)
+                if why and "ErrImage" not in why and "ImagePull" not in why and "InvalidImage" not in why:
+                    last = why  # the container could not start: the image may have its Python elsewhere
+                    break
+                if why or time.monotonic() > deadline:
+                    why = why or pod_trouble.waits_for(pod) or f"its pod does not run within {UP_LIMIT:g} s"
+                    raise UsageError(f"the image {image!r} cannot run in namespace {place.namespace}: {why}")
+                time.sleep(_LOOK)
+                pod = connection.get(target)
+            else:
+                said = connection.log(target, lines=_LINES)
+                if (answer := answer_in(said)) is not None:
+                    return facts_of(_id_of(pod, image), image, answer)
+                last = f"{how}: {' '.join(said.split())[-160:]}"
+    finally:
+        objects.close()
+    raise UsageError(
+        f"the image {image!r} has no Python that starts ({last or 'no output'}): the ranks need CPython 3.11 or newer, "
+        "as python3 on its PATH"
+    )
+
+
+def _id_of(pod: dict[str, object], image: str) -> str:
+    """The digest of the image that the pod has run."""
+    status = pod.get("status")
+    containers = status.get("containerStatuses") if isinstance(status, dict) else None
+    return str(containers[0].get("imageID") or image) if containers else image

@@ -1,0 +1,168 @@
+"""`PodNodes`: the nodes of one run as pods: start them, find their agents, lose them."""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from chaoskit.environments.agents.agent_line import AgentDoor, AgentLine
+from chaoskit.environments.agents.agent_nodes import AgentNode, AgentNodes
+from chaoskit.environments.kubernetes import pod_trouble
+from chaoskit.environments.kubernetes.api_kinds import PODS
+from chaoskit.environments.kubernetes.cluster_error import ClusterError
+from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
+from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
+from chaoskit.environments.machine.node_roster import NodeRoster
+from chaoskit.errors import ChaoskitError
+
+#: Seconds for a pod to be scheduled, to have its image, and to start.
+UP_LIMIT = 300.0
+#: Seconds between two looks at a pod that does not run yet.
+_LOOK = 1.0
+#: Seconds for a pod that was deleted to be gone, and its processes with it.
+_DYING = 60.0
+#: How many lines that a container wrote last are shown to people.
+_LAST_LINES = 5
+
+
+@dataclass(kw_only=True)
+class PodNode(AgentNode):
+    """One node: also its pod, by name and uid, and the machine of the cluster that it runs on. `booted` is when that
+    machine was started, by the clock of its pod."""
+
+    pod: str
+    uid: str
+    machine: str
+    booted: float
+
+
+class PodNodes(AgentNodes[PodNode]):
+    """The pods of the nodes in `roster`. `manifest` makes that of a node, given the name of its pod."""
+
+    def __init__(
+        self,
+        connection: ClusterConnection,
+        objects: RunObjects,
+        *,
+        door: AgentDoor,
+        roster: NodeRoster,
+        manifest: Callable[[str, str], Mapping[str, Any]],
+        limit: float = UP_LIMIT,
+    ) -> None:
+        super().__init__(door)
+        self.roster = roster
+        self._connection, self._objects, self._manifest, self._limit = connection, objects, manifest, limit
+        self._made = 0
+
+    def make(self, node: str | None = None) -> str:
+        """Start a pod for the node, in place of an older one; returns the node's name. Raises UsageError if there can
+        be no more nodes, ChaoskitError if the pod does not start."""
+        node = node if node is not None else self.roster.next_name()
+        number = self.roster.number(node)
+        if node in self.now:
+            self._forget(self.now.pop(node))
+        self._made += 1
+        pod = f"chaoskit-{self._objects.identity.run}-{node}-{self._made}"
+        made = self._objects.create(PODS, self._manifest(node, pod), role=NODE_ROLE, node=number)
+        uid = str(made["metadata"]["uid"])
+        waits = _Waiting(self, node, pod)
+        line = self._door.take({"agent": pod}, limit=self._limit, alive=waits.look, why=lambda: waits.why)
+        found = self._pod(pod) or {}
+        agent = AgentLine(
+            line,
+            gone=f"the pod {pod} of {node} has ended, or does not answer: if you did not end it, see its events "
+            f"(kubectl describe pod) and run this again",
+        )
+        self.now[node] = PodNode(
+            name=node,
+            mark=uid,
+            agent=agent,
+            address=str((found.get("status") or {}).get("podIP") or ""),
+            pod=pod,
+            uid=uid,
+            machine=str((found.get("spec") or {}).get("nodeName") or ""),
+            booted=float(agent.ask("booted")),
+        )
+        self.roster.admit(node)
+        return node
+
+    def must_live(self, node: str, pod: str) -> str:
+        """Raises ChaoskitError if the pod will not run any more; returns why it does not run yet, "" if unknown."""
+        found = self._pod(pod)
+        if found is None:
+            raise ChaoskitError(f"the pod {pod} of {node} was removed by somebody else before it ran: run this again")
+        if why := pod_trouble.hopeless(found):
+            raise ChaoskitError(f"the pod {pod} of {node} cannot run: {why}")
+        if how := pod_trouble.ended(found):
+            said = " ".join(self.last_words(pod).split())
+            raise ChaoskitError(f"the pod {pod} of {node} has ended at once, {how}" + (f": {said}" if said else ""))
+        return pod_trouble.waits_for(found)
+
+    def last_words(self, pod: str) -> str:
+        """What the container of a pod has written last; "" if that cannot be had."""
+        with suppress(ClusterError):  # the reason of the failure is told without it
+            return self._connection.log(
+                ApiTarget(PODS, self._objects.identity.namespace, pod), lines=_LAST_LINES
+            ).strip()
+        return ""
+
+    def kill(self, node: str) -> Mapping[str, Any]:
+        """Delete the pod of a node without grace, and wait until its processes are gone; returns evidence. Raises
+        ChaoskitError if they do not go."""
+        found = self.now[node]
+        number = self.roster.number(node)
+        self._objects.remove(PODS, role=NODE_ROLE, node=number, uid=found.uid, grace=0)
+        deadline = time.monotonic() + _DYING
+        while self.exists(node) or not found.agent.is_gone:
+            if time.monotonic() > deadline:
+                raise ChaoskitError(f"the pod {found.pod} of {node} was deleted, and does not end within {_DYING:g} s")
+            select.select([], [], [], 0.1)
+        found.is_frozen = False
+        return {"pod": found.pod, "uid": found.uid, "machine": found.machine, "deleted": "without grace"}
+
+    def exists(self, node: str) -> bool:
+        """Whether the pod that the node has or had last is there, as the cluster says: its very uid."""
+        found = self.now.get(node)
+        pod = self._pod(found.pod) if found is not None else None
+        return pod is not None and found is not None and pod["metadata"]["uid"] == found.uid
+
+    def thaw(self, node: str) -> None:
+        """Nothing is ever in the way of an agent: the processes of the job are stopped one by one."""
+
+    def close(self) -> None:
+        """Let go of the agents: each ends with its pod."""
+        for node in self.now.values():
+            node.agent.close()
+
+    def _forget(self, node: PodNode) -> None:
+        node.agent.close()
+        self._objects.remove(PODS, role=NODE_ROLE, node=self.roster.number(node.name), uid=node.uid, grace=0)
+
+    def _pod(self, name: str) -> Mapping[str, Any] | None:
+        """A pod of this run as the cluster has it; None if there is none."""
+        try:
+            return self._connection.get(ApiTarget(PODS, self._objects.identity.namespace, name))
+        except ClusterError as error:
+            if error.status != 404:
+                raise
+            return None
+
+
+class _Waiting:
+    """Looks at a pod from time to time until its agent has come. `why` is the reason why it does not run yet."""
+
+    def __init__(self, pods: PodNodes, node: str, pod: str) -> None:
+        self._pods, self._node, self._pod = pods, node, pod
+        self._next = 0.0
+        self.why = ""
+
+    def look(self) -> None:
+        """Raises ChaoskitError if the pod cannot run."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _LOOK
+            self.why = self._pods.must_live(self._node, self._pod)

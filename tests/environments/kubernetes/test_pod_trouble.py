@@ -1,0 +1,48 @@
+"""Why a pod does not run, as its status says it."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaoskit.environments.kubernetes.pod_trouble import ended, hopeless, waits_for
+
+
+def status(*, state=None, phase="Pending", conditions=(), **more):
+    containers = [{"name": "trainer", "state": state}] if state is not None else []
+    return {"status": {"phase": phase, "conditions": list(conditions), "containerStatuses": containers, **more}}
+
+
+UNSCHEDULABLE = {
+    "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+    "message": "0/3 nodes are available:  3 Insufficient cpu.",
+}  # fmt: skip
+
+
+def waiting(reason, message=""):
+    return status(state={"waiting": {"reason": reason, "message": message}})
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "RunContainerError"],
+)
+def test_no_waiting_mends_it(reason):
+    assert hopeless(waiting(reason, "it says\n  why")).startswith(f"{reason} (it says why): ")
+
+
+def test_it_may_still_run():
+    for pod in (waiting("ContainerCreating"), status(conditions=[UNSCHEDULABLE]), status(), {}):
+        assert hopeless(pod) is None and ended(pod) is None
+    assert waits_for(waiting("ContainerCreating")) == "its container waits: ContainerCreating"
+    assert waits_for(status(conditions=[UNSCHEDULABLE])) == (
+        "no node of the cluster takes the pod: 0/3 nodes are available: 3 Insufficient cpu."
+    )
+    assert waits_for({}) == ""
+
+
+def test_how_it_has_ended():
+    killed = status(state={"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, phase="Failed")
+    assert ended(killed) == "exit code 137 (OOMKilled)"
+    assert ended(status(state={"terminated": {"exitCode": 0}}, phase="Succeeded")) == "exit code 0"
+    assert ended(status(phase="Failed", reason="Evicted", message="low on disk")) == "phase Failed (low on disk)"
+    assert ended(status(state={"running": {}}, phase="Running")) is None
