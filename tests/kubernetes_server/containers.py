@@ -110,6 +110,12 @@ class Containers:
             with contextlib.suppress(NotFound):
                 self._daemon.remove_container(self._of.pop(uid), force=True, v=True)
 
+    def running(self) -> list[str]:
+        """The uids of the pods whose container runs."""
+        found = self._daemon.containers(filters={"label": f"{LABEL}={self._mark}"})
+        ids = {each["Id"] for each in found}
+        return [uid for uid, container in list(self._of.items()) if container in ids]
+
     def pids(self, uid: str) -> list[int]:
         """The processes of a pod, by their pids on this machine."""
         told = self._daemon.top(self._of[uid], ps_args="-o pid")

@@ -142,7 +142,7 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         connection = connection_to(place)
         address = own_address(place, connection)
         objects.sweep(connection, place.namespace)
-        facts = examine(place, spec.image, program=spec.program)
+        facts = examine(place, spec.image, program=spec.program, run_dir=run.run_dir)
         owners = self._owners = FileOwners(run, facts.uid, self._hand_over)
         run.begin(for_all=owners.is_closed_to_job, door=lambda: TcpDoor("0.0.0.0", known_as=address))
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from chaoskit.environments.agents.image_facts import ASK, PYTHONS, ImageFacts, answer_in, facts_of
@@ -16,6 +15,7 @@ from chaoskit.environments.kubernetes.connection import ApiTarget
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_manifest import look_pod
 from chaoskit.environments.kubernetes.pods import UP_LIMIT
+from chaoskit.environments.machine import scratch
 from chaoskit.errors import UsageError
 from chaoskit.nodes import ClusterPlace
 
@@ -24,21 +24,26 @@ _LINES = 20
 _known: dict[tuple[str, str, str, str], ImageFacts] = {}
 
 
-def examine(place: ClusterPlace, image: str, *, program: str) -> ImageFacts:
-    """Look into an image, once in a process. Raises UsageError, with the remedy, for one in which no job of `program`
-    can run under test, ClusterError if the cluster fails."""
+def examine(place: ClusterPlace, image: str, *, program: str, run_dir: Path | None = None) -> ImageFacts:
+    """Look into an image, once in a process. The directory of a run gets the journal of what is made for that, if there
+    is a run yet. Raises UsageError, with the remedy, for an image in which no job of `program` can run under test,
+    ClusterError if the cluster fails."""
     if not image:
         raise UsageError("environment 'kubernetes' needs the image of the job: add --image IMAGE")
     key = (place.context, place.namespace, image, program)
     if key not in _known:
-        with TemporaryDirectory() as directory:
-            _known[key] = _look(place, image, program, Path(directory))
+        run_id = f"look-{os.getpid()}-{uuid4().hex[:8]}"
+        try:
+            directory = run_dir if run_dir is not None else scratch.make(run_id)
+            _known[key] = _look(place, image, program, run_id, directory)
+        finally:
+            if run_dir is None:
+                scratch.remove(run_id)
     return _known[key]
 
 
-def _look(place: ClusterPlace, image: str, program: str, directory: Path) -> ImageFacts:
+def _look(place: ClusterPlace, image: str, program: str, run_id: str, directory: Path) -> ImageFacts:
     connection = connection_to(place)
-    run_id = f"look-{os.getpid()}-{uuid4().hex[:8]}"
     objects = RunObjects(connection, namespace=place.namespace, run_id=run_id, run_dir=directory)
     last = ""
     try:
