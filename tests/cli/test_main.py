@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from chaoskit.cli import battery, configuration, doctor, main, selection
+from chaoskit.environments.docker import daemon, host_paths, storage_mount
 from chaoskit.engine.run_store import Store
 from chaoskit.errors import ChaoskitError, ExitCode
 
@@ -324,6 +325,21 @@ def test_doctor_on_a_machine_that_cannot(chaoskit, monkeypatch):
     monkeypatch.setattr(doctor, "_launches", lambda: iter(()))
     monkeypatch.setattr(LocalEnvironment, "available", staticmethod(lambda: "it needs Linux"))
     assert chaoskit("doctor")[0] == ExitCode.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("lacks", ["sdk", "daemon"])
+def test_doctor_without_docker_examines_everything_else(chaoskit, monkeypatch, tmp_path, lacks):
+    if lacks == "sdk":
+        monkeypatch.setitem(sys.modules, "docker", None)
+    for known in (daemon.shared_daemon, host_paths.host_paths, storage_mount.why_not):
+        known.cache_clear()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    monkeypatch.setattr(doctor, "_torch", lambda: iter(()))
+    monkeypatch.setattr(doctor, "_launches", lambda: iter(()))
+    code, out, err = chaoskit("doctor")
+    assert (code, err) == (ExitCode.PASS, "")
+    assert re.search(r"^-- +docker ", out, re.M) and re.search(r"^-- +environment docker ", out, re.M)
+    assert re.search(r"^ok +environment local +available", out, re.M) and re.search(r"^(ok|--) +storage ", out, re.M)
 
 
 def test_doctor_says_why_launches_are_cold(monkeypatch, tmp_path):
