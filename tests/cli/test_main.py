@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from chaoskit.cli import battery, configuration, doctor, main, selection
-from chaoskit.environments.docker import daemon, host_paths, storage_mount
 from chaoskit.engine.run_store import Store
+from chaoskit.environments.docker import daemon, host_paths, storage_mount
 from chaoskit.errors import ChaoskitError, ExitCode
 
 FAKE = (Path(__file__).parents[1] / "fake_runner.py").read_text()
