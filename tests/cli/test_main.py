@@ -509,7 +509,7 @@ def test_an_acceptance_that_matches_nothing_is_reported_after_a_whole_battery(ch
 def test_an_expired_acceptance_fails(chaoskit, project):
     keep(FILE + "until = 2020-01-01\n")
     code, _, err = chaoskit("run", "--no-proof")
-    assert code == 1 and "has expired: it was until 2020-01-01 (pyproject.toml:6)" in err
+    assert code == 1 and "has expired: it was valid until 2020-01-01 (pyproject.toml:6)" in err
 
 
 def test_workers_of_the_battery_have_the_list(chaoskit, project):
@@ -522,7 +522,7 @@ def test_workers_of_the_battery_have_the_list(chaoskit, project):
     ("text", "said"),
     [
         ("[tool.chaoskit]\ntimout = 3\n", "pyproject.toml:2: there is no key 'timout'; did you mean 'timeout'?"),
-        ("[tool.chaoskit\n", "pyproject.toml is not TOML"),
+        ("[tool.chaoskit\n", "pyproject.toml:1: not TOML"),
         ("[tool.chaoskit]\nselect = 'nothing'\ncommand = 'env O={{out}} true'\n", "selects no experiment"),
         (FILE.replace("rng-", "rgn-"), "did you mean 'rng-not-restored'?"),
     ],
@@ -541,6 +541,18 @@ def test_parameters_that_an_experiment_does_not_have(chaoskit, project, monkeypa
     assert "did you mean 'test_none_is_whole[truncate]'?" in err
 
 
+@pytest.mark.parametrize(("select", "said"), [("nothing", "selects no experiment"), ("good and", "column 9")])
+@pytest.mark.parametrize("words", [["run"], ["run", "--list"]])
+def test_a_selection_of_the_file_is_named_with_its_line(chaoskit, project, select, said, words):
+    keep(FILE.replace("json =", f'select = "{select}"\njson ='))
+    code, _, err = chaoskit(*words)
+    assert code == ExitCode.USAGE and err.splitlines()[-1].startswith("chaoskit: pyproject.toml:4: select: "), err
+    assert said in err
+    # What is typed replaces it, and is not the file's.
+    code, _, err = chaoskit("run", "--list", "-k", "nobody")
+    assert code == ExitCode.USAGE and "pyproject" not in err
+
+
 def test_without_a_command_the_nearest_file_is_named(chaoskit, project, monkeypatch):
     keep()
     Path("deep").mkdir()
@@ -551,9 +563,10 @@ def test_without_a_command_the_nearest_file_is_named(chaoskit, project, monkeypa
 
 def test_init_keeps_the_last_run(chaoskit, project):
     code, _, err = chaoskit("init")
-    assert code == ExitCode.USAGE and "run 'chaoskit run -- COMMAND' first" in err
+    assert code == ExitCode.USAGE and "no run whose command could be kept" in err and "'chaoskit run'" in err
     Path("pyproject.toml").write_text('[project]\nname = "mine"')
     typed = ["chaoskit", "run", "-k", "good", "--relaunches", "2", "--resume-args", "--go 'on it'", "--json", "r.json"]
+    typed += ["--fail-on", "problems"]
     before, sys.argv = sys.argv, [*typed, *job()]
     try:
         chaoskit(*typed[1:], *job())
@@ -563,7 +576,8 @@ def test_init_keeps_the_last_run(chaoskit, project):
     assert code == 0 and "pyproject.toml" in err and "Not kept" in out and "-k good" in out
     found = configuration.read(project)
     assert found.command == ("env", "OUT={out}", sys.executable, "train.py")
-    assert found.values == {"relaunches": 2, "resume-args": ["--go", "on it"]}
+    assert found.values == {"relaunches": 2, "resume-args": ["--go", "on it"], "fail-on": "problems"}
+    assert "OUT={out} " in out and "'{out}'" not in out and "'OUT" not in out
     assert Path("pyproject.toml").read_text().startswith('[project]\nname = "mine"')
     code, out, _ = chaoskit("run")
     assert code == 1 and "test_bad" in out
