@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from chaoskit.studies.problems.acceptance import Acceptance
     from chaoskit.studies.problems.problem import Proof
 
-EXAMPLE = "chaoskit run -- torchrun --nproc-per-node 2 train.py --out {out}"
+EXAMPLE = "chaoskit run --quick -- torchrun --nproc-per-node 2 train.py --out {out}"
 
 
 def add_to(commands: Any) -> None:

@@ -195,11 +195,11 @@ def test_workers(chaoskit):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["run"], "put it after '--', for example\n  chaoskit run -- torchrun --nproc-per-node 2 train.py"),
+        (["run"], "put it after '--', for example\n  chaoskit run --quick -- torchrun --nproc-per-node 2 train.py"),
         (["run", "--"], "put it after '--'"),
         (
             ["run", "torchrun", "train.py"],
-            "the command of the job must come after '--', for example: chaoskit run -- torchrun",
+            "the command of the job must come after '--', for example: chaoskit run --quick -- torchrun",
         ),
         (["run", "-k", "nosuch", *job()], "-k 'nosuch' selects no experiment: 'chaoskit run --list'"),
         (["run", "-k", "a b(", *job()], "Wrong expression passed to '-k'"),
