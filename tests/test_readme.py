@@ -140,3 +140,9 @@ def test_the_experiment_of_the_guide_is_that_of_the_tutorial():
     (mine,) = (block for block in blocks(HOUR, "python") if "def test" in block)
     (guide,) = blocks((DOCS / "how-to" / "write-an-experiment.md").read_text(), "python")
     assert guide == mine.replace('["{out}"]', '["--out", "{out}"]').replace("at_step(23)", "at_step(25)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_installs_chaoskit_by_a_name_that_no_index_has(page):
+    installed = re.findall(r"pip install .*", "".join(blocks(page.read_text(), "sh")))
+    assert not [line for line in installed if re.search(r"""install (-\S+ )*['"]?chaoskit\b""", line)]

@@ -30,8 +30,13 @@ class RiddenOut:
             sentence = f"the job rode out {len(measured)} fault{'s' * (len(measured) > 1)} without a restart"
             return passed(self.name, sentence, **evidence)
         worst = ended[0]
-        lost = f", {worst.steps_lost} steps lost" if worst.steps_lost else ""
-        how = f"{worst.relaunches} relaunches, {worst.restarts} restarts{lost}"
+        counts = [
+            (worst.relaunches, "relaunch", "relaunches"),
+            (worst.restarts, "restart", "restarts"),
+            (worst.steps_lost, "step lost", "steps lost"),
+        ]
+        how = ", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)
+        how = how or "it never took another step"
         return failed(self.name, f"the job did not ride out '{worst.name}': {how}", "needless-restart", **evidence)
 
     def to_json(self) -> Mapping[str, Any]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options, selection
 from chaoskit.cli.options import Option
@@ -21,6 +22,9 @@ from chaoskit.cli.toml_lines import line_of
 from chaoskit.errors import CODES, FAMILIES, UsageError
 from chaoskit.studies.problems.acceptance import Acceptance
 from chaoskit.validation import near_miss
+
+if TYPE_CHECKING:
+    from chaoskit.engine.result import FailOn
 
 PYPROJECT, OWN = "pyproject.toml", "chaoskit.toml"
 
@@ -32,10 +36,21 @@ def workers(text: str) -> str:
     return text
 
 
+def fail_on(text: str) -> str:
+    """Validate what makes the exit code 1."""
+    if text not in FAIL_ON:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither {' nor '.join(map(repr, FAIL_ON))}")
+    return text
+
+
 #: Where the keys stand in each file.
 PREFIXES: dict[str, tuple[str, ...]] = {PYPROJECT: ("tool", "chaoskit"), OWN: ()}
 #: Options that a file cannot have: `strict` is for the one who asks whether the list still holds.
 NOT_IN_FILE = ("strict",)
+#: Options of `chaoskit run` that are for one run, and how they are typed.
+FOR_ONE_RUN = {"no-proof": "--no-proof", "verbose": "-v", "v": "-v", "list": "--list", "x": "-x"}
+#: What `--fail-on` may be; the first is the default.
+FAIL_ON: tuple[FailOn, ...] = ("weaknesses", "problems")
 #: Keys of `chaoskit run` alone; pytest has options of its own for them.
 SELECTION = (
     Option("select", "experiments by name, with the syntax of -k", "EXPR", str),
@@ -43,6 +58,8 @@ SELECTION = (
     Option("quick", "run the few experiments that find most"),
     Option("workers", "experiments in parallel: a number, or 'auto'", "WORKERS", workers),
     Option("junitxml", "write the results as JUnit XML", "FILE", str),
+    Option("fail-on", "what makes the exit code 1: 'weaknesses' and problems (the default), or 'problems' alone",
+           "WHAT", fail_on),
 )
 #: The keys that are options, by name.
 KEYS = {each.name: each for each in (*options.SHARED, *SELECTION) if each.name not in NOT_IN_FILE}
@@ -79,7 +96,8 @@ PATHS = ("dir", "json", "report", "summary", "badge", "junitxml")
 @dataclass(frozen=True)
 class Configuration:
     """The content of `file`, validated. `values` maps keys to what the option of that name would parse; `command` is
-    empty and `variables` too if the file has none. `pods` are fields of `ClusterPlace`."""
+    empty and `variables` too if the file has none. `pods` are fields of `ClusterPlace`. `places` says where each key
+    stands: 'pyproject.toml:12'."""
 
     file: Path
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -87,6 +105,7 @@ class Configuration:
     variables: Mapping[str, str] = field(default_factory=dict)
     acceptances: tuple[Acceptance, ...] = ()
     pods: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def value(self, key: str) -> Any:
         """The value of a key; None if the file does not have it. A path is absolute."""
@@ -146,7 +165,7 @@ class _Reader:
         try:
             table: Any = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise UsageError(f"{_shown(file)} is not TOML: {error}") from error
+            raise UsageError(_not_toml(_shown(file), text, str(error))) from error
         for end, name in enumerate(prefix, start=1):
             if name not in table:
                 return None
@@ -179,7 +198,13 @@ class _Reader:
         if "quick" in chosen and len(chosen) > 1:
             raise self.wrong("quick", what=f"quick and {chosen[0]} exclude each other: remove one of them")
         return Configuration(
-            self.file, values, self._command(), self._variables(), tuple(self._acceptances()), self._pods()
+            self.file,
+            values,
+            self._command(),
+            self._variables(),
+            tuple(self._acceptances()),
+            self._pods(),
+            {key: self.at(key) for key in self.table},
         )
 
     def _unknown(self, key: str) -> str:
@@ -189,6 +214,8 @@ class _Reader:
             return f"there is no key {key!r}; did you mean {MEANT[key]!r}?"
         if key in NOT_IN_FILE:
             return f"{key} is an option of the command line alone (--{key})"
+        if (typed := FOR_ONE_RUN.get(key.replace("_", "-"))) is not None:
+            return f"{key} is an option of the command line alone ({typed})"
         return f"there is no key {key!r}{near_miss(key.replace('_', '-'), [*KEYS, *TABLES])}"
 
     def _value(self, key: str, value: Any) -> Any:
@@ -222,7 +249,8 @@ class _Reader:
 
                 environments.environment(str(value))
         except (argparse.ArgumentTypeError, UsageError) as error:
-            raise self.wrong(key, what=f"{key}: {error}") from error
+            told = str(error)
+            raise self.wrong(key, what=told if told.startswith(f"{key}: ") else f"{key}: {told}") from error
         except ValueError as error:
             raise self.wrong(key, what=f"{key} must be a number ({KEYS[key].metavar}), not {value!r}") from error
         return converted
@@ -300,19 +328,35 @@ class _Reader:
         if not isinstance(reason, str) or not reason.strip():
             raise wrong("reason", f"the acceptance of {code} needs a reason, for whoever reads the report")
         if until is not None and (not isinstance(until, date) or isinstance(until, datetime)):
-            raise wrong("until", f"until must be a date without quotes, such as 2027-06-01, not {until!r}")
+            given = until.isoformat() if isinstance(until, datetime) else repr(until)
+            raise wrong("until", f"until must be a date without quotes or time, such as 2027-06-01, not {given}")
         if not isinstance(experiment, str) or (not experiment and "experiment" in entry):
             raise wrong("experiment", f"experiment must be the name of one, not {experiment!r}")
         name = experiment.partition("[")[0]
         if experiment and "::" not in experiment and name not in known:
-            own = ", or for a test of yours its node id: test_x.py::test_y"
-            raise wrong("experiment", f"there is no experiment {experiment!r}{_experiment_near(name, known)}{own}")
+            near = _experiment_near(name, known)
+            own = "Name a test of your own by its node id: test_x.py::test_y"
+            raise wrong("experiment", f"there is no experiment {experiment!r}{near} {own}")
         return Acceptance(code, " ".join(reason.split()), until, experiment, self.at("accept", number))
 
 
 def _experiment_near(name: str, known: Collection[str]) -> str:
     near = near_miss(name, known)
-    return near if "did you mean" in near else "; 'chaoskit run --list' shows their names"
+    return near if "did you mean" in near else "; 'chaoskit run --list' shows their names."
+
+
+def _not_toml(file: str, text: str, error: str) -> str:
+    """Say in which line a file is no TOML. The parser calls a date that does not exist a missing newline."""
+    found = re.search(r"at line (\d+)", error)
+    if found is None:
+        return f"{file} is not TOML: {error}"
+    line = text.split("\n")[int(found[1]) - 1]
+    for given in re.findall(r"(?<![\w.-])\d{1,4}-\d{1,2}-\d{1,2}(?![\w.-])", line):
+        try:
+            date.fromisoformat(given)
+        except ValueError:
+            return f"{file}:{found[1]}: not TOML: {given} is no date; write a date that exists, such as 2027-06-01"
+    return f"{file}:{found[1]}: not TOML: {error}"
 
 
 def _battery() -> Path:

@@ -22,6 +22,8 @@ from chaoskit.errors import CannotWarm, ChaoskitError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from chaoskit.environments.registry import EnvironmentType
+
 MIB, GIB = 2**20, 2**30
 #: Two ranks need about this much memory.
 MEMORY_NEEDED = 2 * GIB
@@ -151,14 +153,19 @@ def _docker() -> Iterator[DoctorFinding]:
 def _environments() -> Iterator[DoctorFinding]:
     from chaoskit.environments.registry import DEFAULT_ENVIRONMENT, environments
 
-    known = environments()
-    for name, kind in known.items():
+    usable: list[EnvironmentType] = []
+    for name, kind in environments().items():
         why = kind.available()
         default = " (default)" if name == DEFAULT_ENVIRONMENT else ""
         found = why or f"available{default}: {kind.traits.summary}"
         yield DoctorFinding(f"environment {name}", found, why is None)
-    whys = {kind.storage_available() for kind in known.values() if any(kind.traits.storage)}
-    why = None if None in whys else next(iter(whys))
+        if why is None and any(kind.traits.storage):
+            usable.append(kind)
+    if not usable:
+        return
+    # Only an environment that can run says whether it has storage: without a daemon, Docker's cannot.
+    whys = [kind.storage_available() for kind in usable]
+    why = None if None in whys else whys[0]
     yield DoctorFinding("storage", why or "recording and storage faults are available", why is None)
 
 

@@ -45,9 +45,7 @@ def do(args: argparse.Namespace) -> int:
     try:
         suite = archive.read(archive.last())
     except StoreError as error:
-        raise UsageError(
-            f"there is no run whose command could be kept ({error}): run 'chaoskit run -- COMMAND' first"
-        ) from error
+        raise UsageError(f"there is no run whose command could be kept: {error}") from error
     own = not (here / configuration.PYPROJECT).is_file()
     file = here / (configuration.OWN if own else configuration.PYPROJECT)
     text = table(suite, prefix="" if own else "tool.chaoskit")
@@ -77,7 +75,7 @@ def table(suite: Suite, *, prefix: str) -> str:
     top."""
     command, kept, left = _typed(suite)
     lines = [f"[{prefix}]"] if prefix else []
-    lines.append(f"command = {_text(shlex.join(command))}")
+    lines.append(f"command = {_text(_joined(command))}")
     lines += [f"{name} = {_toml(value)}" for name, value in kept.items()]
     if left:
         lines.append(f"# Not kept, because it would hold for every later run: {left}")
@@ -118,8 +116,16 @@ def _typed(suite: Suite) -> tuple[Sequence[str], Mapping[str, Any], str]:
     }
     if args.n:
         kept["workers"] = args.n
+    if args.fail_on:
+        kept["fail-on"] = args.fail_on
     chosen = (f"-k {args.k}" if args.k else "", f"--only {args.only}" if args.only else "", "--quick" * args.quick)
     return command, kept, " ".join(filter(None, chosen))
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Quote the words as a shell needs it. No shell reads them, so {out} may stay as people write it."""
+    bare = [(word, word.replace("{out}", "out")) for word in words]
+    return " ".join(word if shlex.quote(plain) == plain else shlex.quote(word) for word, plain in bare)
 
 
 def _toml(value: Any) -> str:

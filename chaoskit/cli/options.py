@@ -48,7 +48,9 @@ def _passed(check: Callable[[str], object], text: str) -> str:
     try:
         check(text)
     except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+        # The option is named already: by argparse, or with the line of the file.
+        argument, _, told = str(error).partition(": ")
+        raise argparse.ArgumentTypeError(told if argument.isidentifier() and told else str(error)) from error
     return text
 
 

@@ -188,5 +188,8 @@ def _explain(excinfo: pytest.ExceptionInfo[BaseException], error: BaseException,
     homes = [Path(__file__).parents[1], *(Path(str(each.__file__)).parent for each in (pytest, pluggy, _pytest))]
     theirs = excinfo.traceback.filter(lambda entry: not {*homes} & {*Path(entry.path).parents})
     if theirs:
+        # pytest cuts the traceback at the test, and then walks the frames themselves again: they are linked anew.
+        for entry, following in zip(theirs, [*theirs[1:], None], strict=True):
+            entry._rawentry.tb_next = following._rawentry if following is not None else None
         excinfo.traceback = theirs
     return bool(theirs)

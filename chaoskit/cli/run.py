@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options, selection
+from chaoskit.cli.configuration import FAIL_ON
 from chaoskit.cli.output import complain, internal, outage, report_problems, targets_of
 from chaoskit.errors import ExitCode, UsageError
 from chaoskit.validation import near_miss
@@ -20,6 +21,7 @@ from chaoskit.validation import near_miss
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chaoskit.cli import battery
     from chaoskit.engine.result import Result
     from chaoskit.engine.run_store import Store
     from chaoskit.job import Job
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from chaoskit.studies.problems.acceptance import Acceptance
     from chaoskit.studies.problems.problem import Proof
 
-EXAMPLE = "chaoskit run -- torchrun --nproc-per-node 2 train.py --out {out}"
+EXAMPLE = "chaoskit run --quick -- torchrun --nproc-per-node 2 train.py --out {out}"
 
 
 def add_to(commands: Any) -> None:
@@ -75,8 +77,7 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument(
         "--fail-on",
-        choices=("weaknesses", "problems"),
-        default="weaknesses",
+        choices=FAIL_ON,
         help="what makes the exit code 1: problems and weaknesses (the default), or problems alone",
     )
     options.add_to_parser(command)
@@ -111,11 +112,13 @@ def do(args: argparse.Namespace) -> int:
     from chaoskit.studies.problems import acceptance
 
     found = configuration.read(Path.cwd())
+    typed = args.k
     if found is not None:
         configuration.apply(args, found)
     chosen = battery.Selection(args.k, only=args.only, quick=args.quick)
+    where = found.places.get("select", "") if found is not None and args.k != typed else ""
     if args.list:
-        _list(battery.titles(chosen, nodes=args.nodes))
+        _list(_titles(chosen, args.nodes, where))
         return ExitCode.PASS
     settings = Settings()
     if found is not None:
@@ -146,7 +149,7 @@ def do(args: argparse.Namespace) -> int:
     root = options.root_of(args)
     begun = time.monotonic()
     args.dir = str(root)
-    count = len(battery.titles(chosen, nodes=args.nodes))
+    count = len(_titles(chosen, args.nodes, where))
     collected = battery.run(
         [
             *options.forward(args),
@@ -182,7 +185,7 @@ def do(args: argparse.Namespace) -> int:
     if chosen.everything and not args.x:
         for one in acceptance.unmatched(settings.acceptances, results):
             complain(acceptance.useless(one, len(results)))
-    return result.exit_code(results, fail_on=args.fail_on)
+    return result.exit_code(results, fail_on=args.fail_on or FAIL_ON[0])
 
 
 def _proofs(results: Sequence[Result], store: Store, suite: Suite | None, *, launch: str) -> tuple[Proof, ...]:
@@ -217,6 +220,19 @@ def _no_command() -> str:
     if elsewhere is not None:
         return f"{text}\nor start chaoskit in {elsewhere}, where a file has its configuration"
     return f"{text}\nor write it as 'command' into [tool.chaoskit] of pyproject.toml"
+
+
+def _titles(chosen: battery.Selection, nodes: str | None, where: str) -> dict[str, str]:
+    """Map the experiments that are chosen to their titles. `where` is the place of `select` in the file, if that chose
+    them; the error about it names that."""
+    from chaoskit.cli import battery
+
+    try:
+        return battery.titles(chosen, nodes=nodes)
+    except UsageError as error:
+        if not where:
+            raise
+        raise UsageError(f"{where}: select: {error}") from error
 
 
 def _list(titles: dict[str, str]) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.finite import require_finite
+from chaoskit.engine.log_reason import GAVE_UP
 from chaoskit.errors import ReferenceFailed
 from chaoskit.job import LOOPBACK
 from chaoskit.protocol.events import rank_events
+
+_BEGINS = "Traceback (most recent call last)"
 
 
 def check_control(run_dir: Path, status: str, *, nodes: int = 1) -> None:
@@ -60,11 +64,19 @@ def _log_end(run_dir: Path) -> str:
 
 
 def _relevant(log: str) -> str:
-    """The part of a log that a person needs: from the job's own last traceback on, else the last lines."""
-    lines = [line for line in log.splitlines() if "torch/distributed/" not in line or "]:" in line]
-    starts = [i for i, line in enumerate(lines) if "Traceback (most recent call last)" in line]
-    ranks = [i for i in starts if lines[i].lstrip().startswith("[") and "]:" in lines[i]]
-    if starts:
-        start = (ranks or starts)[0]
-        return "\n".join(lines[start : start + 30])
-    return "\n".join(lines[-20:])
+    """The part of a log that a person needs: from a rank's first traceback on, else from that of the job, else the last
+    lines. What torchrun writes after it has given up is none of the job's, if the job wrote anything before."""
+    every = log.splitlines()
+    end = next((i for i, line in enumerate(every) if GAVE_UP.match(line)), len(every))
+    before, lines = _without_torchrun(every[:end]), _without_torchrun(every)
+    ranks = [i for i, line in enumerate(lines) if _BEGINS in line and line.lstrip().startswith("[") and "]:" in line]
+    if ranks:
+        return "\n".join(lines[ranks[0] : ranks[0] + 30])
+    own = before if any(line.strip() for line in before) else lines
+    starts = [i for i, line in enumerate(own) if _BEGINS in line]
+    return "\n".join(own[starts[0] : starts[0] + 30] if starts else own[-20:])
+
+
+def _without_torchrun(lines: Sequence[str]) -> list[str]:
+    """Leave out the lines that torchrun logs itself."""
+    return [line for line in lines if "torch/distributed/" not in line or "]:" in line]

@@ -13,7 +13,8 @@ _BANNER = re.compile(
     r"|(?:time|host|rank|exitcode|error_file|traceback)\s*:.*|Traceback \(most recent call last\):"
     r"|Setting OMP_NUM_THREADS .*|.*ChildFailedError.*)$"
 )
-_GAVE_UP = re.compile(r"^[EW]\d{4} .*torch/distributed/.*failed \(exitcode")
+#: The line by which torchrun gives up; what follows is its own.
+GAVE_UP = re.compile(r"^[EW]\d{4} .*torch/distributed/.*failed \(exitcode")
 _REASON = re.compile(r"\w*(Error|Exception|Refused|error)\b.*:|refused")
 
 
@@ -23,7 +24,7 @@ def reason(log: str, *, longest: int = 300) -> str:
     lines: list[str] = []
     for line in log.splitlines():
         text = line.strip()
-        if _GAVE_UP.match(text):
+        if GAVE_UP.match(text):
             break  # what follows is torchrun's
         if _LOGGED.match(text) or "torch/distributed/" in text or _BANNER.match(text):
             continue

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoskit.cli import configuration, options, selection
+from chaoskit.cli import configuration, main, options, selection
 from chaoskit.cli.init import _text
 from chaoskit.cli.toml_lines import line_of
 from chaoskit.errors import CODES, FAMILIES, UsageError
@@ -50,6 +50,7 @@ keep-going = true
 report = "pages"
 only = ["resume", "storage"]
 workers = 2
+fail-on = "problems"
 
 [tool.chaoskit.variables]
 OMP_NUM_THREADS = 1
@@ -66,11 +67,12 @@ experiment = "test_nan[gradient-nan]"
     assert found.values == {
         "resume-args": ["--resume", "{newest:step-*}"], "env": "local", "nodes": "1:2", "timeout": 60.0,
         "relaunches": 2, "keep-going": True, "report": "pages", "only": "resume,storage", "workers": "2",
+        "fail-on": "problems",
     }  # fmt: skip
     assert found.value("report") == str(tmp_path / "pages") and found.value("json") is None
     (one,) = found.acceptances
     assert (one.code, one.reason, one.until) == ("rng-not-restored", "decided", date(2027, 6, 1))
-    assert one.experiment == "test_nan[gradient-nan]" and one.where.endswith("pyproject.toml:20")
+    assert one.experiment == "test_nan[gradient-nan]" and one.where.endswith("pyproject.toml:21")
 
 
 def test_every_shared_option_is_a_key():
@@ -80,6 +82,13 @@ def test_every_shared_option_is_a_key():
 @pytest.mark.parametrize("files", [{}, {"pyproject": "[project]\n"}, {"pyproject": "not toml at all ="}])
 def test_a_project_without_a_table(tmp_path, files):
     assert read(tmp_path, **files) is None
+
+
+@pytest.mark.parametrize(("typed", "given"), [([], "problems"), (["--fail-on", "weaknesses"], "weaknesses")])
+def test_the_command_line_wins_over_what_the_file_fails_on(tmp_path, typed, given):
+    args = main.make_parser().parse_args(["run", *typed])
+    configuration.apply(args, read(tmp_path, own='fail-on = "problems"\n'))
+    assert args.fail_on == given
 
 
 def test_two_files_that_say_the_same(tmp_path):
@@ -101,8 +110,8 @@ WRONG = {
     "path": ("dir = 3\n", 1, ["quotes"]),
     "env table": ("env = {A = '1'}\n", 1, ["variables"]),
     "no environment": ("env = 'locla'\n", 1, ["locla", "local"]),
-    "launch": ("launch = 'hot'\n", 1, ["hot"]),
-    "nodes": ("nodes = '2:1'\n", 1, ["nodes"]),
+    "launch": ("launch = 'hot'\n", 1, [":1: launch: 'hot'"]),
+    "nodes": ("nodes = '2:1'\n", 1, [":1: nodes: give", "'2:1'"]),
     "regex": ("log-regex = '('\n", 1, ["log-regex"]),
     "log file alone": ("# first\nlog-file = 'a.log'\n", 2, ["log-regex"]),
     "quotes": ("command = 'torchrun \"x'\n", 1, ["quotes"]),
@@ -122,10 +131,15 @@ WRONG = {
     "no reason": ("[[accept]]\ncode = 'hang'\n", 1, ["reason"]),
     "empty reason": ("[[accept]]\ncode = 'hang'\nreason = ' '\n", 3, ["reason"]),
     "date in quotes": (ACCEPT + "until = '2027-06-01'\n", 4, ["without quotes"]),
-    "time": (ACCEPT + "until = 2027-06-01T10:00:00\n", 4, ["date"]),
-    "no date": (ACCEPT + "until = 2027-13-01\n", 4, ["not TOML"]),
+    "time": (ACCEPT + "until = 2027-06-01T10:00:00\n", 4, ["date", "not 2027-06-01T10:00:00"]),
+    "no date": (ACCEPT + "until = 2027-13-01\n", 4, ["2027-13-01 is no date"]),
+    "no day": (ACCEPT + "until = 2027-02-30\n", 4, ["2027-02-30 is no date"]),
+    "short date": (ACCEPT + "until = 2027-6-1\n", 4, ["2027-6-1 is no date"]),
+    "fail-on": ("fail-on = 'nothing'\n", 1, ["fail-on: 'nothing'", "'weaknesses'", "'problems'"]),
+    "for one run": ("no_proof = true\n", 1, ["command line alone", "--no-proof"]),
+    "verbose": ("verbose = true\n", 1, ["command line alone", "-v"]),
     "key of an acceptance": (ACCEPT + "untill = 2027-06-01\n", 4, ["mean 'until'"]),
-    "experiment": (ACCEPT + "experiment = 'test_resum'\n", 4, ["mean 'test_resume'", "node id"]),
+    "experiment": (ACCEPT + "experiment = 'test_resum'\n", 4, ["mean 'test_resume'? Name", "node id"]),
     "second entry": (ACCEPT + ACCEPT.replace("rng-not", "rgn-not"), 5, ["mean 'rng-not-restored'"]),
     "twice": (ACCEPT + ACCEPT, 4, ["twice"]),
     "no toml": ("command = 'x'\ncommand = \n", 2, ["not TOML"]),

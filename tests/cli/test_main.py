@@ -17,6 +17,7 @@ import pytest
 
 from chaoskit.cli import battery, configuration, doctor, main, selection
 from chaoskit.engine.run_store import Store
+from chaoskit.environments.docker import daemon, host_paths, storage_mount
 from chaoskit.errors import ChaoskitError, ExitCode
 
 FAKE = (Path(__file__).parents[1] / "fake_runner.py").read_text()
@@ -194,15 +195,15 @@ def test_workers(chaoskit):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["run"], "put it after '--', for example\n  chaoskit run -- torchrun --nproc-per-node 2 train.py"),
+        (["run"], "put it after '--', for example\n  chaoskit run --quick -- torchrun --nproc-per-node 2 train.py"),
         (["run", "--"], "put it after '--'"),
         (
             ["run", "torchrun", "train.py"],
-            "the command of the job must come after '--', for example: chaoskit run -- torchrun",
+            "the command of the job must come after '--', for example: chaoskit run --quick -- torchrun",
         ),
         (["run", "-k", "nosuch", *job()], "-k 'nosuch' selects no experiment: 'chaoskit run --list'"),
         (["run", "-k", "a b(", *job()], "Wrong expression passed to '-k'"),
-        (["run", "--env", "moon", *job()], "there is no environment 'moon'; there are: docker, local"),
+        (["run", "--env", "moon", *job()], "there is no environment 'moon'; there are: docker, kubernetes, local"),
         (["run", *job("nosuch.py")], "there is no script 'nosuch.py'"),
         (["run", "--", "nosuch", "{out}"], "there is no program 'nosuch' on the PATH"),
         (["run", "--", sys.executable, "train.py"], "the command has no {out}"),
@@ -324,6 +325,21 @@ def test_doctor_on_a_machine_that_cannot(chaoskit, monkeypatch):
     monkeypatch.setattr(doctor, "_launches", lambda: iter(()))
     monkeypatch.setattr(LocalEnvironment, "available", staticmethod(lambda: "it needs Linux"))
     assert chaoskit("doctor")[0] == ExitCode.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("lacks", ["sdk", "daemon"])
+def test_doctor_without_docker_examines_everything_else(chaoskit, monkeypatch, tmp_path, lacks):
+    if lacks == "sdk":
+        monkeypatch.setitem(sys.modules, "docker", None)
+    for known in (daemon.shared_daemon, host_paths.host_paths, storage_mount.why_not):
+        known.cache_clear()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    monkeypatch.setattr(doctor, "_torch", lambda: iter(()))
+    monkeypatch.setattr(doctor, "_launches", lambda: iter(()))
+    code, out, err = chaoskit("doctor")
+    assert (code, err) == (ExitCode.PASS, "")
+    assert re.search(r"^-- +docker ", out, re.M) and re.search(r"^-- +environment docker ", out, re.M)
+    assert re.search(r"^ok +environment local +available", out, re.M) and re.search(r"^(ok|--) +storage ", out, re.M)
 
 
 def test_doctor_says_why_launches_are_cold(monkeypatch, tmp_path):
@@ -493,7 +509,7 @@ def test_an_acceptance_that_matches_nothing_is_reported_after_a_whole_battery(ch
 def test_an_expired_acceptance_fails(chaoskit, project):
     keep(FILE + "until = 2020-01-01\n")
     code, _, err = chaoskit("run", "--no-proof")
-    assert code == 1 and "has expired: it was until 2020-01-01 (pyproject.toml:6)" in err
+    assert code == 1 and "has expired: it was valid until 2020-01-01 (pyproject.toml:6)" in err
 
 
 def test_workers_of_the_battery_have_the_list(chaoskit, project):
@@ -506,7 +522,7 @@ def test_workers_of_the_battery_have_the_list(chaoskit, project):
     ("text", "said"),
     [
         ("[tool.chaoskit]\ntimout = 3\n", "pyproject.toml:2: there is no key 'timout'; did you mean 'timeout'?"),
-        ("[tool.chaoskit\n", "pyproject.toml is not TOML"),
+        ("[tool.chaoskit\n", "pyproject.toml:1: not TOML"),
         ("[tool.chaoskit]\nselect = 'nothing'\ncommand = 'env O={{out}} true'\n", "selects no experiment"),
         (FILE.replace("rng-", "rgn-"), "did you mean 'rng-not-restored'?"),
     ],
@@ -525,6 +541,18 @@ def test_parameters_that_an_experiment_does_not_have(chaoskit, project, monkeypa
     assert "did you mean 'test_none_is_whole[truncate]'?" in err
 
 
+@pytest.mark.parametrize(("select", "said"), [("nothing", "selects no experiment"), ("good and", "column 9")])
+@pytest.mark.parametrize("words", [["run"], ["run", "--list"]])
+def test_a_selection_of_the_file_is_named_with_its_line(chaoskit, project, select, said, words):
+    keep(FILE.replace("json =", f'select = "{select}"\njson ='))
+    code, _, err = chaoskit(*words)
+    assert code == ExitCode.USAGE and err.splitlines()[-1].startswith("chaoskit: pyproject.toml:4: select: "), err
+    assert said in err
+    # What is typed replaces it, and is not the file's.
+    code, _, err = chaoskit("run", "--list", "-k", "nobody")
+    assert code == ExitCode.USAGE and "pyproject" not in err
+
+
 def test_without_a_command_the_nearest_file_is_named(chaoskit, project, monkeypatch):
     keep()
     Path("deep").mkdir()
@@ -535,9 +563,10 @@ def test_without_a_command_the_nearest_file_is_named(chaoskit, project, monkeypa
 
 def test_init_keeps_the_last_run(chaoskit, project):
     code, _, err = chaoskit("init")
-    assert code == ExitCode.USAGE and "run 'chaoskit run -- COMMAND' first" in err
+    assert code == ExitCode.USAGE and "no run whose command could be kept" in err and "'chaoskit run'" in err
     Path("pyproject.toml").write_text('[project]\nname = "mine"')
     typed = ["chaoskit", "run", "-k", "good", "--relaunches", "2", "--resume-args", "--go 'on it'", "--json", "r.json"]
+    typed += ["--fail-on", "problems"]
     before, sys.argv = sys.argv, [*typed, *job()]
     try:
         chaoskit(*typed[1:], *job())
@@ -547,7 +576,8 @@ def test_init_keeps_the_last_run(chaoskit, project):
     assert code == 0 and "pyproject.toml" in err and "Not kept" in out and "-k good" in out
     found = configuration.read(project)
     assert found.command == ("env", "OUT={out}", sys.executable, "train.py")
-    assert found.values == {"relaunches": 2, "resume-args": ["--go", "on it"]}
+    assert found.values == {"relaunches": 2, "resume-args": ["--go", "on it"], "fail-on": "problems"}
+    assert "OUT={out} " in out and "'{out}'" not in out and "'OUT" not in out
     assert Path("pyproject.toml").read_text().startswith('[project]\nname = "mine"')
     code, out, _ = chaoskit("run")
     assert code == 1 and "test_bad" in out

@@ -519,6 +519,20 @@ def test_no_frames_of_chaoskit_or_pytest_are_shown(suite, body):
     done.assert_outcomes(failed=1)
 
 
+def test_a_mistake_in_a_fault_shows_the_line_of_the_test_alone(suite):
+    done = suite("""
+from chaoskit import faults
+def made(): return faults.kill(rank="x").at_step(3)
+def test_x(chaos):
+    chaos.run(job(), made())
+""")
+    said = done.stdout.str()
+    assert "chaos.run(job(), made())" in said
+    assert 'faults.kill(rank="x")' in said and "kill: rank must be a whole number" in said
+    assert "kill.py" not in said and "check_numbered" not in said
+    done.assert_outcomes(failed=1)
+
+
 def test_a_mistake_in_an_experiment_is_an_error(suite):
     done = suite("def test_x(chaos): chaos.run(job(), nonsense=1)", "--chaos-json", "r.json")
     done.stdout.fnmatch_lines(["*(1 experiment: 1 error)", "1 experiment ended with an error"])

@@ -270,3 +270,12 @@ def test_the_end_of_a_job_is_told_once():
 def test_losses_are_decimals():
     one = Result("x", "fail", codes=("loss-diverged",), sentences=("step 21: 0x1.8p+1 instead of 0x1.0p+1",))
     assert "Step 21: 3 instead of 2." in shown([one]) and "0x1" not in table.explanation(one)
+
+
+@pytest.mark.parametrize(("cell", "said"), [("any", True), ("10 (10…20)", True), ("0, 10", True), ("10", False)])
+def test_a_cell_that_matches_several_steps_is_explained(cell, said):
+    rows = [{"incarnation": 1, "rank": 0, "expected": 10, "cells": {"model": "10", "lr": cell}}]
+    stream = io.StringIO()
+    table.explain([Result("test_x", "fail", table=tuple(rows))], table.console_for(stream))
+    assert table.MARKS in stream.getvalue()
+    assert (table.SEVERAL in stream.getvalue()) is said

@@ -8,7 +8,7 @@ from tests.studies.nights.made import HOSTILE, result
 
 def test_everything_that_there_is():
     one = result(
-        verdict="fail", codes=("a", "b"), sentences=("One.", "Two."), run="/here/.chaoskit/runs/1",
+        verdict="fail", codes=("a", "b"), sentences=("One", "Two."), run="/here/.chaoskit/runs/1",
         resumed_from=0, steps_lost=0, recovery_seconds=1.23456,
     )  # fmt: skip
     assert junit.properties(one, base=Path("/here")) == [

@@ -138,7 +138,7 @@ def paces(case: Case) -> list[tuple[str, list[Throughput]]]:
     tables = []
     for number, own in found.items():
         slowest = sorted(own, key=lambda one: -(one.slower or 0.0))[:RANKS]
-        when = "outside of faults" if number is None else f"during {names[number]}"
+        when = "outside of faults" if number is None else f"during '{names[number]}'"
         tables.append((when, sorted(slowest, key=lambda one: one.rank)))
     return tables
 

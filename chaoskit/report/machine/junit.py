@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from chaoskit.analysis.record.steps import readable
@@ -21,10 +22,17 @@ def properties(result: Result, *, base: Path) -> list[tuple[str, str]]:
         "codes": " ".join(result.codes),
         "accepted": " ".join(result.accepted),
         "reasons": "; ".join(f"{code}: {why}" for code, why in result.reasons.items()),
-        "sentence": readable(" ".join(result.sentences)),
+        "sentence": readable(_text(result.sentences)),
         "run": run,
         "resumed_from": result.resumed_from,
         "steps_lost": result.steps_lost,
         "recovery_seconds": None if result.recovery_seconds is None else round(result.recovery_seconds, 3),
     }
     return [(f"{PREFIX}{name}", str(value)) for name, value in values.items() if value not in (None, "")]
+
+
+def _text(sentences: Sequence[str]) -> str:
+    """Join sentences; where there are several, each ends with a full stop."""
+    if len(sentences) < 2:
+        return "".join(sentences)
+    return " ".join(one if one.endswith((".", "!", "?")) else f"{one}." for one in sentences)

@@ -32,6 +32,10 @@ WIDE = 110
 #: What the marks of the tables mean.
 DASH = "- there is nothing to tell, or it was not seen"
 MARKS = "The step of the reference that each component matches; ! not the one that is due; - not seen"
+#: What a cell means that matches several steps.
+SEVERAL = (
+    "Several steps, or any: the component is the same in all of them; 10 (any): among them is the one that is due"
+)
 #: So many errors of the probe are shown.
 ERRORS = 5
 #: Control characters and lone surrogates.
@@ -181,7 +185,10 @@ def _details(group: Sequence[Result], console: Console, *, bare: bool = False) -
             console.print(Text(f"  {line}"), soft_wrap=True)
     if first.table:
         console.print(Padding(alignment_table(first.table), (0, 0, 0, 2), expand=False))
-        console.print(Text(f"  {MARKS}", style="dim"), soft_wrap=True)
+        cells = [str(cell) for row in first.table for cell in row["cells"].values()]
+        several = any(mark in cell for cell in cells for mark in ("any", "…", ","))
+        for line in (MARKS, SEVERAL)[: 1 + several]:
+            console.print(Text(f"  {line}", style="dim"), soft_wrap=True)
     for rank, stack in first.stacks.items():
         console.print(Text(f"  stack of rank {rank}:"), soft_wrap=True)
         for line in printable(stack).splitlines():

@@ -150,8 +150,8 @@ def _accepted(one: Acceptance) -> str:
 
 def _expired(one: Acceptance) -> str:
     return (
-        f"The acceptance of {one.code} has expired: it was {_until(one)}. Repair the job, or decide again and change "
-        "the date"
+        f"The acceptance of {one.code} has expired: it was valid {_until(one)}. Repair the job, or decide again and "
+        "change the date"
     )
 
 
