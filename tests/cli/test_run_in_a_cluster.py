@@ -17,6 +17,7 @@ from tests.users import REPOSITORY
 pytestmark = [pytest.mark.slow, pytest.mark.launches]
 
 SCRIPT = "import runpy\nrunpy.run_module({module!r}, run_name='__main__')\n"
+#: Pods have no links that could be made slow.
 SKIPPED = "needs CanDegrade, which environment 'kubernetes' lacks: use --env docker or --env netns"
 
 

@@ -57,7 +57,9 @@ def pods_place(
 
 def left(connection: ClusterConnection, namespace: str) -> list[str]:
     """The objects of chaoskit that a namespace has, of whichever run."""
-    core = __import__("kubernetes").client.CoreV1Api(connection.address.client)
+    from kubernetes import client
+
+    core = client.CoreV1Api(connection.address.client)
     found = [
         *core.list_namespaced_pod(namespace).items,
         *core.list_namespaced_service(namespace).items,
