@@ -20,7 +20,8 @@ from chaoskit.probe.session import STACK_SIGNAL
 
 class NodeProcesses:
     """Fulfils `CanSignal` and, but for `said`, `CanShowActivity` for an environment with this `job` on nodes with
-    `agents`, and `Environment.stacks`. A reference to a process has the key `MARK/START`: the mark of its node."""
+    `agents`, and `Environment.stacks`; of `CanLoseNodes` it has what does not depend on how a node is lost. A reference
+    to a process has the key `MARK/START`: the mark of its node."""
 
     job: JobOnNodes
 
