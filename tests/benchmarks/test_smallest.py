@@ -33,6 +33,7 @@ SMALLEST = {
     "killed.py": "--kills 1",
     "killed_at_saves.py": "--kills 1",
     "killed_in_containers.py": "--kills 1",
+    "killed_in_pods.py": "--kills 1",
     "launch.py": "--rounds 1",
     "nonfinite.py": "--quick --only 'ddp fp32: nan in loss'",
     "partitions.py": "--runs 1 --ranks 1",
@@ -52,7 +53,10 @@ NIGHTLY = frozenset({
     "killed_at_saves.py", "launch.py", "nonfinite.py", "partitions.py", "suite.py",
 })  # fmt: skip
 #: What some of them cannot do without.
-NEEDS = {"killed_in_containers.py": lambda: images.no_daemon() or why_no_storage()}
+NEEDS = {
+    "killed_in_containers.py": lambda: images.no_daemon() or why_no_storage(),
+    "killed_in_pods.py": images.no_daemon,
+}
 #: Parts of other benchmarks, and what cannot run here, with the reason.
 WITHOUT = {
     "breaks.py": "breaks the tree and runs the tests on it for an hour; `make breaks`",

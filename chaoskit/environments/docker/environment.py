@@ -31,7 +31,7 @@ from chaoskit.environments.machine import requirements
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.environments.machine.node_roster import NodeRoster
-from chaoskit.environments.machine.run_files import RunFiles
+from chaoskit.environments.machine.run_files import RunStorage
 from chaoskit.environments.registry import register_environment
 from chaoskit.environments.traits import EnvironmentTraits
 from chaoskit.errors import UsageError
@@ -41,9 +41,9 @@ from chaoskit.job import Job
 MOST_NODES = 32
 
 
-class DockerEnvironment(RunFiles, ContainerDisks):
-    """Runs a job in containers; fulfils `Environment`, the capabilities of `RunFiles`, since the run's files are those
-    of this machine, `CanShowDirectory`, and the capabilities of `ContainerFaults` and `ContainerDisks`."""
+class DockerEnvironment(RunStorage, ContainerDisks):
+    """Runs a job in containers; fulfils `Environment`, the capabilities of `RunStorage`, since the run's files are
+    those of this machine, `CanShowDirectory`, and the capabilities of `ContainerFaults` and `ContainerDisks`."""
 
     traits = EnvironmentTraits(
         name="docker",
@@ -59,7 +59,7 @@ class DockerEnvironment(RunFiles, ContainerDisks):
 
     def __init__(self, spec: RunSpec) -> None:
         # The daemon gives each container a control group, so the run needs none of its own.
-        RunFiles.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
+        RunStorage.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
         ContainerDisks.__init__(self)
         self.job = JobOnNodes(self.run, NodeRoster(MOST_NODES), self)
         self._lost = set()
@@ -125,7 +125,7 @@ class DockerEnvironment(RunFiles, ContainerDisks):
 
     def out(self) -> Path:
         """See `CanTouchFiles`."""
-        found = RunFiles.out(self)
+        found = RunStorage.out(self)
         self.owners.take()
         return found
 
@@ -207,7 +207,7 @@ class DockerEnvironment(RunFiles, ContainerDisks):
     def stop(self) -> tuple[Mapping[str, Any], ...]:
         """See `Environment`."""
         self.job.roster.away.clear()
-        return RunFiles.stop(self)
+        return RunStorage.stop(self)
 
     def show(self, directory: Path) -> None:
         """See `CanShowDirectory`."""
@@ -219,7 +219,7 @@ class DockerEnvironment(RunFiles, ContainerDisks):
 
     def hide(self) -> None:
         """See `CanShowDirectory`."""
-        RunFiles.hide(self)
+        RunStorage.hide(self)
         # These have what was shown mounted at their {out}, and nothing else.
         began, self._began_with_it = self._began_with_it, set()
         for node in [node for node in self.job.roster.up if node in began]:

@@ -53,8 +53,8 @@ MOST_NODES = 32
 
 
 class KubernetesEnvironment(RunFiles, PodFaults):
-    """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles` but for those of a storage of ours,
-    since chaoskit has the volume of the runs itself, and those of `PodFaults`."""
+    """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
+    runs itself, and those of `PodFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",

@@ -14,15 +14,15 @@ from chaoskit.environments.fusefs.storage import trial as storage_trial
 from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
 from chaoskit.environments.machine import activity, processes, stacks
 from chaoskit.environments.machine.processes import Process
-from chaoskit.environments.machine.run_files import RunFiles
+from chaoskit.environments.machine.run_files import RunStorage
 from chaoskit.environments.records import ranks
 from chaoskit.environments.records.ranks import Incarnation, Rank
 from chaoskit.job import Job
 from chaoskit.probe.session import STACK_SIGNAL
 
 
-class OnMachine(RunFiles):
-    """Fulfils `CanSignal`, `CanShowActivity` and `CanShowDirectory` for the processes of one `run`, what `RunFiles`
+class OnMachine(RunStorage):
+    """Fulfils `CanSignal`, `CanShowActivity` and `CanShowDirectory` for the processes of one `run`, what `RunStorage`
     does for its files, and what of `Environment` needs no more than that."""
 
     @staticmethod

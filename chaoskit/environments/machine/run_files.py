@@ -1,4 +1,5 @@
-"""`RunFiles`: the capabilities that an environment has because the harness sees the files of the job."""
+"""`RunFiles` and `RunStorage`: the capabilities that an environment has because the harness sees the files of the job,
+and because `{out}` can be a storage of ours."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from chaoskit.environments.machine.machine_run import MachineRun
 
 
 class RunFiles(GateOrders):
-    """Fulfils `CanOrder`, `CanCorruptNumbers`, `CanTouchFiles`, `CanFailStorage` and, but for `show`,
-    `CanShowDirectory`, for one `run` whose `{out}` and records lie on this machine."""
+    """Fulfils `CanOrder`, `CanCorruptNumbers` and `CanTouchFiles`, for one `run` whose `{out}` and records this machine
+    has."""
 
     def __init__(self, run: MachineRun) -> None:
         self.run = run
@@ -53,6 +54,10 @@ class RunFiles(GateOrders):
     def checkpoint_paths(self) -> tuple[str, ...]:
         """See `CanTouchFiles`."""
         return checkpoint_paths(self.run.run_dir, self.run.spec.out)
+
+
+class RunStorage(RunFiles):
+    """Fulfils `CanFailStorage` and, but for `show`, `CanShowDirectory`, too."""
 
     def fail_storage(self, trouble: InjectedIOError) -> int:
         """See `CanFailStorage`."""
