@@ -94,17 +94,17 @@ class Cluster:
 
     def objects(self) -> set[str]:
         """Every object of the namespace that a harness could have made."""
-        lists = (
-            self.core.list_namespaced_pod,
-            self.core.list_namespaced_service,
-            self.core.list_namespaced_config_map,
-        )
-        names = {each.metadata.name for one in lists for each in one(NAMESPACE).items}
-        return names - {"kube-root-ca.crt", "kubernetes"}
+        lists = {
+            "pod": self.core.list_namespaced_pod,
+            "service": self.core.list_namespaced_service,
+            "config map": self.core.list_namespaced_config_map,
+        }
+        found = {f"{kind} {each.metadata.name}" for kind, one in lists.items() for each in one(NAMESPACE).items}
+        return found - {"config map kube-root-ca.crt"}
 
     def left(self, killed: processes.Process, foreign: set[str]) -> dict[str, list[str]]:
         """What there is of a harness, by kind."""
-        own = [name for name in self.objects() if name not in foreign]
+        own = sorted(self.objects() - foreign)
         containers = [uid for uid in self.kubelet.containers.running() if uid]
         return {
             "objects in the cluster": own,
@@ -124,7 +124,7 @@ class Cluster:
 
 
 def made_by_others(core: client.CoreV1Api, place: ClusterPlace) -> set[str]:
-    """Config maps that no sweep may touch; their names."""
+    """Config maps that no sweep may touch; as `Cluster.objects` has them."""
     living = run_owner.manifest("another-run", connection_to(place))
     labels: list[dict[str, str]] = [{}, {RUN: "r1"}, {OWNER: "u1"}]
     bodies: list[dict[str, Any]] = [
@@ -132,7 +132,7 @@ def made_by_others(core: client.CoreV1Api, place: ClusterPlace) -> set[str]:
     ]
     for body in (*bodies, living):
         core.create_namespaced_config_map(NAMESPACE, body)
-    return {body["metadata"]["name"] for body in (*bodies, living)}
+    return {f"config map {body['metadata']['name']}" for body in (*bodies, living)}
 
 
 def killed(cluster: Cluster, foreign: set[str], after: float, pause: float) -> tuple[dict[str, list[str]], str]:
@@ -142,13 +142,15 @@ def killed(cluster: Cluster, foreign: set[str], after: float, pause: float) -> t
     assert identity is not None
     time.sleep(after)
     ended = running.poll() is not None
-    had = len(cluster.objects() - foreign)
+    had = cluster.objects() - foreign
+    pods = sum(one.startswith("pod ") for one in had)
     running.kill()
     running.wait()
     time.sleep(pause)
     words = [*CHAOSKIT, "clean", "--dir", str(cluster.root)]
     subprocess.run(words, capture_output=True, text=True, check=True)
-    phase = "after its end" if ended else f"with {had} objects" if had else "with nothing in the cluster"
+    phase = f"with {pods} pods" if had else "with nothing in the cluster"
+    phase = "after its end" if ended else phase
     return cluster.stays(identity, foreign), phase
 
 

@@ -67,12 +67,13 @@ def add_to(commands: Any) -> None:
 
 def do(args: argparse.Namespace) -> int:
     """Record a save, run the resume trials, report the result."""
+    from chaoskit.capabilities import CanShowDirectory
     from chaoskit.cli import parallelism
     from chaoskit.engine.result import EXIT_CODES
     from chaoskit.report.terminal import crash_report, table
     from chaoskit.studies.crash_states.explore import explore
 
-    with exploring(args, experiment="crash-states", example=EXAMPLE) as (runner, job):
+    with exploring(args, experiment="crash-states", example=EXAMPLE, needs=[CanShowDirectory]) as (runner, job):
         found = explore(
             runner,
             job,

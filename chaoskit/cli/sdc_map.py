@@ -102,7 +102,9 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "-n", metavar="WORKERS", type=positive, help="launches in parallel (default: as cores and memory allow)"
     )
-    options.add_to_parser(command, "env", "nodes", "image", "mount", "pull", "dir", "json", "launch", "timeout")
+    cluster = ("namespace", "volume", "context", "kubeconfig", "i-mean", "address")
+    names = ("env", "nodes", "image", "mount", "pull", *cluster, "dir", "json", "launch", "timeout")
+    options.add_to_parser(command, *names)
     command.set_defaults(do=do)
 
 

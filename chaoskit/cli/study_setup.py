@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def exploring(args: argparse.Namespace, *, experiment: str, example: str) -> Iterator[tuple[Runner, Job]]:
-    """Yield the runner and the job of a command. Raises UsageError for an invalid job or output file."""
+def exploring(
+    args: argparse.Namespace, *, experiment: str, example: str, needs: Sequence[type] = ()
+) -> Iterator[tuple[Runner, Job]]:
+    """Yield the runner and the job of a command that needs these capabilities. Raises UsageError for an invalid job or
+    output file, MissingCapability if the environment never has one of them."""
     from chaoskit import environments
     from chaoskit.engine import launch_mode
     from chaoskit.engine.progress import progress_on
@@ -39,6 +42,9 @@ def exploring(args: argparse.Namespace, *, experiment: str, example: str) -> Ite
         json_report.check_target(args.json)
     launch = args.launch or "auto"
     environments.must_have(environment)
+    for capability in needs:
+        if not environments.offers(environment, capability):
+            environments.must_offer(environment, [capability], to=experiment)
     environments.environment(environment).rests_on(job)
     complain(launch_mode.describe(job, environment=environment, wish=launch))
     progress = progress_on(sys.stderr)

@@ -57,3 +57,15 @@ def test_what_cannot_be_tried_is_said(words, more, said, capsys):
     assert main([*words, *more, *JOB]) == ExitCode.USAGE
     told = capsys.readouterr().err
     assert said in told and "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("study", "code", "said"),
+    [
+        ("crash-states", ExitCode.INCONCLUSIVE, "needs CanShowDirectory, which environment 'kubernetes' lacks"),
+        ("sdc-map", ExitCode.USAGE, "needs --namespace NAME and --volume CLAIM:PATH"),
+    ],
+)
+def test_a_study_in_a_cluster(study, code, said, tmp_path, capsys):
+    assert main([study, "--env", "kubernetes", "--image", "t:1", "--dir", str(tmp_path), *JOB]) == code
+    assert said in capsys.readouterr().err
