@@ -14,6 +14,7 @@ PYTHONS = (
     "/venv/bin/python", "/app/.venv/bin/python",
 )  # fmt: skip
 OLDEST = (3, 11)
+_LONGEST_REASON = 200
 #: Run by whatever Python is found, also by an old one. It looks for the interpreter of the job's command, which has
 #: torch, and has that describe itself.
 ASK = r"""
@@ -78,6 +79,19 @@ def answer_in(output: str) -> dict[str, Any] | None:
             said: dict[str, Any] = json.loads(line)
             return said
     return None
+
+
+def no_python(name: str, last: str) -> UsageError:
+    """The error for an image with this name in which no Python starts; `last` is what was said last."""
+    said = " ".join(last.split()) or "no output"
+    if len(said) > _LONGEST_REASON:
+        # The cause is named last; it is not cut in the middle of a word.
+        said = f"… {said[-_LONGEST_REASON:].partition(' ')[2]}"
+    oldest = ".".join(map(str, OLDEST))
+    return UsageError(
+        f"the image {name!r} has no Python that starts ({said}): the ranks need CPython {oldest} or newer, as python3 "
+        "on its PATH"
+    )
 
 
 def facts_of(image: str, name: str, said: dict[str, Any]) -> ImageFacts:

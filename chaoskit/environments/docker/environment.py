@@ -17,7 +17,7 @@ from chaoskit.environments.docker.container_disks import ContainerDisks, why_no_
 from chaoskit.environments.docker.container_nodes import ContainerNode, ContainerNodes
 from chaoskit.environments.docker.daemon import shared_daemon
 from chaoskit.environments.docker.host_paths import host_paths
-from chaoskit.environments.docker.image import examine
+from chaoskit.environments.docker.image import examine, image_id
 from chaoskit.environments.docker.network_faults import ContainerNetwork
 from chaoskit.environments.docker.network_helpers import Helper, NodeHelpers, enter, join, why_not_here
 from chaoskit.environments.docker.objects import Objects
@@ -80,7 +80,7 @@ class DockerEnvironment(RunStorage, ContainerDisks):
     @staticmethod
     def storage_available() -> str | None:
         """None if `{out}` can be a storage of ours in containers, else the reason and the remedy."""
-        return why_no_storage()
+        return daemon.why_not() or why_no_storage()
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
@@ -97,6 +97,8 @@ class DockerEnvironment(RunStorage, ContainerDisks):
     @staticmethod
     def rests_on(job: Job) -> Mapping[str, Any]:
         """The image, and where the command starts in it."""
+        if job.helper_image:
+            image_id(shared_daemon(), job.helper_image, pull=job.pull)
         run_id = f"look-{os.getpid()}"
         facts = examine(shared_daemon(), job.image, pull=job.pull, program=job.words()[0], run_id=run_id)
         return {"image": facts.id, "mounts": list(job.mounts)}

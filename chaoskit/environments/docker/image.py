@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaoskit.environments.agents.image_facts import ASK, OLDEST, PYTHONS, ImageFacts, answer_in, facts_of
+from chaoskit.environments.agents.image_facts import ASK, PYTHONS, ImageFacts, answer_in, facts_of, no_python
 from chaoskit.environments.docker.daemon import Daemon, DaemonError, explained
 from chaoskit.environments.docker.objects import Objects
 from chaoskit.environments.machine import owner
@@ -95,10 +95,7 @@ def _ask(daemon: Daemon, image: str, name: str, program: str, run_id: str) -> di
         raise UsageError(
             f"the programs of the image {name!r} are made for another processor: build it for this machine"
         )
-    raise UsageError(
-        f"the image {name!r} has no Python that starts ({' '.join(last.split())[-160:] or 'no output'}): the ranks "
-        f"need CPython {OLDEST[0]}.{OLDEST[1]} or newer, as python3 on its PATH"
-    )
+    raise no_python(name, last)
 
 
 def _pull(daemon: Daemon, name: str) -> None:

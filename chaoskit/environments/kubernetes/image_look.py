@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from uuid import uuid4
 
-from chaoskit.environments.agents.image_facts import ASK, PYTHONS, ImageFacts, answer_in, facts_of
+from chaoskit.environments.agents.image_facts import ASK, PYTHONS, ImageFacts, answer_in, facts_of, no_python
 from chaoskit.environments.kubernetes import pod_trouble
 from chaoskit.environments.kubernetes.api_kinds import PODS
 from chaoskit.environments.kubernetes.cluster import connection_to
@@ -67,13 +67,10 @@ def _look(place: ClusterPlace, image: str, program: str, run_id: str, directory:
                 said = connection.log(target, lines=_LINES)
                 if (answer := answer_in(said)) is not None:
                     return facts_of(_id_of(pod, image), image, answer)
-                last = f"{how}: {' '.join(said.split())[-160:]}"
+                last = f"{how}: {said}"
     finally:
         objects.close()
-    raise UsageError(
-        f"the image {image!r} has no Python that starts ({last or 'no output'}): the ranks need CPython 3.11 or newer, "
-        "as python3 on its PATH"
-    )
+    raise no_python(image, last)
 
 
 def _id_of(pod: dict[str, object], image: str) -> str:

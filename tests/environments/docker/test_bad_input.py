@@ -28,7 +28,7 @@ def look(name, program="python3", **options):
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("no-python", "has no Python that starts.*need CPython 3.11"),
+        ("no-python", r"has no Python that starts \(… \w.*no such file.*\): the ranks need CPython 3.11"),
         ("old-python", "has no Python that starts"),
         ("no-torch", "has no torch for /.*python.*: install torch there"),
         ("other-architecture", "is made for linux/arm64, and this machine is linux/.*: build it with --platform"),
@@ -172,3 +172,14 @@ def test_states_cannot_be_shown_by_an_ordinary_user(image, tmp_path, monkeypatch
     assert main([*words, "--", "torchrun", "train.py", "--out", "{out}"]) == ExitCode.INCONCLUSIVE
     told = [line for line in capsys.readouterr().err.splitlines() if line.strip()]
     assert "a resume trial cannot be used here: only root: run chaoskit as root" in told[-1]
+
+
+def test_a_helper_image_that_is_not_there_is_found_before_anything_runs(image):
+    job = Job.from_command(["torchrun", "t.py", "{out}"], image=image, helper_image="absent:1")
+    with pytest.raises(UsageError, match="there is no image 'absent:1' on this machine"):
+        DockerEnvironment.rests_on(job)
+
+
+def test_without_a_daemon_the_storage_says_so(monkeypatch):
+    monkeypatch.setattr("chaoskit.environments.docker.daemon.why_not", lambda: "no daemon answers: start it")
+    assert DockerEnvironment.storage_available() == "no daemon answers: start it"
