@@ -15,8 +15,8 @@ PLACE = Path(room.__file__).parent
 #: By request, the only modules that send it. `resourcequotas` are settings of a namespace, no objects of anybody.
 SENDERS = {
     "create": {"objects"},
-    "delete": {"cleanup"},
-    "patch": {"cleanup"},
+    "delete": {"removal"},
+    "patch": {"removal"},
     "page": {"listing", "cluster_about"},
     "watch": {"watching"},
     "ask": {"permissions"},
@@ -26,7 +26,7 @@ SENDERS = {
 
 def test_each_request_is_sent_by_one_module():
     senders = defaultdict(set)
-    for path in sorted(PLACE.glob("*.py")):
+    for path in sorted(PLACE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 of = ast.unparse(node.func.value)
@@ -40,7 +40,8 @@ def test_no_environment_is_there_yet():
 
 
 def test_the_room_is_imported_without_the_client():
-    names = [f"{room.__name__}.{path.stem}" for path in sorted(PLACE.glob("*.py"))]
+    parts = [path.relative_to(PLACE).with_suffix("").parts for path in sorted(PLACE.rglob("*.py"))]
+    names = [".".join([room.__name__, *part]) for part in parts]
     script = (
         f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
         "print(sorted({'kubernetes', 'yaml', 'urllib3', 'rich'} & set(sys.modules)))"
