@@ -27,8 +27,8 @@ FORCED = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 PAUSED = "experiment.chaos-mesh.org/pause"
 KINDS = ("podchaos", "networkchaos", "iochaos", "stresschaos", "timechaos", "dnschaos", "httpchaos")
 INJECTED, NOT_INJECTED = "Injected", "Not Injected"
-#: Seconds between two attempts, and between two looks at durations.
-PAUSE = 0.05
+#: Seconds between two looks at durations, and between two attempts after a failure.
+PAUSE, RETRY = 0.05, 0.2
 MOST_EVENTS = 10
 
 
@@ -73,6 +73,7 @@ class ChaosController:
         self._lifecycle = Lifecycle(server.store, server.catalogue)
         self._undo: dict[str, Callable[[], None]] = {}
         self._since: dict[str, float] = {}
+        self._retry_at: dict[str, float] = {}
         self._is_down, self._closed = False, False
         self._thread = threading.Thread(target=self._work, name="chaos-controller")
 
@@ -148,11 +149,19 @@ class ChaosController:
             records = chosen(self._server, resource.kind, obj) or None
             self._keep(resource, obj, records)
         if records is not None:
-            due = time.monotonic() - self._since[uid] >= self.slow
-            if desired == "Run" and due and any(one["phase"] != INJECTED for one in records):
+            slow = time.monotonic() - self._since[uid] < self.slow
+            if time.monotonic() < self._retry_at.get(uid, 0.0):
+                pass
+            elif desired == "Run" and not slow and any(one["phase"] != INJECTED for one in records):
                 records = self._inject(resource.kind, obj, records)
             elif desired == "Stop" and any(one["phase"] != NOT_INJECTED for one in records):
                 records = self._recover(uid, records)
+            if any(one["events"][-1]["type"] == "Failed" for one in records if "events" in one):
+                self._retry_at.setdefault(uid, 0.0)
+                if time.monotonic() >= self._retry_at[uid]:
+                    self._retry_at[uid] = time.monotonic() + RETRY
+            else:
+                self._retry_at.pop(uid, None)
         self._keep(resource, obj, records)
         forced = metadata.get("annotations", {}).get(FORCED) == "forced"
         if deleted and (forced or all(one["phase"] == NOT_INJECTED for one in records or ())):

@@ -53,7 +53,7 @@ class FaultEnd:
 
 
 class ChaosFault:
-    """A fault that Chaos Mesh says it has injected into every chosen pod. `inject` makes it."""
+    """A fault that Chaos Mesh says it injects into pods of the run. `inject` makes it."""
 
     def __init__(
         self, run: RunObjects, connection: ClusterConnection, spec: ChaosSpec, made: Mapping[str, Any]
@@ -74,6 +74,18 @@ class ChaosFault:
         return f"{self.spec.kind.kind} {self.name}"
 
     @classmethod
+    def request(cls, run: RunObjects, connection: ClusterConnection, spec: ChaosSpec, name: str) -> ChaosFault:
+        """Make the object of a fault; `settle` waits for the injection. Raises ClusterError if the cluster does not
+        take it, UsageError for a schedule, which is no fault by itself, and ForeignTarget."""
+        if "schedule" in spec.spec:
+            raise UsageError(f"{spec.action}: a schedule injects nothing by itself: make the object, and watch the job")
+        try:
+            made = run.create(spec.kind, spec.manifest(name), role=name)
+        except ClusterError as error:
+            raise refusals.of_creation(error, spec.kind) from error
+        return cls(run, connection, spec, made)
+
+    @classmethod
     def inject(
         cls,
         run: RunObjects,
@@ -84,29 +96,27 @@ class ChaosFault:
         limit: float = INJECTION_LIMIT,
         recovery: float = RECOVERY_LIMIT,
     ) -> ChaosFault:
-        """Make the fault, and wait until it is injected into every pod, or was: a short one may be over by then.
+        """`request` and `settle`."""
+        fault = cls.request(run, connection, spec, name)
+        fault.settle(limit=limit, recovery=recovery)
+        return fault
+
+    def settle(self, *, limit: float = INJECTION_LIMIT, recovery: float = RECOVERY_LIMIT) -> None:
+        """Wait until it is injected into every pod, or was: a short one may be over by then.
 
         Raises FaultNotInjected if that takes longer than `limit` seconds; the fault is then taken back, within
-        `recovery` seconds. Raises ClusterError if the cluster does not take the fault, UsageError for a schedule, which
-        is no fault by itself, and ForeignTarget.
+        `recovery` seconds. Raises ClusterError if the server fails.
         """
-        if "schedule" in spec.spec:
-            raise UsageError(f"{spec.action}: a schedule injects nothing by itself: make the object, and watch the job")
         try:
-            made = run.create(spec.kind, spec.manifest(name), role=name)
-        except ClusterError as error:
-            raise refusals.of_creation(error, spec.kind) from error
-        fault = cls(run, connection, spec, made)
-        try:
-            there = fault._wait(lambda state: state is None or state.is_injected or state.is_over, limit)
+            there = self._wait(lambda state: state is None or state.is_injected or state.is_over, limit)
         except BaseException:
-            fault.end(limit=recovery)
+            self.end(limit=recovery)
             raise
-        if there and fault._state is not None:
-            return fault
-        seen = fault._state
-        ended = fault.end(limit=recovery)
-        raise refusals.of_injection(spec, name, seen, limit, " ".join(ended.sentences))
+        if there and self._state is not None:
+            return
+        seen = self._state
+        ended = self.end(limit=recovery)
+        raise refusals.of_injection(self.spec, self.name, seen, limit, " ".join(ended.sentences))
 
     @property
     def state(self) -> FaultState:
@@ -143,13 +153,17 @@ class ChaosFault:
         self._set_paused(False)
         self._must(lambda state: state.is_injected, "injected again", limit)
 
+    def begin_end(self) -> None:
+        """Begin what `end` waits for. Raises ClusterError."""
+        remove(self._connection, self.spec.kind, self._namespace, self.name, uid=self._uid)
+
     def end(self, *, limit: float = RECOVERY_LIMIT) -> FaultEnd:
         """Remove it, and wait until Chaos Mesh has taken it back. If it has not after `limit` seconds, remove it by
         force. Raises ClusterError if the API server fails."""
         pods = self.pods()
         if self.is_gone:
             return FaultEnd("recovered", str(self))
-        remove(self._connection, self.spec.kind, self._namespace, self.name, uid=self._uid)
+        self.begin_end()
         if self._wait(lambda state: state is None, limit):
             return FaultEnd("recovered", str(self))
         if force(self._connection, self.spec.kind, self._namespace, self.name):
