@@ -148,20 +148,14 @@ class ChaosController:
         if records is None and not deleted:
             records = chosen(self._server, resource.kind, obj) or None
             self._keep(resource, obj, records)
-        if records is not None:
-            slow = time.monotonic() - self._since[uid] < self.slow
-            if time.monotonic() < self._retry_at.get(uid, 0.0):
-                pass
-            elif desired == "Run" and not slow and any(one["phase"] != INJECTED for one in records):
+        if records is not None and time.monotonic() >= self._retry_at.get(uid, 0.0):
+            due = time.monotonic() - self._since[uid] >= self.slow
+            if desired == "Run" and due and any(one["phase"] != INJECTED for one in records):
                 records = self._inject(resource.kind, obj, records)
             elif desired == "Stop" and any(one["phase"] != NOT_INJECTED for one in records):
                 records = self._recover(uid, records)
-            if any(one["events"][-1]["type"] == "Failed" for one in records if "events" in one):
-                self._retry_at.setdefault(uid, 0.0)
-                if time.monotonic() >= self._retry_at[uid]:
-                    self._retry_at[uid] = time.monotonic() + RETRY
-            else:
-                self._retry_at.pop(uid, None)
+            failed = any(one["events"][-1]["type"] == "Failed" for one in records if "events" in one)
+            self._retry_at[uid] = time.monotonic() + RETRY if failed else 0.0
         self._keep(resource, obj, records)
         forced = metadata.get("annotations", {}).get(FORCED) == "forced"
         if deleted and (forced or all(one["phase"] == NOT_INJECTED for one in records or ())):

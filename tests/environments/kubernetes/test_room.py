@@ -35,6 +35,23 @@ def test_each_request_is_sent_by_one_module():
     assert senders == SENDERS
 
 
+def test_selectors_are_written_by_one_module():
+    """Whatever a fault hits is chosen by a `RunSelector`."""
+    words = ("labelSelectors", "podPhaseSelectors", "expressionSelectors", "labelSelector")
+    found = defaultdict(set)
+    for path in sorted(PLACE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Dict):
+                for key in node.keys:
+                    if isinstance(key, ast.Constant) and key.value in words:
+                        found[key.value].add(path.stem)
+    assert found == {
+        "labelSelectors": {"selectors"},
+        "podPhaseSelectors": {"selectors"},
+        "labelSelector": {"listing", "watching"},
+    }
+
+
 def test_no_environment_is_there_yet():
     assert "kubernetes" not in environments()
 

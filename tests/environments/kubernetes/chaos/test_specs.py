@@ -164,6 +164,7 @@ WRONG = [
     ("partition", {"target": RunSelector(ONE)}, "target must be an Aim"),
     ("partition", {"direction": "out"}, "direction must be one of to, from, both"),
     ("partition", {"seconds": 601}, "duration must be"),
+    ("partition", {"seconds": 1.9}, "duration must be a number from 2"),
     ("delay", {"latency": 0}, "latency must be"),
     ("delay", {"latency": 1e-8}, "latency must be a microsecond"),
     ("delay", {"jitter": 0.3, "latency": 0.2}, "jitter must be"),
