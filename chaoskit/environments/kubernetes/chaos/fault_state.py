@@ -11,7 +11,7 @@ _INJECTED, _NOT_INJECTED = "Injected", "Not Injected"
 
 
 @dataclass(frozen=True)
-class FaultRecord:
+class ChaosRecord:
     """One pod or container that was chosen: `target` is `namespace/pod` or `namespace/pod/container`, `side` is "." for
     the pods of the fault and ".Target" for those at the other end of a link. `complaints` are the failures, the newest
     last."""
@@ -37,7 +37,7 @@ class FaultState:
     is_taken_up: bool
     desired: str
     conditions: Mapping[str, bool]
-    records: tuple[FaultRecord, ...]
+    records: tuple[ChaosRecord, ...]
 
     @property
     def has_targets(self) -> bool:
@@ -93,9 +93,9 @@ def read(manifest: Mapping[str, Any]) -> FaultState:
     )
 
 
-def _record(record: Mapping[str, Any]) -> FaultRecord:
+def _record(record: Mapping[str, Any]) -> ChaosRecord:
     failed = [one for one in record.get("events") or () if one.get("type") == "Failed"]
-    return FaultRecord(
+    return ChaosRecord(
         target=str(record.get("id") or ""),
         side=str(record.get("selectorKey") or ""),
         phase=str(record.get("phase") or ""),

@@ -19,7 +19,7 @@ _MORE = 1.25
 
 
 @dataclass(frozen=True)
-class Quality:
+class LinkQuality:
     """What was asked for, and what was felt `before`: the round trips of each pair, and the networks of the pods."""
 
     nodes: tuple[str, ...]
@@ -31,7 +31,7 @@ class Quality:
     begun: float = field(default_factory=time.monotonic)
 
 
-def felt_quality(quality: Quality, felt: FeltNetwork) -> dict[str, float]:
+def felt_quality(quality: LinkQuality, felt: FeltNetwork) -> dict[str, float]:
     """`packets`, `bytes`, `corrupted` and `held`, see `CanDegrade.degraded`. What is not felt is 0."""
     before, now = quality.before, felt.of(quality.before)
     known = now.keys() & before.keys()
@@ -53,7 +53,7 @@ def _rises(before: PodNetwork, now: PodNetwork) -> tuple[int, int, int]:
     return packets, rise(had, has, "IpExt.InOctets", "IpExt.OutOctets"), rise(had, has, *CHECKSUMS)
 
 
-def _late(quality: Quality, felt: FeltNetwork) -> float:
+def _late(quality: LinkQuality, felt: FeltNetwork) -> float:
     """By how many seconds a packet is late, on the average of the links; 0 unless each is late enough."""
     found = []
     for (source, target), trip in quality.trips.items():
@@ -64,7 +64,7 @@ def _late(quality: Quality, felt: FeltNetwork) -> float:
     return sum(found) / len(found) if enough else 0.0
 
 
-def _queued(quality: Quality, now: Mapping[str, PodNetwork]) -> float:
+def _queued(quality: LinkQuality, now: Mapping[str, PodNetwork]) -> float:
     """The longest that packets of the job wait at a slow link; 0 if nothing waits, or more gets through than its rate
     allows."""
     assert quality.rate is not None

@@ -15,7 +15,7 @@ from chaoskit.environments.kubernetes.chaos.chaos_fault import INJECTION_LIMIT, 
 from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosFaults, ChaosPods
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
 from chaoskit.environments.kubernetes.chaos.felt_network import FeltNetwork, PodNetwork, stopped
-from chaoskit.environments.kubernetes.chaos.felt_quality import Quality, felt_quality
+from chaoskit.environments.kubernetes.chaos.felt_quality import LinkQuality, felt_quality
 from chaoskit.environments.kubernetes.guards import LONGEST_FAULT
 from chaoskit.errors import ChaoskitError
 
@@ -24,7 +24,7 @@ MOST_LINKS = 13
 
 
 @dataclass
-class _Cut:
+class _PodCut:
     ways: tuple[Way, ...]
     percent: float
     addresses: dict[str, str]
@@ -48,8 +48,8 @@ class PodLinks:
         self._longest = longest
         self._felt = FeltNetwork(pods)
         self.faults = ChaosFaults(pods, injection=injection, recovery=recovery)
-        self._cuts: dict[int, _Cut] = {}
-        self._degraded: dict[int, Quality] = {}
+        self._cuts: dict[int, _PodCut] = {}
+        self._degraded: dict[int, LinkQuality] = {}
 
     def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"], percent: float) -> int:
         """See `CanPartition`: each way is a NetworkChaos of its own. Raises LookupError for a reset, ClusterError."""
@@ -60,7 +60,7 @@ class PodLinks:
             self._must_be_free(each)
         specs = {way: self._cut_of(way, percent) for way in each}
         nodes = tuple(dict.fromkeys(node for way in each for node in way))
-        made = _Cut(each, percent, {node: self._pods.address(node) for node in nodes}, self._felt.of(nodes))
+        made = _PodCut(each, percent, {node: self._pods.address(node) for node in nodes}, self._felt.of(nodes))
         number = self.faults.begin("cut", specs)
         self._cuts[number] = made
         return number
@@ -101,7 +101,7 @@ class PodLinks:
         }  # fmt: skip
         involved = {node for pair in pairs for node in pair}
         trips = {pair: self._felt.round_trip(*pair) for pair in pairs}
-        quality = Quality(tuple(nodes), delay, rate, corrupt, trips, self._felt.of(involved))
+        quality = LinkQuality(tuple(nodes), delay, rate, corrupt, trips, self._felt.of(involved))
         number = self.faults.begin("link", specs)
         self._degraded[number] = quality
         return number
@@ -140,7 +140,7 @@ class PodLinks:
             return network_specs.loss(aim=aim, target=target, percent=percent, seconds=self._longest)
         return network_specs.partition(aim=aim, target=target, direction="to", seconds=self._longest)
 
-    def _count(self, made: _Cut) -> None:
+    def _count(self, made: _PodCut) -> None:
         now = self._felt.of(made.addresses)
         counts = stopped(made.ways, made.addresses, made.before, now, all_of_them=made.percent >= 100)
         for way, count in counts.items():
