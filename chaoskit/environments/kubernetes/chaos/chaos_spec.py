@@ -13,8 +13,10 @@ from chaoskit.environments.kubernetes.api_kinds import SCHEDULES, ApiKind
 from chaoskit.environments.kubernetes.chaos.aim import Aim, check_aim
 from chaoskit.environments.kubernetes.guards import LONGEST_FAULT, ONE_SHOTS, check_duration
 from chaoskit.errors import UsageError
-from chaoskit.validation import check_strings
+from chaoskit.validation import check_number, check_strings
 
+#: Seconds. The duration counts from the second in which the object was made, whatever the injection takes.
+_SHORTEST = 2.0
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -63,6 +65,8 @@ def made(
 ) -> ChaosSpec:
     """The spec of a fault at these pods. Raises UsageError for a duration that is missing, too long, or not wanted."""
     check_aim(action, "aim", aim)
+    if seconds is not None and action not in ONE_SHOTS:
+        check_number(action, "duration", seconds, least=_SHORTEST, most=longest)
     duration = check_duration(action, seconds, longest=longest)
     lasts = {} if duration is None else {"duration": duration}
     return ChaosSpec(kind, action, {**aim.as_fields(), **fields, **lasts}, seconds)
