@@ -102,7 +102,7 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "-n", metavar="WORKERS", type=positive, help="launches in parallel (default: as cores and memory allow)"
     )
-    cluster = ("namespace", "volume", "context", "kubeconfig", "i-mean", "address")
+    cluster = (name.replace("_", "-") for name in options.CLUSTER)
     names = ("env", "nodes", "image", "mount", "pull", *cluster, "dir", "json", "launch", "timeout")
     options.add_to_parser(command, *names)
     command.set_defaults(do=do)

@@ -11,7 +11,7 @@ import pytest
 
 from chaoskit.errors import ExitCode
 from tests.docker_images import images
-from tests.environments.kubernetes.conftest import left
+from tests.environments.kubernetes.conftest import connection, left  # noqa: F401
 from tests.users import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.launches]
@@ -22,18 +22,7 @@ SKIPPED = "needs CanDegrade, which environment 'kubernetes' lacks: use --env doc
 
 
 @pytest.fixture
-def connection(machines):
-    from chaoskit.environments.kubernetes import kubeconfig
-    from chaoskit.environments.kubernetes.connection import ClusterConnection
-
-    cluster = machines.cluster
-    made = ClusterConnection(kubeconfig.of_context(cluster.context, file=str(cluster.kubeconfig)))
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def run(machines, connection, tmp_path):
+def run(machines, connection, tmp_path):  # noqa: F811
     """Runs experiments on a trainer that lies on the volume; returns the exit code and the results by name."""
     cluster, store = machines.cluster, machines.volume / "store"
     shutil.copytree(REPOSITORY / "tinymodels", store / "code" / "tinymodels")

@@ -10,7 +10,6 @@ from typing import Any
 
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
-from chaoskit.environments.agents.image_facts import ImageFacts
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
@@ -155,13 +154,27 @@ class KubernetesEnvironment(RunFiles, PodFaults):
             self._service = f"chaoskit-{made.identity.run}"
             nodes = RunSelector(made.identity, NODE_ROLE).labels
             made.create(SERVICES, names_service(self._service, nodes), role=NAMES_ROLE)
-            self._pods = PodNodes(
-                connection,
-                made,
-                door=door,
-                roster=self.job.roster,
-                manifest=lambda node, pod: self._manifest(facts, door.address, node, pod),
-            )
+            store = (spec.store or run.run_dir).absolute()
+            package = copy_of(PACKAGE.resolve(), store)
+            lent = {LENT: str(copy_of(Path(found).resolve(), store))} if (found := library()) else {}
+            parts = [VolumePart(store, read_only=True)] if store != run.run_dir else []
+            parts.append(VolumePart(run.run_dir))
+
+            def manifest(node: str, pod: str) -> Mapping[str, Any]:
+                return node_pod(
+                    pod,
+                    node=node,
+                    service=self._service,
+                    place=place,
+                    image=spec.image,
+                    command=agent_command(
+                        facts.python, package, address=door.address, pod=pod, run_dir=run.run_dir
+                    ),
+                    variables=lent,
+                    parts=parts,
+                )
+
+            self._pods = PodNodes(connection, made, door=door, roster=self.job.roster, manifest=manifest)
             run.keep(self._pods.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
@@ -193,24 +206,6 @@ class KubernetesEnvironment(RunFiles, PodFaults):
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
         return self.pods.make(node)
-
-    def _manifest(self, facts: ImageFacts, address: str, node: str, pod: str) -> Mapping[str, Any]:
-        run_dir, store = self.run.run_dir, (self.run.spec.store or self.run.run_dir).absolute()
-        package = copy_of(PACKAGE.resolve(), store)
-        lent = copy_of(Path(library()).resolve(), store) if library() else None
-        parts = [VolumePart(run_dir)]
-        if store != run_dir:
-            parts.insert(0, VolumePart(store, read_only=True))
-        return node_pod(
-            pod,
-            node=node,
-            service=self._service,
-            place=self._place,
-            image=self.run.spec.image,
-            command=agent_command(facts.python, package, address=address, pod=pod, run_dir=run_dir),
-            variables={LENT: str(lent)} if lent is not None else {},
-            parts=parts,
-        )
 
 
 def _place_of(cluster: ClusterPlace | None) -> ClusterPlace:

@@ -54,10 +54,10 @@ def _look(place: ClusterPlace, image: str, program: str, run_id: str, directory:
             target = ApiTarget(PODS, place.namespace, name)
             deadline, pod = time.monotonic() + UP_LIMIT, connection.get(target)
             while (how := pod_trouble.ended(pod)) is None:
-                why = pod_trouble.hopeless(pod)
-                if why and "ErrImage" not in why and "ImagePull" not in why and "InvalidImage" not in why:
-                    last = why  # the container could not start: the image may have its Python elsewhere
+                if (no_start := pod_trouble.without_start(pod)) is not None:
+                    last = no_start  # the image may have its Python elsewhere
                     break
+                why = pod_trouble.without_image(pod)
                 if why or time.monotonic() > deadline:
                     why = why or pod_trouble.waits_for(pod) or f"its pod does not run within {UP_LIMIT:g} s"
                     raise UsageError(f"the image {image!r} cannot run in namespace {place.namespace}: {why}")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Reasons of a container that waits which no waiting mends, and what to do.
-_HOPELESS = {
+#: Reasons of a container that waits which no waiting mends, and what to do: its image cannot be had,
+_NO_IMAGE = {
     "ErrImagePull": "check the name of the image, and that the nodes of the cluster may fetch it (pull-secret)",
     "ImagePullBackOff": "check the name of the image, and that the nodes of the cluster may fetch it (pull-secret)",
     "InvalidImageName": "write the image as REGISTRY/NAME:TAG",
     "ErrImageNeverPull": "the image is on no node of the cluster",
+}
+#: or its command cannot be started.
+_NO_START = {
     "CreateContainerConfigError": "see kubectl describe pod",
     "CreateContainerError": "see kubectl describe pod",
     "RunContainerError": "see kubectl describe pod",
@@ -19,13 +22,17 @@ _HOPELESS = {
 
 def hopeless(pod: Mapping[str, Any]) -> str | None:
     """Why the pod will never run, and what to do; None if it runs or may still."""
-    status = pod.get("status") or {}
-    for container in _containers(status):
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason") in _HOPELESS:
-            said = _line(waiting.get("message")) or waiting["reason"]
-            return f"{waiting['reason']} ({said}): {_HOPELESS[waiting['reason']]}"
-    return None
+    return without_image(pod) or without_start(pod)
+
+
+def without_image(pod: Mapping[str, Any]) -> str | None:
+    """The same, if the reason is that its image cannot be had."""
+    return _waits_in_vain(pod, _NO_IMAGE)
+
+
+def without_start(pod: Mapping[str, Any]) -> str | None:
+    """The same, if the reason is that its command cannot be started in the image."""
+    return _waits_in_vain(pod, _NO_START)
 
 
 def waits_for(pod: Mapping[str, Any]) -> str:
@@ -50,6 +57,14 @@ def ended(pod: Mapping[str, Any]) -> str | None:
     if status.get("phase") in ("Failed", "Succeeded"):
         said = _line(status.get("message") or status.get("reason"))
         return f"phase {status['phase']}" + (f" ({said})" if said else "")
+    return None
+
+
+def _waits_in_vain(pod: Mapping[str, Any], remedies: Mapping[str, str]) -> str | None:
+    for container in _containers(pod.get("status") or {}):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if (reason := str(waiting.get("reason"))) in remedies:
+            return f"{reason} ({_line(waiting.get('message')) or reason}): {remedies[reason]}"
     return None
 
 

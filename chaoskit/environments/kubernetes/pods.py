@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -116,12 +115,12 @@ class PodNodes(AgentNodes[PodNode]):
         ChaoskitError if they do not go."""
         found = self.now[node]
         number = self.roster.number(node)
-        self._objects.remove(PODS, role=NODE_ROLE, node=number, uid=found.uid, grace=0)
+        self._objects.remove(PODS, role=NODE_ROLE, node=number, uid=found.uid)
         deadline = time.monotonic() + _DYING
         while self.exists(node) or not found.agent.is_gone:
             if time.monotonic() > deadline:
                 raise ChaoskitError(f"the pod {found.pod} of {node} was deleted, and does not end within {_DYING:g} s")
-            select.select([], [], [], 0.1)
+            time.sleep(0.1)
         found.is_frozen = False
         return {"pod": found.pod, "uid": found.uid, "machine": found.machine, "deleted": "without grace"}
 
@@ -141,7 +140,7 @@ class PodNodes(AgentNodes[PodNode]):
 
     def _forget(self, node: PodNode) -> None:
         node.agent.close()
-        self._objects.remove(PODS, role=NODE_ROLE, node=self.roster.number(node.name), uid=node.uid, grace=0)
+        self._objects.remove(PODS, role=NODE_ROLE, node=self.roster.number(node.name), uid=node.uid)
 
     def _pod(self, name: str) -> Mapping[str, Any] | None:
         """A pod of this run as the cluster has it; None if there is none."""

@@ -23,15 +23,12 @@ def remove(connection: ClusterConnection, kind: ApiKind, namespace: str, name: s
     connection.delete(ApiTarget(kind, namespace, name), uid=uid, grace=grace)
 
 
-def remove_one(
-    connection: ClusterConnection, kind: ApiKind, selector: RunSelector, *, uid: str, grace: int | None = None
-) -> bool:
-    """Begin the removal of the object with this uid, if the selector finds it among those of its run. Raises
-    ClusterError."""
+def remove_one(connection: ClusterConnection, kind: ApiKind, selector: RunSelector, *, uid: str) -> bool:
+    """Begin the removal of the object with this uid, if the selector finds it among those of its run; whether it does.
+    Raises ClusterError."""
     for manifest in listed(connection, kind, selector).manifests:
         if manifest["metadata"]["uid"] == uid:
-            target = ApiTarget(kind, selector.namespace, str(manifest["metadata"]["name"]))
-            connection.delete(target, uid=uid, grace=grace)
+            remove(connection, kind, selector.namespace, str(manifest["metadata"]["name"]), uid=uid)
             return True
     return False
 

@@ -5,7 +5,6 @@ A script: `HelperProcess` starts it.
 
 from __future__ import annotations
 
-import select
 import socket
 import sys
 import threading
@@ -16,16 +15,17 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0:0] = [str(Path(__file__).resolve().parents[4])]
 
+from chaoskit.environments.agents.agent import Agent
 from chaoskit.environments.launch.host import KINDS, call
 from chaoskit.environments.machine import tcp_retransmissions
 from chaoskit.environments.machine.serve import serve
 
 
-class PodAgent:
+class PodAgent(Agent):
     """What the environment asks, and what the job does (`job_`)."""
 
     def __init__(self) -> None:
-        self._ear: socket.socket | None = None
+        super().__init__(door="")
         self._line: socket.socket | None = None
 
     def network_felt(self) -> dict[str, Any]:
@@ -33,26 +33,6 @@ class PodAgent:
 
     def round_trips(self, **given: Any) -> list[float]:
         return tcp_retransmissions.round_trips(**given)
-
-    def listen(self, port: int) -> None:
-        if self._ear is None:
-            self._ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self._ear.bind(("0.0.0.0", port))
-
-    def ping(self, address: str, port: int) -> bool:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mouth:
-            try:
-                mouth.sendto(b"chaoskit", (address, port))
-            except OSError:
-                return False
-        return True
-
-    def heard(self, address: str, seconds: float) -> bool:
-        assert self._ear is not None
-        found = False
-        while select.select([self._ear], [], [], 0 if found else seconds)[0]:
-            found |= self._ear.recvfrom(64)[1][0] == address
-        return found
 
     def job_listens(self, port: int) -> None:
         ear = socket.create_server(("0.0.0.0", port))
