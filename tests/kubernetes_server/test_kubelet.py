@@ -68,16 +68,17 @@ def test_an_image_that_is_not_there(machines, core, begin, until):
         told = core.read_namespaced_pod("absent", machines.cluster.namespace).status.container_statuses
         return told and told[0].state.waiting.reason
 
-    until(reason, timeout=30)
-    assert reason() == "ErrImagePull"
+    until(lambda: reason() == "ErrImagePull", timeout=30)
+    until(lambda: reason() == "ImagePullBackOff", timeout=30)
 
 
 def test_a_full_cluster_takes_the_pod_once_it_has_room(machines, core, begin, phase, until):
-    machines.kubelet.is_full = True
+    room = machines.kubelet.scheduler.unschedulable
+    machines.kubelet.scheduler.unschedulable = lambda pod: "Insufficient cpu"
     begin("waits", *python("pass"))
     until(lambda: core.read_namespaced_pod("waits", machines.cluster.namespace).status.conditions, timeout=30)
     assert core.read_namespaced_pod("waits", machines.cluster.namespace).status.phase == "Pending"
-    machines.kubelet.is_full = False
+    machines.kubelet.scheduler.unschedulable = room
     phase("waits", "Succeeded")
 
 
@@ -116,8 +117,8 @@ def test_a_pod_that_is_deleted_ends_at_once_or_in_its_own_way(machines, core, be
     uid = begin("one", *python(code), volumeMounts=[{"name": "runs", "mountPath": "/data"}])
     phase("one", "Running")
     until((machines.volume / "ready").exists, timeout=30)
-    pids = machines.kubelet.containers.pids(uid)
+    pids = machines.kubelet.pids(uid)
     core.delete_namespaced_pod("one", machines.cluster.namespace, grace_period_seconds=grace)
     until(lambda: not core.list_namespaced_pod(machines.cluster.namespace).items, timeout=30)
-    until(lambda: uid not in machines.kubelet.containers._of, timeout=30)
+    until(lambda: machines.kubelet.running() == [], timeout=30)
     assert pids and (machines.volume / "ended").exists() == (grace > 0)

@@ -1,0 +1,338 @@
+"""`PodWorker`: the life of one pod on its node, from its volumes to its end. It has a thread of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.kubernetes_server.container_wishes import wish_of
+from tests.kubernetes_server.containers import CannotStart, Containers, Ended, Sandbox
+from tests.kubernetes_server.control_plane import ControlPlane
+from tests.kubernetes_server.lifecycle import now
+from tests.kubernetes_server.pod_status import (
+    ENDED,
+    INITIALIZING,
+    ContainerRecord,
+    conditions,
+    never_started,
+    phase_of,
+    terminated,
+)
+from tests.kubernetes_server.pod_values import Missing, PodValues
+from tests.kubernetes_server.volumes import PodVolumes
+
+Json = dict[str, Any]
+#: Seconds between two looks at what a pod lacks: a volume, or an image that somebody may build.
+LOOKS = 1.0
+DEADLINE = "Pod was active on the node longer than the specified deadline"
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a pod finds on its node. `back_off` seconds pass before a container restarts for the second time, and then
+    twice as many each time."""
+
+    plane: ControlPlane
+    containers: Containers
+    directory: Path
+    claims: Callable[[Json, str], Path]
+    aliases: Callable[[Json], Sequence[str]]
+    back_off: Callable[[], float]
+
+
+class _Stop(Exception):
+    """The pod is to end; `reason` is empty where it is deleted."""
+
+    def __init__(self, reason: str = "", message: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.message = reason, message
+
+
+class PodWorker:
+    """One pod. `look` tells it that its object has changed or gone, `close` that the kubelet stops."""
+
+    def __init__(self, pod: Json, node: Node) -> None:
+        self.uid = str(pod["metadata"]["uid"])
+        self._pod, self._node = pod, node
+        spec = pod["spec"]
+        self.main = [ContainerRecord(one) for one in spec["containers"]]
+        self.initial = [ContainerRecord(one) for one in spec.get("initContainers") or ()]
+        if self.initial:
+            for record in self.main:
+                record.state = dict(INITIALIZING)
+        self._directory = node.directory / self.uid
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._volumes = PodVolumes(
+            pod, directory=self._directory, containers=node.containers, claims=lambda claim: node.claims(pod, claim)
+        )
+        self._sandbox: Sandbox | None = None
+        self._due: dict[str, float] = {}
+        self._news: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        self._began, self._start_time = time.monotonic(), now()
+        self.thread = threading.Thread(target=self._run, name=f"kubelet-{pod['metadata']['name']}", daemon=True)
+        self.errors: list[Exception] = []
+
+    def look(self) -> None:
+        self._news.put(None)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._news.put(None)
+
+    def record(self, container: str) -> ContainerRecord:
+        """What is known of a container. Raises KeyError."""
+        return {one.name: one for one in (*self.initial, *self.main)}[container]
+
+    def log(self, container: str, *, previous: bool = False) -> Path:
+        """The file of a container's output."""
+        return self._directory / f"{container}.{self.record(container).attempt - previous}.log"
+
+    def _run(self) -> None:
+        try:
+            self._live()
+        except Exception as error:
+            if not self._closed.is_set():
+                self.errors.append(error)
+
+    def _live(self) -> None:
+        stop = None
+        try:
+            self._prepare()
+            if self._run_initial():
+                self._run_all(self.main, self._pod["spec"]["restartPolicy"])
+        except _Stop as why:
+            stop = why
+            self._terminate(stop)
+        if self._closed.is_set():
+            return
+        self._report(over=True, why=stop)
+        self._clean()
+        current = self._node.plane.current(self._pod, "pods")
+        if current is not None and "deletionTimestamp" in current["metadata"]:
+            self._node.plane.delete("pods", self._pod, grace=0)
+
+    def _prepare(self) -> None:
+        """Make what all containers need: volumes, and the sandbox."""
+        said = ""
+        while True:
+            self._check()
+            try:
+                self._volumes.prepare(self._values(""))
+                break
+            except Missing as error:
+                if said != str(error):
+                    said = str(error)
+                    self._event("FailedMount", said, warning=True)
+                    self._report()
+                self._next(LOOKS)
+        metadata, spec = self._pod["metadata"], self._pod["spec"]
+        domain = "svc.cluster.local"
+        hosts = {name: one["ip"] for one in spec.get("hostAliases") or () for name in one.get("hostnames") or ()}
+        self._sandbox = self._node.containers.sandbox(
+            self.uid, self._name("POD", 0), hostname=(spec.get("hostname") or metadata["name"])[:63],
+            aliases=self._node.aliases(self._pod), search=[f"{metadata['namespace']}.{domain}", domain, domain[4:]],
+            hosts=hosts, mounts=self._volumes.memory_mounts(),
+        )  # fmt: skip
+        self._report()
+
+    def _run_initial(self) -> bool:
+        """Run the containers that come first, one by one; whether the others may start."""
+        policy = "Never" if self._pod["spec"]["restartPolicy"] == "Never" else "OnFailure"
+        return all(self._run_all([record], policy) for record in self.initial)
+
+    def _run_all(self, records: Sequence[ContainerRecord], policy: str) -> bool:
+        """Run containers until none of them runs or restarts; whether all ended well."""
+        for record in records:
+            self._start(record, policy)
+        while any(one.runs or one.name in self._due for one in records):
+            self._report()
+            due = [at - time.monotonic() for at in self._due.values()]
+            ended = self._next(min(due) if due else None)
+            for record in records:
+                if ended is not None and record.id == ended.container and record.runs:
+                    self._ended(record, ended, policy)
+                if self._due.get(record.name, float("inf")) <= time.monotonic():
+                    self._start(record, policy)
+        return all(one.code == 0 for one in records)
+
+    def _start(self, record: ContainerRecord, policy: str) -> None:
+        self._due.pop(record.name, None)
+        containers, image = self._node.containers, record.spec["image"]
+        assert self._sandbox is not None
+        record.image_id = containers.image_id(image) or ""
+        if not record.image_id:
+            self._lacks_image(record)
+            return
+        try:
+            values = self._values(self._sandbox.address)
+            env = values.env(record.spec)
+            wish = wish_of(self._pod, record.spec, env=env, mounts=self._volumes.mounts(record.spec, env),
+                           name=self._name(record.name, record.attempt + record.restarts))  # fmt: skip
+        except (Missing, CannotStart) as error:
+            reason = "CreateContainerConfigError"
+            if record.state.get("waiting", {}).get("message") != str(error):
+                self._event("Failed", f"Error: {error}", warning=True)
+            record.state = {"waiting": {"reason": reason, "message": str(error)}}
+            self._due[record.name] = time.monotonic() + LOOKS
+            return
+        record.attempt += record.restarts
+        record.restarts = False
+        self.log(record.name).touch()
+        try:
+            record.id = containers.create(self.uid, self._sandbox, wish)
+            self._event("Created", f"Created container: {record.name}")
+            started = containers.start(record.id, self.log(record.name), self._news.put)
+        except CannotStart as error:
+            self._event("Failed", f"Error: {error}", warning=True)
+            if self._closed.is_set():
+                raise _Stop() from error
+            record.state = never_started(error.reason, str(error))
+            self._restart(record, policy, failed=True)
+            return
+        record.state = {"running": {"startedAt": started}}
+        self._event("Started", f"Started container {record.name}")
+
+    def _lacks_image(self, record: ContainerRecord) -> None:
+        """An image is never pulled; it is looked for again and again, since somebody may build it."""
+        image = record.spec["image"]
+        reason = record.state.get("waiting", {}).get("reason")
+        if record.spec.get("imagePullPolicy") == "Never":
+            said = f'Container image "{image}" is not present with pull policy of Never'
+            record.state = {"waiting": {"reason": "ErrImageNeverPull", "message": said}}
+            self._event("ErrImageNeverPull", said, warning=True)
+        elif reason == "ErrImagePull":
+            said = f'Back-off pulling image "{image}"'
+            record.state = {"waiting": {"reason": "ImagePullBackOff", "message": said}}
+            self._event("BackOff", said)
+        elif reason != "ImagePullBackOff":
+            said = f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": not found'
+            record.state = {"waiting": {"reason": "ErrImagePull", "message": said}}
+            self._event("Failed", f'Failed to pull image "{image}": {said}', warning=True)
+            self._event("Failed", "Error: ErrImagePull", warning=True)
+        self._due[record.name] = time.monotonic() + 2 * LOOKS
+
+    def _ended(self, record: ContainerRecord, ended: Ended, policy: str) -> None:
+        record.state = terminated(ended.code, started=ended.started, finished=ended.finished, container=record.id,
+                                  out_of_memory=ended.out_of_memory)  # fmt: skip
+        self._restart(record, policy, failed=ended.code != 0)
+
+    def _restart(self, record: ContainerRecord, policy: str, *, failed: bool) -> None:
+        """Decide whether a container that ended starts again, and when: at once for the first time."""
+        if policy == "Never" or (policy == "OnFailure" and not failed):
+            return
+        record.last, record.restarts = dict(record.state), True
+        if record.attempt == 0:
+            self._due[record.name] = time.monotonic()
+            return
+        wait = min(self._node.back_off() * 2 ** (record.attempt - 1), 300.0)
+        said = f"back-off {wait:g}s restarting failed container={record.name} pod={self._pod['metadata']['name']}"
+        record.state = {"waiting": {"reason": "CrashLoopBackOff", "message": said}}
+        self._event("BackOff", f"Back-off restarting failed container {record.name}", warning=True)
+        self._due[record.name] = time.monotonic() + wait
+
+    def _terminate(self, stop: _Stop) -> None:
+        """Ask what runs to end, and kill it when its time is over."""
+        running = [] if self._closed.is_set() else [one for one in (*self.initial, *self.main) if one.runs]
+        for record in running:
+            self._event("Killing", f"Stopping container {record.name}")
+            self._node.containers.kill(record.id, "" if self._grace(stop) else "SIGKILL")
+        begun, killed = time.monotonic(), not self._grace(stop)
+        while running and not self._closed.is_set():
+            left = begun + self._grace(stop) - time.monotonic()
+            if left <= 0 and not killed:
+                killed = True
+                for record in running:
+                    self._node.containers.kill(record.id, "SIGKILL")
+            ended = self._news_within(None if killed else left)
+            for record in [one for one in running if ended is not None and one.id == ended.container]:
+                assert ended is not None
+                self._ended(record, ended, "Never")
+                running.remove(record)
+
+    def _grace(self, stop: _Stop) -> float:
+        """Seconds from its beginning that an end may take: as many as the object says now, none where it is gone."""
+        current = self._node.plane.current(self._pod, "pods")
+        if current is None:
+            return 0.0
+        if stop.reason:
+            return float(current["spec"]["terminationGracePeriodSeconds"])
+        return float(current["metadata"].get("deletionGracePeriodSeconds", 0))
+
+    def _clean(self) -> None:
+        for record in (*self.initial, *self.main):
+            if record.id:
+                self._node.containers.remove(record.id)
+        if self._sandbox is not None:
+            self._node.containers.remove(self._sandbox.id)
+        self._volumes.remove()
+
+    def _next(self, timeout: float | None) -> Ended | None:
+        """Wait for a container to end, or for a while; raises _Stop as soon as the pod is to end."""
+        self._check()
+        deadline = self._deadline()
+        waits = [one for one in (timeout, deadline) if one is not None]
+        ended = self._news_within(max(0.0, min(waits)) if waits else None)
+        if ended is None:
+            self._check()
+        return ended
+
+    def _news_within(self, timeout: float | None) -> Ended | None:
+        try:
+            return self._news.get(timeout=timeout)
+        except queue.Empty:
+            return None
+
+    def _deadline(self) -> float | None:
+        """Seconds that the pod may still be active."""
+        longest = self._pod["spec"].get("activeDeadlineSeconds")
+        return None if longest is None else self._began + longest - time.monotonic()
+
+    def _check(self) -> None:
+        current = self._node.plane.current(self._pod, "pods")
+        if self._closed.is_set() or current is None or "deletionTimestamp" in current["metadata"]:
+            raise _Stop()
+        self._pod = current
+        deadline = self._deadline()
+        if deadline is not None and deadline <= 0:
+            self._event("DeadlineExceeded", DEADLINE)
+            raise _Stop("DeadlineExceeded", DEADLINE)
+
+    def _report(self, *, over: bool = False, why: _Stop | None = None) -> None:
+        """Write the status of the pod, where it has changed."""
+        current = self._node.plane.current(self._pod, "pods")
+        if current is None:
+            return
+        before = current.get("status") or {}
+        failed = why is not None and why.reason
+        phase = "Failed" if failed else phase_of(self.main, self.initial, over=over)
+        if before.get("phase") in ENDED:
+            return
+        status: Json = {
+            "phase": phase, "hostIP": self._node.containers.gateway, "startTime": self._start_time,
+            "conditions": conditions(before.get("conditions") or (), self.main, self.initial, phase=phase,
+                                     sandbox=self._sandbox is not None and not over, time=now()),
+            "containerStatuses": [one.status() for one in self.main],
+        }  # fmt: skip
+        if self.initial:
+            status["initContainerStatuses"] = [one.status(initial=True) for one in self.initial]
+        if self._sandbox is not None:
+            status |= {"podIP": self._sandbox.address, "podIPs": [{"ip": self._sandbox.address}]}
+        if why is not None and failed:
+            status |= {"reason": why.reason, "message": why.message}
+        self._node.plane.patch("pods", self._pod, {"status": status}, status=True)
+
+    def _values(self, address: str) -> PodValues:
+        return PodValues(self._pod, address, self._node.containers.gateway, self._node.plane)
+
+    def _name(self, container: str, attempt: int) -> str:
+        metadata = self._pod["metadata"]
+        return f"k8s_{container}_{metadata['name']}_{metadata['namespace']}_{self.uid}_{attempt}"
+
+    def _event(self, reason: str, message: str, *, warning: bool = False) -> None:
+        self._node.plane.event(self._pod, reason, message, warning=warning)
