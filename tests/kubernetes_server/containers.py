@@ -73,9 +73,9 @@ class Containers:
     def __init__(self, *, pause: str) -> None:
         self._daemon = docker.APIClient(**kwargs_from_env(), timeout=120)
         self._pause = pause
-        self._mark = f"{os.getpid()}-{os.urandom(4).hex()}"
-        self._labels = {LABEL: self._mark}
-        self._network = f"pods-{self._mark}"
+        self.mark = f"{os.getpid()}-{os.urandom(4).hex()}"
+        self._labels = {LABEL: self.mark}
+        self._network = f"pods-{self.mark}"
         self._daemon.create_network(self._network, driver="bridge", labels=self._labels)
         address = self._daemon.inspect_network(self._network)["IPAM"]["Config"][0]
         self.gateway = str(address["Gateway"])
@@ -160,8 +160,8 @@ class Containers:
         """A file system in memory, which is there while any container has it; gives its name."""
         options = "mode=0777" + (f",size={size}" if size else "")
         about = {"type": "tmpfs", "device": "tmpfs", "o": options}
-        self._daemon.create_volume(f"{self._mark}-{name}", driver_opts=about, labels=self._labels)
-        return f"{self._mark}-{name}"
+        self._daemon.create_volume(f"{self.mark}-{name}", driver_opts=about, labels=self._labels)
+        return f"{self.mark}-{name}"
 
     def remove_volume(self, name: str) -> None:
         with contextlib.suppress(NotFound):
@@ -185,7 +185,7 @@ class Containers:
 
     def left(self) -> list[str]:
         """The names of what there is of this test: containers, networks, volumes."""
-        mine = {"label": f"{LABEL}={self._mark}"}
+        mine = {"label": f"{LABEL}={self.mark}"}
         containers = [name for one in self._daemon.containers(all=True, filters=mine) for name in one["Names"]]
         networks = [one["Name"] for one in self._daemon.networks(filters=mine)]
         volumes = [one["Name"] for one in self._daemon.volumes(filters=mine)["Volumes"] or ()]
@@ -202,7 +202,7 @@ class Containers:
         for process in self._started:
             process.kill()
             process.wait()
-        mine = {"label": f"{LABEL}={self._mark}"}
+        mine = {"label": f"{LABEL}={self.mark}"}
         for one in self._daemon.containers(all=True, filters=mine):
             self.remove(one["Id"])
         for follower in self._followers:

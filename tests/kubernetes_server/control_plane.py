@@ -75,10 +75,12 @@ class ControlPlane:
                 return None
             raise
 
-    def delete(self, plural: str, obj: Json, *, group: str = "", grace: int | None = None) -> None:
+    def delete(
+        self, plural: str, obj: Json, *, group: str = "", grace: int | None = None, policy: str = "Background"
+    ) -> None:
         """Delete an object; does nothing where it is gone, or where another has its name."""
         metadata = obj["metadata"]
-        options: Json = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"}
+        options: Json = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": policy}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         try:

@@ -1,7 +1,8 @@
-"""A scheduler and a kubelet for our own server: the containers of each pod run in a Docker daemon.
+"""A scheduler, a controller of Jobs and a kubelet for our own server: each pod has containers of a Docker daemon.
 
-`Kubelet` is all nodes at once. It is the server's back-end for exec, port-forward and logs, too. What is not here:
-probes, hooks of a container's life, sidecars among the first containers, tokens of service accounts, pulls of images.
+`Kubelet` is all nodes at once, and starts the others. It is the server's back-end for exec, port-forward and logs, too.
+What is not here: probes, hooks of a container's life, sidecars among the first containers, tokens of service accounts,
+pulls of images.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.kubernetes_server.container_runs import LOOKS, Runtime
 from tests.kubernetes_server.containers import Containers
 from tests.kubernetes_server.control_plane import ControlPlane
+from tests.kubernetes_server.job_controller import JobController
 from tests.kubernetes_server.lifecycle import now
 from tests.kubernetes_server.pod_status import ENDED
-from tests.kubernetes_server.pod_worker import LOOKS, Node, PodWorker
+from tests.kubernetes_server.pod_worker import Node, PodWorker
 from tests.kubernetes_server.scheduler import Scheduler
 from tests.kubernetes_server.server import KubernetesServer
 
@@ -42,15 +45,17 @@ class Kubelet:
         self._server, self._directory = server, directory
         self._plane = self._of("kubelet")
         self.scheduler = Scheduler(self._of("default-scheduler"))
+        self.jobs = JobController(self._of("job-controller"))
         self._containers = Containers(pause=pause)
         self.host_address = self._containers.gateway
         self._workers: dict[str, PodWorker] = {}
         self._versions: dict[str, str] = {}
-        self._node = Node(self._plane, self._containers, directory / "pods", claims=self._claim,
-                          aliases=self._aliases, back_off=lambda: self.back_off)  # fmt: skip
+        runtime = Runtime(self._plane, self._containers, back_off=lambda: self.back_off)
+        self._node = Node(runtime, directory / "pods", claims=self._claim, aliases=self._aliases)
         self._closed = threading.Event()
+        looks = {"scheduler": self.scheduler.look, "job-controller": self.jobs.look, "kubelet": self._look}
         self._threads = [threading.Thread(target=self._run, args=(look,), name=name, daemon=True)
-                         for name, look in (("scheduler", self.scheduler.look), ("kubelet", self._look))]  # fmt: skip
+                         for name, look in looks.items()]  # fmt: skip
         for name in nodes:
             server.put("nodes", _node(name))
         server.api.backend = self
@@ -76,6 +81,15 @@ class Kubelet:
         left = self._containers.left()
         self._containers.disconnect()
         assert left == [], f"the kubelet has left {left}"
+
+    @property
+    def mark(self) -> str:
+        """The value of the label of all that it makes."""
+        return self._containers.mark
+
+    def left(self) -> list[str]:
+        """The names of what it has in the daemon."""
+        return self._containers.left()
 
     def running(self) -> list[str]:
         """The uids of the pods of which a container runs."""

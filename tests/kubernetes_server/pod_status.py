@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.kubernetes_server.containers import Ended
+
 Json = dict[str, Any]
 CREATING: Json = {"waiting": {"reason": "ContainerCreating"}}
 INITIALIZING: Json = {"waiting": {"reason": "PodInitializing"}}
@@ -38,6 +40,27 @@ class ContainerRecord:
         """How it ended; None where it has not."""
         return self.state["terminated"]["exitCode"] if "terminated" in self.state else None
 
+    def end(self, ended: Ended) -> None:
+        """Note that it ended."""
+        reason = "OOMKilled" if ended.out_of_memory else "Error" if ended.code else "Completed"
+        about = {"exitCode": ended.code, "reason": reason, "startedAt": ended.started, "finishedAt": ended.finished}
+        self.state = {"terminated": about | {"containerID": f"docker://{ended.container}"}}
+
+    def never_start(self, reason: str, message: str) -> None:
+        """Note that its command could not be started."""
+        epoch = "1970-01-01T00:00:00Z"
+        about = {"exitCode": 128, "reason": reason, "message": message, "startedAt": epoch, "finishedAt": epoch}
+        self.state = {"terminated": about}
+
+    def wait(self, reason: str, message: str) -> None:
+        """Note what it waits for."""
+        self.state = {"waiting": {"reason": reason, "message": message}}
+
+    @property
+    def waits_for(self) -> Json:
+        """The reason and the message; {} where it does not wait."""
+        return self.state.get("waiting") or {}
+
     def status(self, *, initial: bool = False) -> Json:
         """As the API has it."""
         about: Json = {
@@ -46,20 +69,6 @@ class ContainerRecord:
             "lastState": self.last,
         }  # fmt: skip
         return about | ({"containerID": f"docker://{self.id}"} if self.id else {})
-
-
-def terminated(code: int, *, started: str, finished: str, container: str, out_of_memory: bool = False) -> Json:
-    """The state of a container that ended."""
-    reason = "OOMKilled" if out_of_memory else "Error" if code else "Completed"
-    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": finished,
-                           "containerID": f"docker://{container}"}}  # fmt: skip
-
-
-def never_started(reason: str, message: str) -> Json:
-    """The state of a container whose command could not be started."""
-    epoch = "1970-01-01T00:00:00Z"
-    about = {"exitCode": 128, "reason": reason, "message": message, "startedAt": epoch, "finishedAt": epoch}
-    return {"terminated": about}
 
 
 def phase_of(main: Sequence[ContainerRecord], initial: Sequence[ContainerRecord], *, over: bool) -> str:

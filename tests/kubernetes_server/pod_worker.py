@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kubernetes_server.container_wishes import wish_of
-from tests.kubernetes_server.containers import CannotStart, Containers, Ended, Sandbox
+from tests.kubernetes_server.container_runs import LOOKS, ContainerRuns, Runtime, name_of
+from tests.kubernetes_server.containers import Containers, Ended, Sandbox
 from tests.kubernetes_server.control_plane import ControlPlane
 from tests.kubernetes_server.lifecycle import now
 from tests.kubernetes_server.pod_status import (
@@ -19,30 +19,31 @@ from tests.kubernetes_server.pod_status import (
     INITIALIZING,
     ContainerRecord,
     conditions,
-    never_started,
     phase_of,
-    terminated,
 )
 from tests.kubernetes_server.pod_values import Missing, PodValues
 from tests.kubernetes_server.volumes import PodVolumes
 
 Json = dict[str, Any]
-#: Seconds between two looks at what a pod lacks: a volume, or an image that somebody may build.
-LOOKS = 1.0
 DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
 @dataclass(frozen=True)
 class Node:
-    """What a pod finds on its node. `back_off` seconds pass before a container restarts for the second time, and then
-    twice as many each time."""
+    """What a pod finds on its node: where its files are, its claims by their names, and the names that it gets."""
 
-    plane: ControlPlane
-    containers: Containers
+    runtime: Runtime
     directory: Path
     claims: Callable[[Json, str], Path]
     aliases: Callable[[Json], Sequence[str]]
-    back_off: Callable[[], float]
+
+    @property
+    def containers(self) -> Containers:
+        return self.runtime.containers
+
+    @property
+    def plane(self) -> ControlPlane:
+        return self.runtime.plane
 
 
 class _Stop(Exception):
@@ -71,7 +72,6 @@ class PodWorker:
             pod, directory=self._directory, containers=node.containers, claims=lambda claim: node.claims(pod, claim)
         )
         self._sandbox: Sandbox | None = None
-        self._due: dict[str, float] = {}
         self._news: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._began, self._start_time = time.monotonic(), now()
@@ -135,7 +135,7 @@ class PodWorker:
         domain = "svc.cluster.local"
         hosts = {name: one["ip"] for one in spec.get("hostAliases") or () for name in one.get("hostnames") or ()}
         self._sandbox = self._node.containers.sandbox(
-            self.uid, self._name("POD", 0), hostname=(spec.get("hostname") or metadata["name"])[:63],
+            self.uid, name_of(self._pod, "POD", 0), hostname=(spec.get("hostname") or metadata["name"])[:63],
             aliases=self._node.aliases(self._pod), search=[f"{metadata['namespace']}.{domain}", domain, domain[4:]],
             hosts=hosts, mounts=self._volumes.memory_mounts(),
         )  # fmt: skip
@@ -148,93 +148,22 @@ class PodWorker:
 
     def _run_all(self, records: Sequence[ContainerRecord], policy: str) -> bool:
         """Run containers until none of them runs or restarts; whether all ended well."""
+        sandbox = self._sandbox
+        assert sandbox is not None
+        values, mounts = self._values(sandbox.address), self._volumes.mounts
+        runs = ContainerRuns(self._node.runtime, sandbox, values, mounts=mounts, news=self._news.put, log=self.log,
+                             policy=policy)  # fmt: skip
         for record in records:
-            self._start(record, policy)
-        while any(one.runs or one.name in self._due for one in records):
+            runs.start(record)
+        while any(one.runs or one.name in runs.due for one in records):
             self._report()
-            due = [at - time.monotonic() for at in self._due.values()]
-            ended = self._next(min(due) if due else None)
+            ended = self._next(runs.next_due())
             for record in records:
                 if ended is not None and record.id == ended.container and record.runs:
-                    self._ended(record, ended, policy)
-                if self._due.get(record.name, float("inf")) <= time.monotonic():
-                    self._start(record, policy)
+                    runs.ended(record, ended)
+                if runs.is_due(record):
+                    runs.start(record)
         return all(one.code == 0 for one in records)
-
-    def _start(self, record: ContainerRecord, policy: str) -> None:
-        self._due.pop(record.name, None)
-        containers, image = self._node.containers, record.spec["image"]
-        assert self._sandbox is not None
-        record.image_id = containers.image_id(image) or ""
-        if not record.image_id:
-            self._lacks_image(record)
-            return
-        try:
-            values = self._values(self._sandbox.address)
-            env = values.env(record.spec)
-            wish = wish_of(self._pod, record.spec, env=env, mounts=self._volumes.mounts(record.spec, env),
-                           name=self._name(record.name, record.attempt + record.restarts))  # fmt: skip
-        except (Missing, CannotStart) as error:
-            reason = "CreateContainerConfigError"
-            if record.state.get("waiting", {}).get("message") != str(error):
-                self._event("Failed", f"Error: {error}", warning=True)
-            record.state = {"waiting": {"reason": reason, "message": str(error)}}
-            self._due[record.name] = time.monotonic() + LOOKS
-            return
-        record.attempt += record.restarts
-        record.restarts = False
-        self.log(record.name).touch()
-        try:
-            record.id = containers.create(self.uid, self._sandbox, wish)
-            self._event("Created", f"Created container: {record.name}")
-            started = containers.start(record.id, self.log(record.name), self._news.put)
-        except CannotStart as error:
-            self._event("Failed", f"Error: {error}", warning=True)
-            if self._closed.is_set():
-                raise _Stop() from error
-            record.state = never_started(error.reason, str(error))
-            self._restart(record, policy, failed=True)
-            return
-        record.state = {"running": {"startedAt": started}}
-        self._event("Started", f"Started container {record.name}")
-
-    def _lacks_image(self, record: ContainerRecord) -> None:
-        """An image is never pulled; it is looked for again and again, since somebody may build it."""
-        image = record.spec["image"]
-        reason = record.state.get("waiting", {}).get("reason")
-        if record.spec.get("imagePullPolicy") == "Never":
-            said = f'Container image "{image}" is not present with pull policy of Never'
-            record.state = {"waiting": {"reason": "ErrImageNeverPull", "message": said}}
-            self._event("ErrImageNeverPull", said, warning=True)
-        elif reason == "ErrImagePull":
-            said = f'Back-off pulling image "{image}"'
-            record.state = {"waiting": {"reason": "ImagePullBackOff", "message": said}}
-            self._event("BackOff", said)
-        elif reason != "ImagePullBackOff":
-            said = f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": not found'
-            record.state = {"waiting": {"reason": "ErrImagePull", "message": said}}
-            self._event("Failed", f'Failed to pull image "{image}": {said}', warning=True)
-            self._event("Failed", "Error: ErrImagePull", warning=True)
-        self._due[record.name] = time.monotonic() + 2 * LOOKS
-
-    def _ended(self, record: ContainerRecord, ended: Ended, policy: str) -> None:
-        record.state = terminated(ended.code, started=ended.started, finished=ended.finished, container=record.id,
-                                  out_of_memory=ended.out_of_memory)  # fmt: skip
-        self._restart(record, policy, failed=ended.code != 0)
-
-    def _restart(self, record: ContainerRecord, policy: str, *, failed: bool) -> None:
-        """Decide whether a container that ended starts again, and when: at once for the first time."""
-        if policy == "Never" or (policy == "OnFailure" and not failed):
-            return
-        record.last, record.restarts = dict(record.state), True
-        if record.attempt == 0:
-            self._due[record.name] = time.monotonic()
-            return
-        wait = min(self._node.back_off() * 2 ** (record.attempt - 1), 300.0)
-        said = f"back-off {wait:g}s restarting failed container={record.name} pod={self._pod['metadata']['name']}"
-        record.state = {"waiting": {"reason": "CrashLoopBackOff", "message": said}}
-        self._event("BackOff", f"Back-off restarting failed container {record.name}", warning=True)
-        self._due[record.name] = time.monotonic() + wait
 
     def _terminate(self, stop: _Stop) -> None:
         """Ask what runs to end, and kill it when its time is over."""
@@ -252,7 +181,7 @@ class PodWorker:
             ended = self._news_within(None if killed else left)
             for record in [one for one in running if ended is not None and one.id == ended.container]:
                 assert ended is not None
-                self._ended(record, ended, "Never")
+                record.end(ended)
                 running.remove(record)
 
     def _grace(self, stop: _Stop) -> float:
@@ -329,10 +258,6 @@ class PodWorker:
 
     def _values(self, address: str) -> PodValues:
         return PodValues(self._pod, address, self._node.containers.gateway, self._node.plane)
-
-    def _name(self, container: str, attempt: int) -> str:
-        metadata = self._pod["metadata"]
-        return f"k8s_{container}_{metadata['name']}_{metadata['namespace']}_{self.uid}_{attempt}"
 
     def _event(self, reason: str, message: str, *, warning: bool = False) -> None:
         self._node.plane.event(self._pod, reason, message, warning=warning)

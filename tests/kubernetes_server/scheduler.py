@@ -29,8 +29,17 @@ class Scheduler:
     def look(self) -> None:
         """Bind every pod that is on no node and can be bound."""
         for pod in self._plane.all("pods"):
-            if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
+            if pod["spec"].get("nodeName"):
+                continue
+            if "deletionTimestamp" in pod["metadata"]:
+                self._end(pod)
+            else:
                 self._bind(pod)
+
+    def _end(self, pod: Json) -> None:
+        """End a pod that is deleted and on no node, as the garbage collector of pods does."""
+        if pod.get("status", {}).get("phase") not in ENDED:
+            self._plane.patch("pods", pod, {"status": {"phase": "Failed"}}, status=True)
 
     def _bind(self, pod: Json) -> None:
         if pod["spec"].get("schedulingGates"):
