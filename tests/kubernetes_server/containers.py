@@ -97,12 +97,12 @@ class Containers:
 
     def sandbox(
         self, uid: str, name: str, *, hostname: str, aliases: Sequence[str], search: Sequence[str],
-        hosts: Mapping[str, str], mounts: Sequence[Json],
+        dns: str | None, hosts: Mapping[str, str], mounts: Sequence[Json],
     ) -> Sandbox:  # fmt: skip
         """Start what holds the network and the volumes of a pod, whatever becomes of its containers."""
         host = self._daemon.create_host_config(
             network_mode=self._network, mounts=list(mounts), extra_hosts=dict(hosts),
-            dns_search=list(search), dns_opt=["ndots:5"],
+            dns=[dns] if dns else None, dns_search=list(search), dns_opt=["ndots:5"],
         )  # fmt: skip
         made = self._create(
             self._pause, name=name, entrypoint=PAUSE[:1], command=PAUSE[1:], hostname=hostname, user="0",

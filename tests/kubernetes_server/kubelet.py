@@ -19,6 +19,7 @@ from tests.kubernetes_server.containers import Containers
 from tests.kubernetes_server.control_plane import ControlPlane
 from tests.kubernetes_server.job_controller import JobController
 from tests.kubernetes_server.lifecycle import now
+from tests.kubernetes_server.names import Names, NameServer
 from tests.kubernetes_server.pod_status import ENDED
 from tests.kubernetes_server.pod_worker import Node, PodWorker
 from tests.kubernetes_server.scheduler import Scheduler
@@ -26,7 +27,6 @@ from tests.kubernetes_server.server import KubernetesServer
 
 Json = dict[str, Any]
 NODES = ("node-0", "node-1")
-DOMAIN = "svc.cluster.local"
 
 
 class Kubelet:
@@ -51,7 +51,10 @@ class Kubelet:
         self._workers: dict[str, PodWorker] = {}
         self._versions: dict[str, str] = {}
         runtime = Runtime(self._plane, self._containers, back_off=lambda: self.back_off)
-        self._node = Node(runtime, directory / "pods", claims=self._claim, aliases=self._aliases)
+        names = Names(self._plane)
+        self._server_of_names = _listening(names, self.host_address)
+        self._node = Node(runtime, directory / "pods", claims=self._claim, names=names,
+                          dns=self.host_address if self._server_of_names else None)  # fmt: skip
         self._closed = threading.Event()
         looks = {"scheduler": self.scheduler.look, "job-controller": self.jobs.look, "kubelet": self._look}
         self._threads = [threading.Thread(target=self._run, args=(look,), name=name, daemon=True)
@@ -65,7 +68,12 @@ class Kubelet:
             thread.start()
 
     def close(self) -> None:
-        """End all pods at once, and remove what they had. Raises AssertionError if something is left of them."""
+        """End all pods at once, and remove what they had. Raises AssertionError if something is left of them.
+
+        The server asks for it, too, when it stops.
+        """
+        if self._closed.is_set():
+            return
         self._closed.set()
         self._plane.wake()
         for thread in self._threads:
@@ -77,7 +85,9 @@ class Kubelet:
         for worker in self._workers.values():
             worker.thread.join()
         self._collect_errors()
-        self._containers.close()
+        if self._server_of_names is not None:
+            self._server_of_names.close()
+        self._containers.close()  # with the network of the address at which names were served
         left = self._containers.left()
         self._containers.disconnect()
         assert left == [], f"the kubelet has left {left}"
@@ -183,20 +193,13 @@ class Kubelet:
             self._plane.patch("persistentvolumeclaims", found, {"status": {"phase": "Bound"}}, status=True)
         return self.volumes[key]
 
-    def _aliases(self, pod: Json) -> list[str]:
-        """The names of a pod by the headless services that are there: its own of its subdomain, and theirs."""
-        metadata, spec = pod["metadata"], pod["spec"]
-        found = []
-        for service in self._plane.all("services", metadata["namespace"]):
-            about, name = service["spec"], f"{service['metadata']['name']}.{metadata['namespace']}.{DOMAIN}"
-            if about.get("clusterIP") != "None":
-                continue
-            labels, selector = metadata.get("labels") or {}, about.get("selector")
-            if selector and all(labels.get(key) == value for key, value in selector.items()):
-                found.append(name)
-            if spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]:
-                found.append(f"{spec['hostname']}.{name}")
-        return found
+
+def _listening(names: Names, address: str) -> NameServer | None:
+    """A server of the names; None for an ordinary user, who may not listen on its port."""
+    try:
+        return NameServer(names, address)
+    except PermissionError:
+        return None
 
 
 def _node(name: str) -> Json:

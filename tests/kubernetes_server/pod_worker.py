@@ -14,13 +14,8 @@ from tests.kubernetes_server.container_runs import LOOKS, ContainerRuns, Runtime
 from tests.kubernetes_server.containers import Containers, Ended, Sandbox
 from tests.kubernetes_server.control_plane import ControlPlane
 from tests.kubernetes_server.lifecycle import now
-from tests.kubernetes_server.pod_status import (
-    ENDED,
-    INITIALIZING,
-    ContainerRecord,
-    conditions,
-    phase_of,
-)
+from tests.kubernetes_server.names import DOMAIN, Names
+from tests.kubernetes_server.pod_status import ENDED, INITIALIZING, ContainerRecord, conditions, phase_of
 from tests.kubernetes_server.pod_values import Missing, PodValues
 from tests.kubernetes_server.volumes import PodVolumes
 
@@ -30,12 +25,14 @@ DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 @dataclass(frozen=True)
 class Node:
-    """What a pod finds on its node: where its files are, its claims by their names, and the names that it gets."""
+    """What a pod finds on its node: where its files are, its claims by their names, and whom it asks for `names`.
+    Without a `dns`, it has the names for good that it has as it starts."""
 
     runtime: Runtime
     directory: Path
     claims: Callable[[Json, str], Path]
-    aliases: Callable[[Json], Sequence[str]]
+    names: Names
+    dns: str | None
 
     @property
     def containers(self) -> Containers:
@@ -132,11 +129,11 @@ class PodWorker:
                     self._report()
                 self._next(LOOKS)
         metadata, spec = self._pod["metadata"], self._pod["spec"]
-        domain = "svc.cluster.local"
         hosts = {name: one["ip"] for one in spec.get("hostAliases") or () for name in one.get("hostnames") or ()}
         self._sandbox = self._node.containers.sandbox(
             self.uid, name_of(self._pod, "POD", 0), hostname=(spec.get("hostname") or metadata["name"])[:63],
-            aliases=self._node.aliases(self._pod), search=[f"{metadata['namespace']}.{domain}", domain, domain[4:]],
+            aliases=[] if self._node.dns else self._node.names.aliases(self._pod), dns=self._node.dns,
+            search=[f"{metadata['namespace']}.{DOMAIN}", DOMAIN, DOMAIN.removeprefix("svc.")],
             hosts=hosts, mounts=self._volumes.memory_mounts(),
         )  # fmt: skip
         self._report()

@@ -157,7 +157,7 @@ def test_of_a_failed_test_nothing_is_left(pytester, docker_image):
 
 def test_what_is_left_is_found(pytester, monkeypatch, docker_image):
     kept = []
-    monkeypatch.setattr(Containers, "close", kept.append)
+    monkeypatch.setattr(Containers, "close", lambda self: kept.append(self))
     monkeypatch.setattr(Containers, "disconnect", lambda self: None)
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TEST)
