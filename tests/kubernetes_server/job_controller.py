@@ -82,16 +82,19 @@ class JobController:
         if "deletionTimestamp" in job["metadata"]:
             pass
         elif failing or job["spec"].get("suspend"):
-            active = self._delete(job, active)
+            self._delete(job, active)
+            active = []
         elif _is_complete(job, status, active):
             _add(status, "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
-            active = self._delete(job, active)
+            self._delete(job, active)
+            active = []
         else:
             active = self._manage(job, status, pods, active)
-        leaving = [pod for pod in pods if is_leaving(pod)]
+        present = [current for pod in pods if (current := self._plane.current(pod, "pods")) is not None]
+        leaving = [pod for pod in present if is_leaving(pod)]
         if not active and not leaving:
             self._finish(job, status, failing)
-        _number(status, active=len(active), ready=sum(map(is_ready, pods)), terminating=len(leaving))
+        _number(status, active=len(active), ready=sum(map(is_ready, present)), terminating=len(leaving))
         self._write(job, status)
         self._let_go(ended)
 
@@ -183,7 +186,8 @@ class JobController:
         elif done:
             wanted = min(wanted, len(active))
         if len(active) > wanted:
-            return [*active[:wanted], *self._delete(job, active[wanted:])]
+            self._delete(job, active[wanted:])
+            return active[:wanted]
         early = spec["podReplacementPolicy"] == "TerminatingOrFailed"
         held = [pod for pod in pods if not is_over(pod) and (is_active(pod) or not early)]
         count = wanted - len(held)
@@ -215,12 +219,10 @@ class JobController:
         self._plane.event(job, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
         return [made]
 
-    def _delete(self, job: Json, pods: list[Json]) -> list[Json]:
-        """Delete pods; gives those that are active afterwards, which are none."""
+    def _delete(self, job: Json, pods: list[Json]) -> None:
         for pod in pods:
             self._plane.delete("pods", pod)
             self._plane.event(job, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
-        return []
 
     def _finish(self, job: Json, status: Json, failing: tuple[str, str] | None) -> None:
         """Say that a Job is over, once none of its pods runs."""

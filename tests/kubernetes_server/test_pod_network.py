@@ -104,6 +104,21 @@ def test_a_name_without_publication_is_that_of_a_ready_pod(pods, api_server):
     assert names.addresses(name) == [address]
 
 
+def test_an_ordinary_user_has_the_names_of_the_services_that_are_there(monkeypatch, request):
+    def refuse(*_):
+        raise PermissionError("port 53")
+
+    monkeypatch.setattr("tests.kubernetes_server.kubelet.NameServer", refuse)
+    pods = request.getfixturevalue("pods")
+    pods.core.create_namespaced_service(pods.namespace, headless("s", run="r1"))
+    spec = {"hostname": "rank-0", "subdomain": "s"}
+    pods.make("one", FOREVER, spec=spec, labels={"run": "r1"})
+    address = pods.phase("one", "Running").status.pod_ip
+    pods.make("two", lookup("rank-0.s", f"rank-0.s.{pods.namespace}.svc.cluster.local", "s"))
+    pods.phase("two", "Succeeded")
+    assert pods.log("two").split() == [address] * 3
+
+
 def test_a_pod_without_a_hostname_has_its_own_name(pods):
     spec = {"hostAliases": [{"ip": "10.1.2.3", "hostnames": ["a"]}]}
     pods.make("some-name", "hostname; cat /etc/hosts; env", spec=spec)
