@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from chaoskit.capabilities import Way
-from chaoskit.environments.agents.node_processes import NodeProcesses
+from chaoskit.environments.agents.agent_job import AgentJob
 from chaoskit.environments.docker.container_nodes import ContainerNodes
 from chaoskit.environments.docker.network_faults import ContainerNetwork
 
 
-class ContainerFaults(NodeProcesses):
+class ContainerFaults(AgentJob):
     """Fulfils `CanLoseNodes`, `CanPartition`, `CanDegrade` and `CanHideNames`."""
 
     #: The nodes whose container was killed, and is gone as the daemon says.

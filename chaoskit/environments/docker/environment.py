@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,8 @@ from chaoskit.environments.docker.network_helpers import Helper, NodeHelpers, en
 from chaoskit.environments.docker.objects import Objects
 from chaoskit.environments.docker.storage_mount import StorageMount
 from chaoskit.environments.docker.storage_mount import why_not as why_no_storage
-from chaoskit.environments.environment import EnvironmentEvent, RunSpec
+from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import UnixDoor
-from chaoskit.environments.launch.job_environment import RENDEZVOUS_PORT, node_environment
-from chaoskit.environments.launch.launcher import NodeLaunch
 from chaoskit.environments.machine import requirements
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
 from chaoskit.environments.machine.machine_run import MachineRun
@@ -34,7 +32,6 @@ from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.environments.machine.run_files import RunStorage
 from chaoskit.environments.registry import register_environment
 from chaoskit.environments.traits import EnvironmentTraits
-from chaoskit.errors import UsageError
 from chaoskit.job import Job
 
 #: Docker's own networks have room for many more; a machine has not.
@@ -119,12 +116,6 @@ class DockerEnvironment(RunStorage, ContainerDisks):
         assert self._network is not None, "the environment has not been entered"
         return self._network
 
-    @property
-    def owners(self) -> FileOwners:
-        """Who owns the files of the run."""
-        assert self._owners is not None, "the environment has not been entered"
-        return self._owners
-
     def out(self) -> Path:
         """See `CanTouchFiles`."""
         found = RunStorage.out(self)
@@ -143,7 +134,7 @@ class DockerEnvironment(RunStorage, ContainerDisks):
         self._objects = Objects(connection, spec.run_id)
         objects.sweep(connection)
         facts = examine(connection, spec.image, pull=False, program=spec.program, run_id=spec.run_id)
-        owners = self._owners = FileOwners(run, facts.uid, self._hand_over)
+        owners = self._owners = FileOwners(run, facts.uid, self.hand_over)
         run.begin(for_all=owners.is_closed_to_job)
         try:
             owners.open()
@@ -179,7 +170,8 @@ class DockerEnvironment(RunStorage, ContainerDisks):
             run.keep(self._network.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
-            self._check_first_node(facts)
+            remedy = f"build the image with a user of uid {os.geteuid()}, or store runs with --dir where it may write"
+            self.check_first_node(facts, remedy=remedy)
             run.keep(owners.take)
             run.keep(run.close_launch)
         except BaseException:
@@ -189,22 +181,6 @@ class DockerEnvironment(RunStorage, ContainerDisks):
 
     def __exit__(self, *exc: object) -> None:
         self.run.end()
-
-    def launch(self, index: int, command: Sequence[str]) -> str:
-        """Start the command in every container as launch number `index`, and say how; raises UsageError if it cannot be
-        started, TooFewNodes if there are fewer nodes than the job needs and none will come. A container that has ended,
-        whoever ended it, is replaced by a fresh one."""
-        self.run.close_launch()
-        for node in list(self.job.roster.up):
-            if self.containers.now[node].agent.is_gone:
-                self.job.roster.up.remove(node)
-                self.bring_up(node)
-        self.owners.give()
-        return self.job.launch(index, command)
-
-    def wait(self, timeout: float) -> list[EnvironmentEvent]:
-        """See `Environment`. Raises ChaoskitError where the daemon, the job's storage or a keeper is gone."""
-        return self.job.wait(timeout)
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:
         """See `Environment`."""
@@ -237,42 +213,6 @@ class DockerEnvironment(RunStorage, ContainerDisks):
         self._storage.introduce(self.containers.now[made])
         return made
 
-    def make_ready(self, nodes: Sequence[str]) -> None:
-        """See `NodeMaker`: a fresh container has yet to import torch."""
-        self.containers.make_ready({node: self._request(node) for node in nodes})
-
-    def start_agent(self, node: str) -> NodeLaunch:
-        """See `NodeMaker`."""
-        return self.containers.launch(node, self._request(node), demanded=self.run.mode.demanded)
-
-    def _request(self, node: str) -> dict[str, Any]:
-        """What the agent of a node needs for the current launch."""
-        run, spec = self.run, self.run.spec
-        own = node_environment(
-            spec,
-            node=node,
-            run_dir=run.run_dir,
-            launch=run.index,
-            tmp=None,
-            meeting=f"{self.job.meeting}:{RENDEZVOUS_PORT}",
-        )
-        return {
-            "command": list(self.job.command),
-            "spec": {
-                "run_dir": str(run.run_dir),
-                "out": str(spec.out.absolute()),
-                "cwd": self._cwd,
-                "run_id": spec.run_id,
-                "env": dict(spec.env),
-                "learning": spec.learning,
-            },
-            "mode": run.mode.to_json(),
-            "launch": run.index,
-            "gate": dict(run.gate.door.environment) if run.gate is not None else None,
-            "node": own,
-            "log": str(run.run_dir / "logs" / f"launch-{run.index}.log"),
-        }
-
     def _start_helper(self, node: ContainerNode) -> Helper:
         """See `NodeHelpers`."""
         spec = self.run.spec
@@ -293,22 +233,6 @@ class DockerEnvironment(RunStorage, ContainerDisks):
         """Where the command starts: in the image's own directory, unless the job's is mounted."""
         spec = self.run.spec
         return places.inside(str(spec.cwd), places.mounted(spec.mounts, spec.cwd)) or facts.cwd
-
-    def _check_first_node(self, facts: ImageFacts) -> None:
-        """Raises UsageError if the user of the image cannot write where the job must."""
-        agent = self.containers.now[self.job.roster.up[0]].agent
-        if refused := agent.ask("unwritable", paths=[str(part) for part in self.owners.parts]):
-            raise UsageError(
-                f"the user of the image {facts.name!r} (uid {facts.uid}) cannot write to {refused[0]}: build the image "
-                f"with a user of uid {os.geteuid()}, or store runs with --dir where it may write"
-            )
-
-    def _hand_over(self, parts: list[str]) -> None:
-        """See `FileOwners`."""
-        for node in self.containers.now.values():
-            if not node.is_frozen and not node.agent.is_gone:
-                node.agent.ask("hand_over", paths=parts)
-                return
 
 
 register_environment(DockerEnvironment)

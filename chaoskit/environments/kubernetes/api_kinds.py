@@ -56,3 +56,5 @@ CHAOS_FAULTS = tuple(
     _of_chaos_mesh(kind.lower(), kind)
     for kind in ("PodChaos", "NetworkChaos", "IOChaos", "StressChaos", "TimeChaos", "DNSChaos", "HTTPChaos")
 )
+POD_CHAOS, NETWORK_CHAOS, IO_CHAOS, STRESS_CHAOS, TIME_CHAOS, DNS_CHAOS, HTTP_CHAOS = CHAOS_FAULTS
+SCHEDULES, WORKFLOWS = CHAOS_SCHEDULES

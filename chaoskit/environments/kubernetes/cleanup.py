@@ -26,12 +26,11 @@ from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.environments.kubernetes.intents import Intent
 from chaoskit.environments.kubernetes.listing import listed
+from chaoskit.environments.kubernetes.removal import force, remove
 from chaoskit.environments.kubernetes.run_owner import name_of
 from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
 
 STAGES = (CHAOS_SCHEDULES, CHAOS_FAULTS, (*FURTHER_JOBS, JOBS, PODS), (SERVICES, CONFIG_MAPS))
-#: Drops the finalizer of a fault of Chaos Mesh without taking the fault back.
-_FORCED = {"metadata": {"annotations": {"chaos-mesh.chaos-mesh.org/cleanFinalizer": "forced"}}}
 _PAUSE = 0.2
 
 
@@ -87,11 +86,10 @@ def clean_up(
     for kinds in STAGES:
         found = list(_objects(connection, kinds, identity))
         for kind, name, uid in found:
-            grace = 0 if kind == PODS else None
-            connection.delete(ApiTarget(kind, identity.namespace, name), uid=uid, grace=grace)
+            remove(connection, kind, identity.namespace, name, uid=uid)
         there = wait(kinds) if found else []
         if there and kinds[0].group == CHAOS_MESH:
-            told = [one for one in there if _force(connection, one[0], identity, one[1])]
+            told = [one for one in there if force(connection, one[0], identity.namespace, one[1])]
             there = wait(kinds)
             forced += [f"{kind.kind} {name}" for kind, name in told if (kind, name) not in there]
         removed += [f"{kind.kind} {name}" for kind, name, _ in found if (kind, name) not in there]
@@ -100,22 +98,9 @@ def clean_up(
     if left:
         left.append(Intent(CONFIG_MAPS.in_commands, owner.namespace, owner.name, uid=identity.uid))
     else:
-        connection.delete(owner, uid=identity.uid)
+        remove(connection, owner.kind, owner.namespace, owner.name, uid=identity.uid)
         removed.append(str(owner))
     return CleanupReport(tuple(removed), tuple(forced), tuple(left))
-
-
-def remove_one(
-    connection: ClusterConnection, kind: ApiKind, selector: RunSelector, *, uid: str, grace: int | None = None
-) -> bool:
-    """Begin the removal of the object with this uid, if the selector finds it among those of its run. Raises
-    ClusterError."""
-    for manifest in listed(connection, kind, selector).manifests:
-        if manifest["metadata"]["uid"] == uid:
-            target = ApiTarget(kind, selector.namespace, str(manifest["metadata"]["name"]))
-            connection.delete(target, uid=uid, grace=grace)
-            return True
-    return False
 
 
 def _objects(
@@ -132,16 +117,3 @@ def _objects(
             raise
         for manifest in manifests:
             yield kind, str(manifest["metadata"]["name"]), str(manifest["metadata"]["uid"])
-
-
-def _force(connection: ClusterConnection, kind: ApiKind, identity: RunIdentity, name: str) -> bool:
-    """Whether the fault was told to go. If the controller of Chaos Mesh is down, its webhook refuses even that."""
-    try:
-        connection.patch(ApiTarget(kind, identity.namespace, name), _FORCED)
-    except ClusterError as error:
-        if error.status == 404:
-            return False  # it has just gone by itself
-        if error.status < 400:
-            raise
-        return False
-    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +12,7 @@ from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.image_facts import ImageFacts
 from chaoskit.environments.agents.package_copy import copy_of
-from chaoskit.environments.environment import EnvironmentEvent, RunSpec
+from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import objects
 from chaoskit.environments.kubernetes.api_kinds import SERVICES
@@ -34,8 +34,6 @@ from chaoskit.environments.kubernetes.pods import PodNodes
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.kubernetes.stored_runs import swept
-from chaoskit.environments.launch.job_environment import RENDEZVOUS_PORT, node_environment
-from chaoskit.environments.launch.launcher import NodeLaunch
 from chaoskit.environments.launch.rank_modules import PACKAGE
 from chaoskit.environments.machine import requirements
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
@@ -124,12 +122,6 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         assert self._pods is not None, "the environment has not been entered"
         return self._pods
 
-    @property
-    def owners(self) -> FileOwners:
-        """Who owns the files of the run."""
-        assert self._owners is not None, "the environment has not been entered"
-        return self._owners
-
     def out(self) -> Path:
         """See `CanTouchFiles`."""
         found = RunFiles.out(self)
@@ -143,15 +135,17 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         address = own_address(place, connection)
         objects.sweep(connection, place.namespace)
         facts = examine(place, spec.image, program=spec.program, run_dir=run.run_dir)
-        owners = self._owners = FileOwners(run, facts.uid, self._hand_over)
+        owners = self._owners = FileOwners(run, facts.uid, self.hand_over)
         run.begin(for_all=owners.is_closed_to_job, door=lambda: TcpDoor("0.0.0.0", known_as=address))
         try:
             owners.open()
             door = AgentDoor(TcpDoor("0.0.0.0", known_as=address))
             run.keep(door.close)
             token = run.run_dir / TOKEN
+            token.touch(mode=0o600)
             token.write_text(door.token)
-            token.chmod(0o644 if owners.is_closed_to_job else 0o600)
+            if owners.is_closed_to_job:
+                token.chmod(0o644)
             run.keep(lambda: token.unlink(missing_ok=True))
             self._cwd = facts.cwd
             made = RunObjects(
@@ -171,7 +165,8 @@ class KubernetesEnvironment(RunFiles, PodFaults):
             run.keep(self._pods.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
-            self._check_first_node(facts)
+            remedy = f"build the image with another user, or let it write to the volume of the claim {place.claim!r}"
+            self.check_first_node(facts, remedy=remedy)
             run.keep(owners.take)
             run.keep(run.close_launch)
         except BaseException:
@@ -182,68 +177,22 @@ class KubernetesEnvironment(RunFiles, PodFaults):
     def __exit__(self, *exc: object) -> None:
         self.run.end()
 
-    def launch(self, index: int, command: Sequence[str]) -> str:
-        """Start the command in every pod as launch number `index`, and say how; raises UsageError if it cannot be
-        started, TooFewNodes if there are fewer nodes than the job needs and none will come. A pod that has ended,
-        whoever ended it, is replaced by a fresh one."""
-        self.run.close_launch()
-        for node in list(self.job.roster.up):
-            if self.pods.now[node].agent.is_gone:
-                self.job.roster.up.remove(node)
-                self.bring_up(node)
-        self.owners.give()
-        return self.job.launch(index, command)
-
-    def wait(self, timeout: float) -> list[EnvironmentEvent]:
-        """See `Environment`. Raises ChaoskitError where a keeper is gone."""
-        return self.job.wait(timeout)
-
     def stop(self) -> tuple[Mapping[str, Any], ...]:
         """See `Environment`."""
         self.job.roster.away.clear()
         return RunFiles.stop(self)
 
+    def meeting_host(self) -> str:
+        """See `AgentJob`: below the service of the run."""
+        return f"{self.job.meeting}.{self._service}"
+
+    def variables_of(self, node: str) -> dict[str, str]:
+        """See `AgentJob`. A pod knows its own name, and the others know it by that of the service alone."""
+        return {"PET_LOCAL_ADDR": self.pods.now[node].address}
+
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
         return self.pods.make(node)
-
-    def make_ready(self, nodes: Sequence[str]) -> None:
-        """See `NodeMaker`: a fresh pod has yet to import torch."""
-        self.pods.make_ready({node: self._request(node) for node in nodes})
-
-    def start_agent(self, node: str) -> NodeLaunch:
-        """See `NodeMaker`."""
-        return self.pods.launch(node, self._request(node), demanded=self.run.mode.demanded)
-
-    def _request(self, node: str) -> dict[str, Any]:
-        """What the agent of a node needs for the current launch."""
-        run, spec = self.run, self.run.spec
-        own = node_environment(
-            spec,
-            node=node,
-            run_dir=run.run_dir,
-            launch=run.index,
-            tmp=None,
-            meeting=f"{self.job.meeting}.{self._service}:{RENDEZVOUS_PORT}",
-        )
-        # A pod knows its own name, and the others know it by that of the service alone.
-        own.setdefault("PET_LOCAL_ADDR", spec.env.get("PET_LOCAL_ADDR", self.pods.now[node].address))
-        return {
-            "command": list(self.job.command),
-            "spec": {
-                "run_dir": str(run.run_dir),
-                "out": str(spec.out.absolute()),
-                "cwd": self._cwd,
-                "run_id": spec.run_id,
-                "env": dict(spec.env),
-                "learning": spec.learning,
-            },
-            "mode": run.mode.to_json(),
-            "launch": run.index,
-            "gate": dict(run.gate.door.environment) if run.gate is not None else None,
-            "node": own,
-            "log": str(run.run_dir / "logs" / f"launch-{run.index}.log"),
-        }
 
     def _manifest(self, facts: ImageFacts, address: str, node: str, pod: str) -> Mapping[str, Any]:
         run_dir, store = self.run.run_dir, (self.run.spec.store or self.run.run_dir).absolute()
@@ -262,22 +211,6 @@ class KubernetesEnvironment(RunFiles, PodFaults):
             variables={LENT: str(lent)} if lent is not None else {},
             parts=parts,
         )
-
-    def _check_first_node(self, facts: ImageFacts) -> None:
-        """Raises UsageError if the user of the image cannot write where the job must."""
-        agent = self.pods.now[self.job.roster.up[0]].agent
-        if refused := agent.ask("unwritable", paths=[str(part) for part in self.owners.parts]):
-            raise UsageError(
-                f"the user of the image {facts.name!r} (uid {facts.uid}) cannot write to {refused[0]}: build the image "
-                f"with another user, or let the volume of the claim {self._place.claim!r} be written by it"
-            )
-
-    def _hand_over(self, parts: list[str]) -> None:
-        """See `FileOwners`."""
-        for node in self.pods.now.values():
-            if not node.agent.is_gone:
-                node.agent.ask("hand_over", paths=parts)
-                return
 
 
 def _place_of(cluster: ClusterPlace | None) -> ClusterPlace:

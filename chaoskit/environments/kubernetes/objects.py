@@ -12,11 +12,12 @@ from typing import Any
 
 from chaoskit.environments.kubernetes import run_owner
 from chaoskit.environments.kubernetes.api_kinds import CHAOS_MESH, CONFIG_MAPS, ApiKind
-from chaoskit.environments.kubernetes.cleanup import CleanupReport, clean_up, remove_one
+from chaoskit.environments.kubernetes.cleanup import CleanupReport, clean_up
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.intents import IntentJournal
 from chaoskit.environments.kubernetes.listing import Listed, listed
+from chaoskit.environments.kubernetes.removal import remove_one
 from chaoskit.environments.kubernetes.selectors import (
     RunIdentity,
     RunSelector,

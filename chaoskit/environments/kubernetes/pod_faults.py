@@ -6,13 +6,13 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from chaoskit.environments.agents.node_processes import NodeProcesses
+from chaoskit.environments.agents.agent_job import AgentJob
 from chaoskit.environments.kubernetes.pods import PodNodes
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class PodFaults(NodeProcesses):
+class PodFaults(AgentJob):
     """Fulfils `CanLoseNodes`. A node is lost when its pod was deleted without grace: the pod's uid is gone from the
     cluster, and its agent, the first process of its container, has ended."""
 

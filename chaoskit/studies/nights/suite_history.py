@@ -124,6 +124,7 @@ class SuiteHistory:
             for name in sorted({*before, *after})
             if before.get(name) != after.get(name)
         ]
+        found += _decided(track.results[one], track.results[other], at=other)
         own, its = track.conditions[one], track.conditions[other]
         if own is None or its is None:
             return (*found, SettingChange(other, "sources", "known" if own else "", "known" if its else ""))
@@ -156,6 +157,16 @@ class SuiteHistory:
         for changes in found.values():
             changes.sort(key=lambda change: change.at)
         return {job: tuple(changes) for job, changes in found.items()}
+
+
+def _decided(old: Result | None, new: Result | None, *, at: int) -> Iterator[SettingChange]:
+    """Yield the change of what the team accepts, if an experiment lost the same on two nights and all that differs is
+    which of it was accepted: another list, or `--strict`."""
+    if old is None or new is None or {*old.codes, *old.accepted} != {*new.codes, *new.accepted}:
+        return
+    accepted = [", ".join(sorted(result.accepted)) for result in (old, new)]
+    if accepted[0] != accepted[1]:
+        yield SettingChange(at, "accepted", *accepted)
 
 
 def _settings(suite: Suite) -> dict[str, Mapping[str, str]]:

@@ -15,8 +15,8 @@ PLACE = Path(room.__file__).parent
 #: By request, the only modules that send it. `resourcequotas` are settings of a namespace, no objects of anybody.
 SENDERS = {
     "create": {"objects", "dry_run"},
-    "delete": {"cleanup"},
-    "patch": {"cleanup"},
+    "delete": {"removal"},
+    "patch": {"removal"},
     "page": {"listing", "cluster_about"},
     "watch": {"watching"},
     "ask": {"permissions"},
@@ -26,7 +26,7 @@ SENDERS = {
 
 def test_each_request_is_sent_by_one_module():
     senders = defaultdict(set)
-    for path in sorted(PLACE.glob("*.py")):
+    for path in sorted(PLACE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 of = ast.unparse(node.func.value)
@@ -49,8 +49,26 @@ def test_the_environment_is_there():
     assert environments()["kubernetes"].traits.nodes_most > 1
 
 
+def test_selectors_are_written_by_one_module():
+    """Whatever a fault hits is chosen by a `RunSelector`."""
+    words = ("labelSelectors", "podPhaseSelectors", "expressionSelectors", "labelSelector")
+    found = defaultdict(set)
+    for path in sorted(PLACE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Dict):
+                for key in node.keys:
+                    if isinstance(key, ast.Constant) and key.value in words:
+                        found[key.value].add(path.stem)
+    assert found == {
+        "labelSelectors": {"selectors"},
+        "podPhaseSelectors": {"selectors"},
+        "labelSelector": {"listing", "watching"},
+    }
+
+
 def test_the_room_is_imported_without_the_client():
-    names = [f"{room.__name__}.{path.stem}" for path in sorted(PLACE.glob("*.py"))]
+    parts = [path.relative_to(PLACE).with_suffix("").parts for path in sorted(PLACE.rglob("*.py"))]
+    names = [".".join([room.__name__, *part]) for part in parts]
     script = (
         f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
         "print(sorted({'kubernetes', 'yaml', 'urllib3', 'rich'} & set(sys.modules)))"

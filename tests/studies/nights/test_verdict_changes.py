@@ -56,6 +56,21 @@ def test_what_was_changed_that_night_is_told():
     assert [str(change) for change in turn.changes] == ["torch 2.13.0 -> 2.14.1"] and not turn.same
 
 
+def test_what_is_no_longer_accepted_is_a_change_of_the_list():
+    def accepted():
+        return result("a", codes=(), accepted=("rng-not-restored",))
+
+    def told(*nights):
+        (turn,) = turns(SuiteHistory.of([night(at, one) for at, one in enumerate(nights)]))
+        return turn.kind, [str(change) for change in turn.changes], turn.same
+
+    kind, (change,), same = told(accepted(), result("f"))
+    assert (kind, same) == ("red", False) and change.startswith("accepted rng-not-restored")
+    # A loss that is new is one of the job, and never flaky for another list.
+    assert told(accepted(), result("f", codes=("optimizer-not-restored",)))[1:] == ([], True)
+    assert told(accepted(), result("f"), accepted(), result("f"))[0] == "red"
+
+
 def test_an_uninterrupted_run_under_another_name_is_not_the_same():
     """It is named by all that it rests on, variables of the environment too."""
     (turn,) = turns(SuiteHistory.of([night(0, result()), night(1, result("f", references=("another",)))]))

@@ -1,0 +1,103 @@
+"""`ChaosPods`: what the faults of Chaos Mesh need of an environment; and several of these faults at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from chaoskit.environments.kubernetes.chaos.chaos_fault import ChaosFault, FaultEnd
+from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
+from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.selectors import RunSelector
+from chaoskit.errors import ChaoskitError
+
+
+class ChaosPods(Protocol):
+    """The pods of a run, one for each node, by the names of the nodes."""
+
+    @property
+    def objects(self) -> RunObjects:
+        """The objects of the run."""
+        ...
+
+    @property
+    def connection(self) -> ClusterConnection:
+        """The connection to its cluster."""
+        ...
+
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that are up, in order."""
+        ...
+
+    def selector(self, node: str) -> RunSelector:
+        """Selects the pod of a node, and no other of the run: by its number, and by a role that helpers have not."""
+        ...
+
+    def address(self, node: str) -> str:
+        """The IP of the pod that a node has now. Raises LookupError if it has none."""
+        ...
+
+    def names(self, node: str) -> Sequence[str]:
+        """The names by which other pods look this node up, as the job writes them."""
+        ...
+
+    def ask(self, node: str, request: str, **given: Any) -> Any:
+        """Ask the agent in the pod of a node: `network_felt` and `round_trips` (see
+        `chaoskit.environments.machine.tcp_retransmissions`), `listen`, `ping`, `heard`, `resolves`. Raises
+        ChaoskitError if the pod is gone or cannot do it."""
+        ...
+
+
+class ChaosFaults:
+    """The faults of one run, in numbered groups that begin and end together."""
+
+    def __init__(self, pods: ChaosPods, *, injection: float, recovery: float) -> None:
+        self._pods = pods
+        self._injection, self._recovery = injection, recovery
+        self._groups: dict[int, dict[Any, ChaosFault]] = {}
+        self._made = 0
+        #: Those that Chaos Mesh did not take back: the run proves nothing.
+        self.unclean: list[FaultEnd] = []
+
+    def begin(self, word: str, specs: Mapping[Any, ChaosSpec]) -> int:
+        """Inject all of them; returns the number of the group. If one fails, all are taken back. Raises ClusterError,
+        FaultNotInjected."""
+        self._made += 1
+        group = self._groups[self._made] = {}
+        unique = self._pods.objects.identity.uid.lower()[:8]
+        try:
+            for index, (key, spec) in enumerate(specs.items()):
+                name = f"{word}-{unique}-{self._made}-{index}"
+                group[key] = ChaosFault.request(self._pods.objects, self._pods.connection, spec, name)
+            for fault in group.values():
+                fault.settle(limit=self._injection, recovery=self._recovery)
+        except BaseException:
+            with suppress(ChaoskitError):  # the first error is the one to tell
+                self.end(self._made)
+            raise
+        return self._made
+
+    def of(self, number: int) -> Mapping[Any, ChaosFault]:
+        """The faults of a group; none for an unknown number."""
+        return self._groups.get(number, {})
+
+    def evidence(self, number: int) -> list[dict[str, Any]]:
+        """What Chaos Mesh says of each now. Raises ClusterError."""
+        for fault in self.of(number).values():
+            fault.refresh()
+        return [fault.evidence() for fault in self.of(number).values()]
+
+    def end(self, number: int) -> None:
+        """Take a group back. An unknown number is no error. Raises ChaoskitError with what somebody must do if Chaos
+        Mesh did not take one back."""
+        group = self._groups.get(number, {})
+        for fault in group.values():
+            fault.begin_end()
+        ends = [fault.end(limit=self._recovery) for fault in group.values()]
+        self._groups.pop(number, None)
+        unclean = [end for end in ends if not end.is_clean]
+        self.unclean += unclean
+        if unclean:
+            raise ChaoskitError("; ".join(sentence for end in unclean for sentence in end.sentences))

@@ -1,0 +1,76 @@
+"""`PodNetworkFaults`: what an environment whose nodes are pods can do to their network, with Chaos Mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from chaoskit.capabilities import Way
+from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
+from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
+
+
+class PodNetworkFaults:
+    """Fulfils `CanPartition`, `CanDegrade` and `CanHideNames` for an environment with these `links` and `hidden`."""
+
+    @property
+    def links(self) -> PodLinks:
+        """The cuts and the slow links of the run."""
+        raise NotImplementedError
+
+    @property
+    def hidden(self) -> HiddenNames:
+        """The names that are unknown."""
+        raise NotImplementedError
+
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        raise NotImplementedError
+
+    def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
+        """See `CanPartition`."""
+        return self.links.cut(ways, how=how, percent=percent)
+
+    def mend(self, cut: int) -> None:
+        """See `CanPartition`."""
+        self.links.mend(cut)
+
+    def lost(self, cut: int) -> Mapping[str, int]:
+        """See `CanPartition`."""
+        return self.links.lost(cut)
+
+    def reaches(self, source: str, target: str) -> bool:
+        """See `CanPartition`."""
+        return self.links.reaches(source, target)
+
+    def degrade(
+        self,
+        nodes: Sequence[str],
+        *,
+        delay: float = 0.0,
+        jitter: float = 0.0,
+        rate: float | None = None,
+        corrupt: float = 0.0,
+    ) -> int:
+        """See `CanDegrade`."""
+        return self.links.degrade(nodes, delay=delay, jitter=jitter, rate=rate, corrupt=corrupt)
+
+    def restore(self, degraded: int) -> None:
+        """See `CanDegrade`."""
+        self.links.restore(degraded)
+
+    def degraded(self, degraded: int) -> Mapping[str, float]:
+        """See `CanDegrade`."""
+        return self.links.degraded(degraded)
+
+    def hide_names(self, nodes: Sequence[str]) -> None:
+        """See `CanHideNames`."""
+        self.hidden.hide(nodes)
+
+    def show_names(self, nodes: Sequence[str]) -> None:
+        """See `CanHideNames`."""
+        self.hidden.show(nodes)
+
+    def resolves(self, node: str, name: str) -> bool:
+        """See `CanHideNames`."""
+        return self.hidden.resolves(node, name)
