@@ -239,7 +239,7 @@ class Containers:
                 for part in self._daemon.logs(container, stream=True, follow=True):
                     written += file.write(part)
                 code = int(self._daemon.wait(container)["StatusCode"])
-                # A follower that the daemon was too busy for has not seen the end of it.
+                # What a follower of a busy daemon may not have seen.
                 file.write(self._daemon.logs(container)[written:])
             state = self._daemon.inspect_container(container)["State"]
             times = (_time(state["StartedAt"]), _time(state["FinishedAt"]))

@@ -122,7 +122,8 @@ class JobController:
                     failures.count += said.action in (COUNT, FAIL_INDEX, FAIL_JOB)
                 ended.append(pod)
         if indexed:
-            _text(status, "completedIndexes", write_indexes(done))
+            if done:
+                status["completedIndexes"] = write_indexes(done)
             _number(status, succeeded=len(done))
         return ended
 
@@ -146,11 +147,10 @@ class JobController:
         past = again > 0 and again >= spec["backoffLimit"]
         if past or status.get("failed", 0) > spec["backoffLimit"]:
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-        if "activeDeadlineSeconds" not in spec or "startTime" not in status or spec.get("suspend"):
-            return None
-        if _seconds(now()) - _seconds(status["startTime"]) < spec["activeDeadlineSeconds"]:
-            return None
-        return "DeadlineExceeded", "Job was active longer than specified deadline"
+        longest = spec.get("activeDeadlineSeconds", float("inf"))
+        if not spec.get("suspend") and _seconds(now()) - _seconds(status.get("startTime", now())) >= longest:
+            return "DeadlineExceeded", "Job was active longer than specified deadline"
+        return None
 
     def _note_failed_indexes(self, job: Json, status: Json, ended: list[tuple[Json, Verdict]]) -> None:
         failed = read_indexes(status.get("failedIndexes", ""))
@@ -285,17 +285,11 @@ def _restarts_in_place(job: Json) -> bool:
 
 
 def _number(status: Json, **numbers: int) -> None:
-    """Write numbers into a status; none of them is 0 there, but for those that always are there."""
+    """Write numbers into a status; only some of them may be 0 there."""
     for name, number in numbers.items():
         status[name] = number
         if not number and name not in ("ready", "terminating"):
             del status[name]
-
-
-def _text(status: Json, name: str, value: str) -> None:
-    status[name] = value
-    if not value:
-        del status[name]
 
 
 def _seconds(time: str) -> float:

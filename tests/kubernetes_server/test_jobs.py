@@ -131,6 +131,7 @@ def test_a_deleted_pod_is_replaced_before_its_end_or_after_it(jobs, pods, policy
     pods.phase("meanwhile", "Succeeded")
     uids = {pod.metadata.uid for pod in jobs.of("one")}
     assert old.metadata.uid in uids and len(uids) == 1 + beside
+    assert (jobs.read("one").status.failed or 0) == beside
     pods.core.delete_namespaced_pod(old.metadata.name, pods.namespace, grace_period_seconds=0)
     jobs.wait("one", lambda status: status.failed == 1)
     (new,) = jobs.running("one", 1).values()

@@ -40,11 +40,11 @@ def are_gone(pids):
 
 
 def test_a_deleted_pod_ends_in_its_own_way(pods, listens, tmp_path):
-    pids = listens("one", "exit 0")
+    pids = listens("one", "sleep 1.5; touch /d/late; exit 0")
     deleted = pods.core.delete_namespaced_pod("one", pods.namespace)
     assert deleted.metadata.deletion_timestamp and deleted.metadata.deletion_grace_period_seconds == 20
     pods.until(pods.are_gone, timeout=60)
-    assert (tmp_path / "told").exists() and are_gone(pids)
+    assert (tmp_path / "told").exists() and (tmp_path / "late").exists() and are_gone(pids)
 
 
 def test_who_does_not_end_in_time_is_killed(pods, listens, tmp_path):
@@ -99,7 +99,8 @@ def test_a_killed_container_is_a_failed_pod(pods, real_cluster):
     assert pods.state("one").terminated.exit_code == 137
 
 
-def test_a_container_that_somebody_removes_is_a_failed_pod(pods):
+def test_a_container_that_somebody_removes_is_a_failed_pod(pods, real_cluster):
+    assert real_cluster.kubelet  # whose containers are in a daemon here
     pods.make("one", "exec sleep 1000")
     found = pods.phase("one", "Running").status.container_statuses[0].container_id
     subprocess.run(["docker", "rm", "--force", found.removeprefix("docker://")], check=True, capture_output=True)
