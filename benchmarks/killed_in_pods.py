@@ -39,8 +39,8 @@ from chaoskit.environments.machine import processes  # noqa: E402
 from chaoskit.job import Job  # noqa: E402
 from chaoskit.nodes import ClusterPlace, Nodes  # noqa: E402
 from tests.docker_images import images  # noqa: E402
-from tests.kubernetes_server.containers import Containers  # noqa: E402
 from tests.kubernetes_server.kubelet import Kubelet  # noqa: E402
+from tests.kubernetes_server.objects import claim  # noqa: E402
 from tests.kubernetes_server.server import KubernetesServer  # noqa: E402
 
 CHAOSKIT = [sys.executable, "-m", "chaoskit"]
@@ -105,7 +105,7 @@ class Cluster:
     def left(self, killed: processes.Process, foreign: set[str]) -> dict[str, list[str]]:
         """What there is of a harness, by kind."""
         own = sorted(self.objects() - foreign)
-        containers = [uid for uid in self.kubelet.containers.running() if uid]
+        containers = self.kubelet.running()
         return {
             "objects in the cluster": own,
             "containers of pods": containers,
@@ -184,13 +184,10 @@ def cluster_in(directory: Path, image: str) -> Iterator[Cluster]:
     with config.new_client_from_config(str(kubeconfig)) as api:
         core = client.CoreV1Api(api)
         core.create_namespace({"metadata": {"name": NAMESPACE}})
-        for name in ("logs", "volume"):
-            (directory / name).mkdir()
-        containers = Containers(directory / "logs")
-        kubelet = Kubelet(
-            kubeconfig, namespace=NAMESPACE, containers=containers, volumes={"runs": directory / "volume"}
-        )
-        server.api.backend = containers
+        (directory / "volume").mkdir()
+        kubelet = Kubelet(server, directory / "kubelet", pause=images.image("no-python"))
+        server.put("persistentvolumeclaims", claim("runs", "ReadWriteMany"), namespace=NAMESPACE)
+        kubelet.volumes[(NAMESPACE, "runs")] = directory / "volume"
         kubelet.start()
         context = config.list_kube_config_contexts(str(kubeconfig))[1]["name"]
         place = ClusterPlace(
@@ -199,12 +196,12 @@ def cluster_in(directory: Path, image: str) -> Iterator[Cluster]:
             path=str(directory / "volume"),
             context=context,
             kubeconfig=str(kubeconfig),
-            address=containers.gateway,
+            address=kubelet.host_address,
         )
         try:
             yield Cluster(core, kubelet, place, directory / "volume" / "store", image)
         finally:
-            kubelet.stop()
+            kubelet.close()
             server.stop()
 
 

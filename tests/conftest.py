@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.launch.warm import WarmLauncher
 from tests.docker_images.fixtures import build_image, docker_image  # noqa: F401
-from tests.kubernetes_server.fixtures import api_server, cluster, crds, machines  # noqa: F401
+from tests.kubernetes_server.fixtures import api_server, cluster, crds, machines, real_cluster  # noqa: F401
 from tests.probe.started import MODULES
 from tests.warm_modes import teach
 

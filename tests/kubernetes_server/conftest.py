@@ -4,13 +4,77 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from kubernetes import client, config
 
-from tests.kubernetes_server.fixtures import REAL, Cluster
+from tests.kubernetes_server.fixtures import REAL, Cluster, RealCluster
 
 Where = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Pods:
+    """The pods of a test, in a cluster that runs them."""
+
+    core: client.CoreV1Api
+    namespace: str
+    image: str
+    until: Callable[..., None]
+
+    def make(self, name: str, script: str, *, spec: Any = None, container: Any = None, **metadata: Any) -> client.V1Pod:
+        """Make a pod that runs a script of the shell."""
+        main = {"name": "main", "image": self.image, "command": ["sh", "-c", script]} | (container or {})
+        body = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 20, "containers": [main]} | (spec or {})
+        return self.core.create_namespaced_pod(self.namespace, {"metadata": {"name": name, **metadata}, "spec": body})
+
+    def read(self, name: str) -> client.V1Pod:
+        return self.core.read_namespaced_pod(name, self.namespace)
+
+    def wait(self, name: str, condition: Callable[[client.V1Pod], object]) -> client.V1Pod:
+        """Wait until something holds of a pod; gives the pod as it was then."""
+        seen: list[client.V1Pod] = []
+
+        def holds() -> bool:
+            seen[:] = [self.read(name)]
+            return bool(condition(seen[0]))
+
+        self.until(holds, timeout=60)
+        return seen[0]
+
+    def phase(self, name: str, phase: str) -> client.V1Pod:
+        """Wait until a pod has a phase; fails as soon as it has ended otherwise."""
+        ended = ("Succeeded", "Failed")
+        found = self.wait(name, lambda pod: pod.status.phase in (phase, *ended))
+        assert found.status.phase == phase, found.status
+        return found
+
+    def state(self, name: str) -> client.V1ContainerState:
+        """The state of a pod's only container; nothing where it has none yet."""
+        statuses = self.read(name).status.container_statuses
+        return statuses[0].state if statuses else client.V1ContainerState()
+
+    def waits(self, name: str, reason: str) -> None:
+        """Wait until the container of a pod waits for a reason."""
+        self.until(lambda: (state := self.state(name).waiting) and state.reason == reason, timeout=60)
+
+    def log(self, name: str, **options: Any) -> str:
+        return str(self.core.read_namespaced_pod_log(name, self.namespace, **options))
+
+    def are_gone(self) -> bool:
+        return not self.core.list_namespaced_pod(self.namespace).items
+
+    def events(self, name: str) -> dict[str, str]:
+        """The last message of each reason in the events of an object."""
+        found = self.core.list_namespaced_event(self.namespace).items
+        return {one.reason: one.message for one in found if one.involved_object.name == name}
+
+
+@pytest.fixture
+def pods(real_cluster: RealCluster, core: client.CoreV1Api, until: Callable[..., None]) -> Pods:
+    return Pods(core, real_cluster.namespace, real_cluster.image, until)
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.docker_images import images
 from tests.kubernetes_server.namespaces import ROOT_CERTIFICATE, SERVICE_ACCOUNT
+from tests.kubernetes_server.objects import claim
 from tests.kubernetes_server.server import KubernetesServer
 from tests.users import REPOSITORY, must_have
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The definitions as their projects publish them; they lie beside the repository.
 DEFINITIONS = REPOSITORY.parent / "shared" / "kubernetes" / "crds"
-REAL = "CHAOSKIT_TEST_KUBECONFIG"
+REAL, IMAGE = "CHAOSKIT_TEST_KUBECONFIG", "CHAOSKIT_TEST_IMAGE"
 
 
 @functools.cache
@@ -88,6 +88,48 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
 
 
 @dataclass(frozen=True)
+class RealCluster(Cluster):
+    """A cluster that runs pods: ours in containers here, or a real one. `image` has Python and torch, and it is there
+    without a pull."""
+
+    image: str
+    running: Kubelet | None = None
+
+    @property
+    def kubelet(self) -> Kubelet:
+        """The kubelet of our own server, for tests that need its hooks: these are skipped on a real cluster."""
+        if self.running is None:
+            pytest.skip(f"{REAL} is set, and this test needs the hooks of our own kubelet")
+        return self.running
+
+
+@pytest.fixture
+def real_cluster(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[RealCluster]:
+    """A cluster that runs pods; skips without a Docker daemon, and fails with --chaos-require.
+
+    On a real cluster, IMAGE names an image that its nodes have.
+    """
+    known = (cluster.kubeconfig, cluster.context, cluster.namespace)
+    if os.environ.get(REAL):
+        if IMAGE not in os.environ:
+            pytest.skip(f"{REAL} is set, and {IMAGE} names no image for its pods")
+        yield RealCluster(*known, os.environ[IMAGE])
+        return
+    make = request.getfixturevalue("docker_image")
+    from tests.kubernetes_server.kubelet import Kubelet
+
+    server = request.getfixturevalue("api_server")
+    kubelet = Kubelet(server, tmp_path / "kubelet", pause=make("no-python"))
+    try:
+        kubelet.start()
+        yield RealCluster(*known, make("torch"), kubelet)
+    finally:
+        kubelet.close()
+    for error in kubelet.errors:
+        raise error
+
+
+@dataclass(frozen=True)
 class Machines:
     """A cluster of ours whose pods run as containers here. `volume` is what the claim `runs` is on this machine, and
     `address` is where its pods reach this machine."""
@@ -99,29 +141,13 @@ class Machines:
 
 
 @pytest.fixture
-def machines(
-    request: pytest.FixtureRequest, api_server: KubernetesServer, cluster: Cluster, tmp_path: Path
-) -> Iterator[Machines]:
-    """Machines for the pods of a test; skips without a Docker daemon, and fails with --chaos-require."""
-    must_have(request, images.no_daemon())
-    from tests.kubernetes_server.containers import Containers
-    from tests.kubernetes_server.kubelet import Kubelet
-
-    for name in ("volume", "pod-logs"):
-        (tmp_path / name).mkdir()
-    containers = Containers(tmp_path / "pod-logs")
-    volumes = {"runs": tmp_path / "volume"}
-    kubelet = Kubelet(
-        cluster.kubeconfig, namespace=cluster.namespace, containers=containers, volumes=volumes
-    )
-    api_server.api.backend = containers
-    kubelet.start()
-    try:
-        yield Machines(cluster, kubelet, tmp_path / "volume", containers.gateway)
-    finally:
-        kubelet.stop()
-    for error in kubelet.errors:
-        raise error
+def machines(api_server: KubernetesServer, real_cluster: RealCluster, tmp_path: Path) -> Machines:
+    """Machines for the pods of a test, and a claim that they share."""
+    kubelet, volume = real_cluster.kubelet, tmp_path / "volume"
+    volume.mkdir()
+    api_server.put("persistentvolumeclaims", claim("runs", "ReadWriteMany"), namespace=real_cluster.namespace)
+    kubelet.volumes[(real_cluster.namespace, "runs")] = volume
+    return Machines(real_cluster, kubelet, volume, kubelet.host_address)
 
 
 def _wait_until_furnished(core: Any, namespace: str) -> None:

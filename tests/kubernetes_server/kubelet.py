@@ -1,127 +1,211 @@
-"""A scheduler and a kubelet for our own server: each pod runs as a container of a Docker daemon.
+"""A scheduler, a controller of Jobs and a kubelet for our own server: each pod has containers of a Docker daemon.
 
-They speak to the server through the official client, as any other client does. Only what tests need is here: one
-container a pod, `restartPolicy: Never`, volumes of claims, names by a headless service.
+`Kubelet` is all nodes at once, and starts the others. It is the server's back-end for exec, port-forward and logs, too.
+What is not here: probes, hooks of a container's life, sidecars among the first containers, tokens of service accounts,
+pulls of images.
 """
 
 from __future__ import annotations
 
-import json
+import socket
+import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kubernetes import client, config
-
-from tests.kubernetes_server.containers import CannotStart, Containers
+from tests.kubernetes_server.container_runs import LOOKS, Runtime
+from tests.kubernetes_server.containers import Containers
+from tests.kubernetes_server.control_plane import ControlPlane
+from tests.kubernetes_server.job_controller import JobController
+from tests.kubernetes_server.lifecycle import now
+from tests.kubernetes_server.names import Names, NameServer
+from tests.kubernetes_server.pod_status import ENDED
+from tests.kubernetes_server.pod_worker import Node, PodWorker
+from tests.kubernetes_server.scheduler import Scheduler
+from tests.kubernetes_server.server import KubernetesServer
 
 Json = dict[str, Any]
-_PERIOD = 0.05
-NAME = "kubelet"
+NODES = ("node-0", "node-1")
 
 
 class Kubelet:
-    """Runs the pods of one namespace on `machines`. `volumes` has the directory of each claim.
+    """Runs the pods of a server. `volumes` has the directory of each claim by namespace and name; a claim without one
+    gets one. `back_off` are the seconds before the second restart of a container.
 
-    While `is_full`, no machine takes a pod. `errors` are those of its thread; a test must not go on with one.
+    Pods reach this machine at `host_address`. `errors` are those of its threads; a test must not go on with one.
     """
 
     def __init__(
-        self, kubeconfig: Path, *, namespace: str, containers: Containers, volumes: Mapping[str, Path],
-        machines: tuple[str, ...] = ("machine-0", "machine-1"),
-    ) -> None:  # fmt: skip
-        self.containers = containers
-        self.is_full = False
+        self, server: KubernetesServer, directory: Path, *, pause: str, nodes: Sequence[str] = NODES
+    ) -> None:
+        self.volumes: dict[tuple[str, str], Path] = {}
+        self.back_off = 10.0
         self.errors: list[Exception] = []
-        self._namespace, self._volumes, self._machines = namespace, dict(volumes), machines
-        self._api = config.new_client_from_config(str(kubeconfig))
-        self._api.user_agent = NAME  # what goes wrong between server and client is for others
-        self._core = client.CoreV1Api(self._api)
-        #: By uid of its pod, what was told last of each.
-        self._told: dict[str, Json] = {}
-        self._bound = 0
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kubelet")
+        self._server, self._directory = server, directory
+        self._plane = self._of("kubelet")
+        self.scheduler = Scheduler(self._of("default-scheduler"))
+        self.jobs = JobController(self._of("job-controller"))
+        self._containers = Containers(pause=pause)
+        self.host_address = self._containers.gateway
+        self._workers: dict[str, PodWorker] = {}
+        self._versions: dict[str, str] = {}
+        runtime = Runtime(self._plane, self._containers, back_off=lambda: self.back_off)
+        names = Names(self._plane)
+        self._server_of_names = _listening(names, self.host_address)
+        self._node = Node(runtime, directory / "pods", claims=self._claim, names=names,
+                          dns=self.host_address if self._server_of_names else None)  # fmt: skip
+        self._closed = threading.Event()
+        looks = {"scheduler": self.scheduler.look, "job-controller": self.jobs.look, "kubelet": self._look}
+        self._threads = [threading.Thread(target=self._run, args=(look,), name=name, daemon=True)
+                         for name, look in looks.items()]  # fmt: skip
+        for name in nodes:
+            server.put("nodes", _node(name))
+        server.api.backend = self
 
     def start(self) -> None:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
-    def stop(self) -> None:
-        """End every container, and itself."""
-        self._ends.set()
-        self._thread.join()
-        self.containers.close()
-        self._api.close()
+    def close(self) -> None:
+        """End all pods at once, and remove what they had. Raises AssertionError if something is left of them.
 
-    def _run(self) -> None:
-        while not self._ends.wait(_PERIOD):
+        The server asks for it, too, when it stops.
+        """
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._plane.wake()
+        for thread in self._threads:
+            if thread.ident:
+                thread.join()
+        for worker in self._workers.values():
+            worker.close()
+        self._containers.refuse()
+        for worker in self._workers.values():
+            worker.thread.join()
+        self._collect_errors()
+        if self._server_of_names is not None:
+            self._server_of_names.close()
+        self._containers.close()  # with the network of the address at which names were served
+        left = self._containers.left()
+        self._containers.disconnect()
+        assert left == [], f"the kubelet has left {left}"
+
+    @property
+    def mark(self) -> str:
+        """The value of the label of all that it makes."""
+        return self._containers.mark
+
+    def left(self) -> list[str]:
+        """The names of what it has in the daemon."""
+        return self._containers.left()
+
+    def running(self) -> list[str]:
+        """The uids of the pods of which a container runs."""
+        return [uid for uid in list(self._workers) if self.containers_of(uid)]
+
+    def containers_of(self, uid: str) -> list[str]:
+        """The containers of a pod that run, by their ids in the daemon."""
+        worker = self._workers.get(uid)
+        return [] if worker is None else [one.id for one in (*worker.initial, *worker.main) if one.runs]
+
+    def pids(self, uid: str) -> list[int]:
+        """The processes of a pod, by their pids on this machine."""
+        return [pid for container in self.containers_of(uid) for pid in self._containers.pids(container)]
+
+    def kill_container(self, uid: str, signal: str = "SIGKILL") -> None:
+        """Kill the containers of a pod as if by themselves: nobody deletes the pod."""
+        for container in self.containers_of(uid):
+            self._containers.kill(container, signal)
+
+    def execute(self, pod: Json, container: str, command: Sequence[str], *, stdin: bool) -> subprocess.Popen[bytes]:
+        """See `PodBackend`."""
+        record = self._worker(pod).record(container)
+        if not record.runs:
+            raise OSError(f'container not found ("{container}")')
+        return self._containers.execute(record.id, command, stdin=stdin)
+
+    def connect(self, pod: Json, port: int) -> socket.socket:
+        """See `PodBackend`."""
+        return socket.create_connection((pod["status"]["podIP"], port), timeout=10)
+
+    def log(self, pod: Json, container: str, *, previous: bool) -> Path:
+        """See `PodBackend`."""
+        path = self._worker(pod).log(container, previous=previous)
+        if not path.exists():
+            raise FileNotFoundError(path)
+        return path
+
+    def _worker(self, pod: Json) -> PodWorker:
+        worker = self._workers.get(pod["metadata"]["uid"])
+        if worker is None:
+            raise OSError(f"pod {pod['metadata']['name']} does not exist")
+        return worker
+
+    def _of(self, component: str) -> ControlPlane:
+        server = self._server
+        return ControlPlane(server.store, server.catalogue, server.api, component=component)
+
+    def _run(self, look: Any) -> None:
+        seen = 0
+        while not self._closed.is_set():
             try:
-                self._look()
+                seen = self._plane.version
+                look()
             except Exception as error:
-                # A server that is away, as a test may wish, is asked again; the test sees everything else.
-                if not isinstance(error, client.ApiException) and "HTTPConnectionPool" not in str(error):
-                    self.errors.append(error)
+                self.errors.append(error)
+                return
+            self._plane.wait(seen, timeout=LOOKS)
 
     def _look(self) -> None:
-        pods = self._listed()
-        for pod in pods:
-            self._keep(pod)
-        uids = {pod["metadata"]["uid"] for pod in pods}
-        for uid in [uid for uid in self._told if uid not in uids]:
-            self.containers.remove(uid)  # deleted without grace
-            del self._told[uid]
+        """Give every new pod on a node its worker, and tell the others of changes."""
+        pods = {pod["metadata"]["uid"]: pod for pod in self._plane.all("pods")}
+        for uid, pod in pods.items():
+            version = pod["metadata"]["resourceVersion"]
+            if uid in self._workers:
+                if self._versions[uid] != version:
+                    self._workers[uid].look()
+            elif pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") not in ENDED:
+                self._workers[uid] = PodWorker(pod, self._node)
+                self._workers[uid].thread.start()
+            self._versions[uid] = version
+        for uid in [uid for uid in self._versions if uid not in pods]:
+            del self._versions[uid]
+            if uid in self._workers:
+                self._workers[uid].look()
+        self._collect_errors()
 
-    def _listed(self) -> list[Json]:
-        answer = self._core.list_namespaced_pod(self._namespace, _preload_content=False)
-        found: list[Json] = json.loads(answer.data)["items"]
-        return found
+    def _collect_errors(self) -> None:
+        for worker in self._workers.values():
+            self.errors += worker.errors
+            worker.errors.clear()
 
-    def _keep(self, pod: Json) -> None:
-        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
-        if "deletionTimestamp" in pod["metadata"]:
-            self.containers.end(uid, grace=pod["metadata"].get("deletionGracePeriodSeconds", 0))
-            self._core.delete_namespaced_pod(name, self._namespace, grace_period_seconds=0, _preload_content=False)
-            return
-        if uid not in self._told:
-            if not pod["spec"].get("nodeName"):
-                self._schedule(pod)
-                return
-            self._told[uid] = {}
-            self._tell(pod, self._begun(pod))
-        elif (status := self.containers.status(uid)) is not None:
-            self._tell(pod, status)
+    def _claim(self, pod: Json, claim: str) -> Path:
+        """The directory of a claim, which is bound from now on."""
+        key = (pod["metadata"]["namespace"], claim)
+        if key not in self.volumes:
+            self.volumes[key] = self._directory.joinpath("claims", *key)
+            self.volumes[key].mkdir(parents=True, exist_ok=True)
+            self.volumes[key].chmod(0o777)
+        found = self._plane.get("persistentvolumeclaims", *key)
+        if found is not None and found.get("status", {}).get("phase") != "Bound":
+            self._plane.patch("persistentvolumeclaims", found, {"status": {"phase": "Bound"}}, status=True)
+        return self.volumes[key]
 
-    def _schedule(self, pod: Json) -> None:
-        name = pod["metadata"]["name"]
-        if self.is_full:
-            said = f"0/{len(self._machines)} nodes are available: {len(self._machines)} Insufficient cpu."
-            condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
-            change = {"status": {"phase": "Pending", "conditions": [condition]}}
-            self._core.patch_namespaced_pod_status(name, self._namespace, change, _preload_content=False)
-            return
-        self._bound += 1
-        change = {"spec": {"nodeName": self._machines[self._bound % len(self._machines)]}}
-        self._core.patch_namespaced_pod(name, self._namespace, change, _preload_content=False)
 
-    def _begun(self, pod: Json) -> Json:
-        """Start the container of a pod; returns the status of the pod."""
-        try:
-            self.containers.start(pod, self._volumes)
-        except CannotStart as error:
-            waiting = {"reason": error.reason, "message": str(error)}
-            container = pod["spec"]["containers"][0]
-            told = {"name": container["name"], "image": container["image"], "imageID": "", "ready": False}
-            return {
-                "phase": "Pending",
-                "containerStatuses": [{**told, "restartCount": 0, "state": {"waiting": waiting}}],
-            }
-        return self.containers.status(pod["metadata"]["uid"]) or {}
+def _listening(names: Names, address: str) -> NameServer | None:
+    """A server of the names; None for an ordinary user, who may not listen on its port."""
+    try:
+        return NameServer(names, address)
+    except PermissionError:
+        return None
 
-    def _tell(self, pod: Json, status: Json) -> None:
-        uid = pod["metadata"]["uid"]
-        if status != self._told[uid]:
-            self._told[uid] = status
-            change = {"status": status}
-            name = pod["metadata"]["name"]
-            self._core.patch_namespaced_pod_status(name, self._namespace, change, _preload_content=False)
+
+def _node(name: str) -> Json:
+    room = {"cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status",
+             "lastHeartbeatTime": now(), "lastTransitionTime": now()}  # fmt: skip
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+    return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}

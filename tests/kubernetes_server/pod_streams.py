@@ -41,7 +41,10 @@ def must_run(pod: Json, container: str) -> None:
     name = pod["metadata"]["name"]
     if not pod["spec"].get("nodeName"):
         raise bad_request(f"pod {name} does not have a host assigned")
-    if (pod.get("status") or {}).get("phase") == "Pending":
+    status = pod.get("status") or {}
+    groups = ("initContainerStatuses", "containerStatuses")
+    states = {one["name"]: one.get("state") or {} for group in groups for one in status.get(group) or ()}
+    if status.get("phase") == "Pending" and not {"running", "terminated"} & set(states.get(container, ())):
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating')
 
 

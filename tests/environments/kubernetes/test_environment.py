@@ -39,7 +39,6 @@ from chaoskit.protocol.json_lines import encode
 from tests.docker_images import images
 from tests.environments.kubernetes.conftest import left
 from tests.kubernetes_server.faults import seeded
-from tests.kubernetes_server.kubelet import NAME as NAME_OF_KUBELET
 
 
 def news(env, kind, *, timeout=60.0):
@@ -109,7 +108,7 @@ def test_a_node_is_lost_with_its_pod_and_another_pod_takes_its_place(pods_place,
         news(env, Arrived)
         assert not env.is_lost("node1")
         before = env.pods.now["node1"].uid
-        inside = machines.kubelet.containers.pids(before)
+        inside = machines.kubelet.pids(before)
         evidence = env.lose_node("node1")
         assert evidence["uid"] == before and evidence["ended"]
         assert env.is_lost("node1") and "node1" not in env.nodes()
@@ -139,7 +138,7 @@ def test_a_pod_that_somebody_else_ends_counts_as_killed(pods_place, stub, machin
         env.launch(0, stub(0, 9))
         news(env, Arrived)
         before = env.pods.now["node0"].uid
-        machines.kubelet.containers.end(before, grace=0)
+        machines.kubelet.kill_container(before)
         assert news(env, Ended).code == -9
         env.launch(1, stub(0, 0))
         assert news(env, Ended) == Ended(1, 0)
@@ -165,7 +164,7 @@ def test_an_image_in_which_no_job_can_run(cluster_place, machines, connection, k
 @pytest.mark.launches
 def test_a_cluster_that_is_full_says_so(pods_place, machines, monkeypatch):
     image_look.examine(pods_place.cluster, pods_place.image, program=pods_place.program)
-    machines.kubelet.is_full = True
+    machines.kubelet.scheduler.unschedulable = lambda pod: "Insufficient cpu"
     monkeypatch.setattr("chaoskit.environments.kubernetes.pods.PodNodes.__init__.__kwdefaults__", {"limit": 3.0})
     with pytest.raises(AgentGone, match=r"within 3 s: no node of the cluster takes the pod: 0/2 nodes are available"):
         KubernetesEnvironment(pods_place).__enter__()
@@ -175,7 +174,7 @@ def test_a_cluster_that_is_full_says_so(pods_place, machines, monkeypatch):
 def test_a_claim_that_is_another_volume(pods_place, machines, tmp_path):
     (tmp_path / "other" / "store" / "runs" / "one").mkdir(parents=True)
     image_look.examine(pods_place.cluster, pods_place.image, program=pods_place.program)
-    machines.kubelet._volumes["runs"] = tmp_path / "other"
+    machines.kubelet.volumes[(pods_place.cluster.namespace, "runs")] = tmp_path / "other"
     with pytest.raises(ChaoskitError, match=r"the pod .* of node0 has ended at once, exit code [12]"):
         KubernetesEnvironment(pods_place).__enter__()
 
@@ -232,7 +231,7 @@ def test_whatever_goes_wrong_at_the_api_the_run_tells_the_truth(pods_place, stub
     happened = set()
     for seed in range(12):
         chance = seeded(seed, rate=0.3)
-        with api_server.faulty(lambda call, chance=chance: None if is_kubelet(call) else chance(call)):
+        with api_server.faulty(chance):
             with KubernetesEnvironment(replace(pods_place, nodes=Nodes(2, 2))) as env:
                 env.launch(0, stub(0, 3))
                 news(env, Arrived)
@@ -248,10 +247,6 @@ def test_whatever_goes_wrong_at_the_api_the_run_tells_the_truth(pods_place, stub
                 assert env.pods.now["node1"].uid != before
             happened |= {fault.kind for _, fault in api_server.injected}
     assert {"conflict", "too_many", "timeout", "reset"} <= happened
-
-
-def is_kubelet(call):
-    return call.headers.get("user-agent") == NAME_OF_KUBELET
 
 
 HARNESS = """
@@ -286,8 +281,7 @@ def test_of_a_killed_harness_nothing_is_left_after_a_clean(pods_place, machines,
     job = Job.from_command(["x", "{out}"], image="t", cluster=pods_place.cluster)
     record = {"id": pods_place.run_id, "status": "running", "owner": owner, "job": job.to_json()}
     (pods_place.run_dir / "run.json").write_text(json.dumps(record))
-    pods = machines.kubelet.containers
-    until(lambda: all(pods.status(uid)["phase"] != "Running" for uid in list(pods._of)), timeout=60)
+    until(lambda: machines.kubelet.running() == [], timeout=60)
     assert len(left(connection, namespace)) == 3
     sweep_machine(pods_place.store)
     removed = KubernetesEnvironment.sweep(pods_place.store)

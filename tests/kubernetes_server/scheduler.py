@@ -1,0 +1,128 @@
+"""The scheduler: it binds pods to nodes, or tells in the sentences of the real one why it does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from tests.kubernetes_server.admission import quantity
+from tests.kubernetes_server.control_plane import ControlPlane
+from tests.kubernetes_server.lifecycle import now
+from tests.kubernetes_server.pod_status import ENDED, with_conditions
+
+Json = dict[str, Any]
+GATED = "Scheduling is blocked due to non-empty scheduling gates"
+
+
+class Scheduler:
+    """Binds each pod to the node with the fewest pods of those that have room for it.
+
+    `unschedulable` is for tests: it gives why no node takes a pod, as in "Insufficient nvidia.com/gpu", or None.
+    """
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self.unschedulable: Callable[[Json], str | None] = lambda pod: None
+
+    def look(self) -> None:
+        """Bind every pod that is on no node and can be bound."""
+        for pod in self._plane.all("pods"):
+            if pod["spec"].get("nodeName"):
+                continue
+            if "deletionTimestamp" in pod["metadata"]:
+                self._end(pod)
+            else:
+                self._bind(pod)
+
+    def _end(self, pod: Json) -> None:
+        """End a pod that is deleted and on no node, as the garbage collector of pods does."""
+        if pod.get("status", {}).get("phase") not in ENDED:
+            self._plane.patch("pods", pod, {"status": {"phase": "Failed"}}, status=True)
+
+    def _bind(self, pod: Json) -> None:
+        if pod["spec"].get("schedulingGates"):
+            self._refuse(pod, "SchedulingGated", GATED)
+            return
+        nodes = self._plane.all("nodes")
+        reasons: Counter[str] = Counter()
+        fitting = []
+        for node in nodes:
+            why = list(self._against(pod, node))
+            reasons.update(why)
+            if not why:
+                fitting.append(node["metadata"]["name"])
+        if claim := self._missing_claim(pod):
+            reasons, fitting = Counter(), []
+            why_none = f'persistentvolumeclaim "{claim}" not found'
+        else:
+            why_none = ", ".join(f"{count} {why}" for why, count in sorted(reasons.items()))
+        if not fitting:
+            none = f"0/{len(nodes)} nodes are available"
+            helps = "Preemption is not helpful for scheduling"
+            helps = "No preemption victims found for incoming pod" if reasons else helps
+            self._refuse(pod, "Unschedulable", f"{none}: {why_none}. preemption: {none}: {len(nodes)} {helps}.")
+            return
+        loads = Counter(one["spec"].get("nodeName") for one in self._pods())
+        chosen = min(fitting, key=lambda name: (loads[name], name))
+        time = now()
+        conditions = with_conditions(_conditions(pod), {"PodScheduled": {"status": "True"}}, time=time)
+        if self._plane.patch("pods", pod, {"spec": {"nodeName": chosen}}) is not None:
+            self._plane.patch("pods", pod, {"status": {"conditions": conditions}}, status=True)
+            name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            self._plane.event(pod, "Scheduled", f"Successfully assigned {name} to {chosen}")
+
+    def _refuse(self, pod: Json, reason: str, message: str) -> None:
+        """Say why a pod is not bound, unless that is said already."""
+        had = next((one for one in _conditions(pod) if one["type"] == "PodScheduled"), {})
+        if (had.get("reason"), had.get("message")) == (reason, message):
+            return
+        wanted: dict[str, Json] = {"PodScheduled": {"status": "False", "reason": reason, "message": message}}
+        conditions = with_conditions(_conditions(pod), wanted, time=now())
+        self._plane.patch("pods", pod, {"status": {"phase": "Pending", "conditions": conditions}}, status=True)
+        if reason == "Unschedulable":
+            self._plane.event(pod, "FailedScheduling", message, warning=True)
+
+    def _against(self, pod: Json, node: Json) -> list[str]:
+        """What speaks against a node."""
+        if why := self.unschedulable(pod):
+            return [why]
+        spec, labels = pod["spec"], node["metadata"].get("labels") or {}
+        if node.get("spec", {}).get("unschedulable"):
+            return ["node(s) were unschedulable"]
+        if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+            return ["node(s) didn't match Pod's node affinity/selector"]
+        used: Counter[str] = Counter()
+        for other in self._pods():
+            if other["spec"].get("nodeName") == node["metadata"]["name"]:
+                used.update(_requests(other))
+        capacity = node["status"]["allocatable"]
+        return [
+            f"Insufficient {name}"
+            for name, wanted in _requests(pod).items()
+            if used[name] + wanted > quantity(capacity.get(name, 0))
+        ]
+
+    def _pods(self) -> list[Json]:
+        return [pod for pod in self._plane.all("pods") if pod.get("status", {}).get("phase") not in ENDED]
+
+    def _missing_claim(self, pod: Json) -> str | None:
+        namespace = pod["metadata"]["namespace"]
+        names = [one["persistentVolumeClaim"]["claimName"] for one in pod["spec"].get("volumes") or ()
+                 if "persistentVolumeClaim" in one]  # fmt: skip
+        return next((n for n in names if self._plane.get("persistentvolumeclaims", namespace, n) is None), None)
+
+
+def _conditions(pod: Json) -> list[Json]:
+    return list(pod.get("status", {}).get("conditions") or ())
+
+
+def _requests(pod: Json) -> dict[str, Fraction]:
+    """What a pod asks of its node."""
+    total: Counter[str] = Counter()
+    for container in pod["spec"]["containers"]:
+        resources = container.get("resources") or {}
+        wanted = (resources.get("limits") or {}) | (resources.get("requests") or {})
+        total.update({name: Fraction(quantity(amount)) for name, amount in wanted.items()})
+    return dict(total)  # type: ignore[arg-type]
