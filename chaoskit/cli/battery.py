@@ -195,7 +195,7 @@ def run(
             raise UsageError(
                 "-n needs pytest-xdist, which is not installed: run 'pip install pytest-xdist', or omit -n"
             )
-        args += ["-p", "xdist.plugin", "-n", workers, "--dist", "worksteal"]
+        args += ["-p", "xdist.plugin", "-n", workers, *_distribution(options)]
     board = ProgressBoard(stream) if stream is not None and stream.isatty() else None
     collector = ResultCollector(stream, int(workers) if workers and workers.isdecimal() else 1, board)
     try:
@@ -204,6 +204,13 @@ def run(
         if board is not None:
             board.stop()
     return collector
+
+
+def _distribution(options: Sequence[str]) -> list[str]:
+    """How workers get experiments: those that are free take from the others; in a night one by one, in the order of its
+    plan."""
+    planned = any(option.startswith("--chaos-night") for option in options)
+    return ["--dist", "load", "--maxschedchunk", "1"] if planned else ["--dist", "worksteal"]
 
 
 def _pytest(args: Sequence[str], chosen: Selection, collector: ResultCollector) -> None:

@@ -279,6 +279,7 @@ def add_to_pytest(parser: pytest.Parser) -> None:
     about = "command of the job for the fixture 'job', quoted as one word; must contain {out}"
     group.addoption("--chaos-job", metavar="COMMAND", type=words, help=about)
     group.addoption("--chaos-settings", help=argparse.SUPPRESS)
+    group.addoption("--chaos-night", help=argparse.SUPPRESS)
 
 
 def forward(args: argparse.Namespace) -> list[str]:
