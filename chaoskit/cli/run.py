@@ -124,7 +124,7 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     chosen = battery.Selection(args.k, only=args.only, quick=args.quick)
     where = found.places.get("select", "") if found is not None and args.k != typed else ""
     if args.list:
-        _list(_titles(chosen, args.nodes, where))
+        _list(_titles(chosen, args, where))
         return ExitCode.PASS
     settings = Settings()
     if found is not None:
@@ -155,7 +155,7 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     root = options.root_of(args)
     begun = time.monotonic()
     args.dir = str(root)
-    names = list(_titles(chosen, args.nodes, where))
+    names = list(_titles(chosen, args, where))
     planned: list[str] = []
     if night is None:
         workers = parallelism.chosen(args.n, job.command, experiments=len(names))
@@ -239,13 +239,13 @@ def _no_command() -> str:
     return f"{text}\nor write it as 'command' into [tool.chaoskit] of pyproject.toml"
 
 
-def _titles(chosen: battery.Selection, nodes: str | None, where: str) -> dict[str, str]:
+def _titles(chosen: battery.Selection, args: argparse.Namespace, where: str) -> dict[str, str]:
     """Map the experiments that are chosen to their titles. `where` is the place of `select` in the file, if that chose
     them; the error about it names that."""
     from chaoskit.cli import battery
 
     try:
-        return battery.titles(chosen, nodes=nodes)
+        return battery.titles(chosen, nodes=args.nodes, every=args.every)
     except UsageError as error:
         if not where:
             raise
