@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from chaoskit.cli import kubernetes_manifest
 from chaoskit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def add_to(commands: Any) -> None:
     about = "print the smallest Role that suffices and its RoleBinding, as YAML, instead of the check"
     check.add_argument("--role", action="store_true", help=about)
     check.set_defaults(do=do)
+    kubernetes_manifest.add_to(parts)
 
 
 def do(args: argparse.Namespace) -> int:

@@ -12,6 +12,8 @@ from chaoskit.validation import check_number
 
 #: The name of the container in which chaoskit runs, and the directory that is its home.
 HARNESS, HOME = "chaoskit", "/home/chaoskit"
+#: Where the files of a ConfigMap with settings are.
+SETTINGS = "/etc/chaoskit"
 #: Seconds that chaoskit has to remove what its runs have made once its pod is deleted.
 GRACE = 120
 _ACCOUNT = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
@@ -23,6 +25,7 @@ def harness_pod(
     image: str,
     arguments: Sequence[str],
     service_account: str,
+    settings: str = "",
     resources: Mapping[str, Mapping[str, str]] | None = None,
     deadline: float | None = None,
 ) -> dict[str, Any]:
@@ -30,8 +33,9 @@ def harness_pod(
 
     `image` has chaoskit and the client of Kubernetes. The pod has the claim of `place` at `place.path`, the token of
     `service_account`, and `POD_IP`, the address at which the nodes of a job reach it. It goes where the nodes of a job
-    may go, with the same pull secret. `resources` are its own, since those of `place` are for the job. After `deadline`
-    seconds, at least 1, the cluster ends it. Raises UsageError, naming the argument.
+    may go, with the same pull secret. `settings` names a ConfigMap: chaoskit starts in a directory with its files, such
+    as chaoskit.toml. `resources` are its own, since those of `place` are for the job. After `deadline` seconds, at
+    least 1, the cluster ends it. Raises UsageError, naming the argument.
     """
     if not image:
         raise UsageError("harness_pod: image must be the name of an image that has chaoskit")
@@ -40,7 +44,7 @@ def harness_pod(
             f"harness_pod: service_account must be the name of a service account (lower-case letters, digits, '-' or "
             f"'.'), not {service_account!r}"
         )
-    if place.path.rstrip("/") in ("", "/tmp", HOME):
+    if place.path.rstrip("/") in ("", "/tmp", HOME, SETTINGS):
         raise UsageError(f"harness_pod: the volume cannot be at {place.path}: chaoskit has files of its own there")
     if deadline is not None:
         check_number("harness_pod", "deadline", deadline, least=1)
@@ -49,7 +53,7 @@ def harness_pod(
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["chaoskit", *(as_written(word) for word in arguments)],
-        "workingDir": HOME,
+        "workingDir": SETTINGS if settings else HOME,
         "env": [
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             {"name": "HOME", "value": HOME},
@@ -60,6 +64,7 @@ def harness_pod(
             {"name": "runs", "mountPath": place.path},
             {"name": "home", "mountPath": HOME},
             {"name": "tmp", "mountPath": "/tmp"},
+            *([{"name": "settings", "mountPath": SETTINGS, "readOnly": True}] if settings else []),
         ],
     }
     return {
@@ -74,6 +79,7 @@ def harness_pod(
             {"name": "runs", "persistentVolumeClaim": {"claimName": place.claim}},
             {"name": "home", "emptyDir": {}},
             {"name": "tmp", "emptyDir": {}},
+            *([{"name": "settings", "configMap": {"name": settings}}] if settings else []),
         ],
         **({"nodeSelector": dict(place.node_selector)} if place.node_selector else {}),
         **({"tolerations": [dict(each) for each in place.tolerations]} if place.tolerations else {}),
