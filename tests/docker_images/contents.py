@@ -28,9 +28,14 @@ NETWORK_PROGRAMS = ["ip", "nft", "tc", "ss"]
 #: What a trainer imports. chaoskit is not among them: an image under test need not have it.
 FOR_TRAINERS = ["torch", "numpy", "safetensors", "pip"]
 FOR_PYTHON = ["pip"]
+#: What chaoskit imports, with the extra `kubernetes`.
+FOR_CHAOSKIT = ["rich", "filelock", "xxhash", "jinja2", "pytest", "pytest-xdist", "kubernetes"]
 
 #: The authorities that this system trusts; pip in an image trusts them too.
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+REPOSITORY = Path(__file__).parents[2]
+#: chaoskit has directories that LEFT_OUT would leave out of others.
+NOTHING = re.compile(r"(?!)")
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -93,6 +98,21 @@ def python(distributions: Iterable[str] = (), programs: Iterable[str] = ()) -> T
     interpreter = f"{prefix}/bin/python{version}"
     for name in sorted(closure(distributions)):
         _add(tree, name, site, interpreter)
+    return tree
+
+
+def chaoskit() -> Tree:
+    """Collect that, chaoskit as it is in this checkout, and what it imports."""
+    tree = python(FOR_CHAOSKIT)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    prefix = "/usr" if sys.base_prefix == "/usr" else "/usr/local"
+    for name in ("chaoskit", "experiments"):
+        source = REPOSITORY / name
+        state = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(source.rglob("*.*"))
+                 if "__pycache__" not in path.parts]  # fmt: skip
+        tree.later(state, lambda name=name, source=source: tree.below(f"/opt/source/{name}", source, NOTHING))
+    lines = ("import sys", "sys.path.insert(0, '/opt/source')", "from chaoskit.cli.main import main")
+    tree.text("usr/local/bin/chaoskit", "\n".join((f"#!{prefix}/bin/python{version}", *lines, "sys.exit(main())", "")))
     return tree
 
 

@@ -62,6 +62,8 @@ IMAGES: dict[str, Imported | Derived | ForAnotherMachine] = {
     "python": Imported(lambda: contents.python(contents.FOR_PYTHON)),
     # The tools of the network, for a container that joins a network namespace: ip, tc, nft.
     "network": Imported(lambda: contents.python(contents.FOR_PYTHON, contents.NETWORK_PROGRAMS)),
+    # chaoskit itself, with the client of Kubernetes.
+    "chaoskit": Imported(contents.chaoskit),
     # Small enough to be copied into another daemon. Its torch is a name alone, for tests that start no rank.
     "light": Derived("python", "RUN mkdir -p /opt/names/torch\nENV PYTHONPATH=/opt/names\n"),
     # Bad input from here on.

@@ -1,8 +1,8 @@
 """A scheduler, a controller of Jobs and a kubelet for our own server: each pod has containers of a Docker daemon.
 
 `Kubelet` is all nodes at once, and starts the others. It is the server's back-end for exec, port-forward and logs, too.
-What is not here: probes, hooks of a container's life, sidecars among the first containers, tokens of service accounts,
-pulls of images.
+What is not here: probes, hooks of a container's life, sidecars among the first containers, pulls of images; and a pod
+gets the token of its service account only if it asks for it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tests.kubernetes_server.pod_status import ENDED
 from tests.kubernetes_server.pod_worker import Node, PodWorker
 from tests.kubernetes_server.scheduler import Scheduler
 from tests.kubernetes_server.server import KubernetesServer
+from tests.kubernetes_server.service_accounts import ServiceAccounts
 
 Json = dict[str, Any]
 NODES = ("node-0", "node-1")
@@ -54,7 +55,8 @@ class Kubelet:
         names = Names(self._plane)
         self._server_of_names = _listening(names, self.host_address)
         self._node = Node(runtime, directory / "pods", claims=self._claim, names=names,
-                          dns=self.host_address if self._server_of_names else None)  # fmt: skip
+                          dns=self.host_address if self._server_of_names else None,
+                          accounts=ServiceAccounts(server, directory / "accounts", self.host_address))  # fmt: skip
         self._closed = threading.Event()
         looks = {"scheduler": self.scheduler.look, "job-controller": self.jobs.look, "kubelet": self._look}
         self._threads = [threading.Thread(target=self._run, args=(look,), name=name, daemon=True)
