@@ -139,6 +139,13 @@ def test_no_worker_begins_with_what_comes_late(chaoskit, project, tmp_path):  # 
     assert sorted(begun.values()) == ["a", "c"], ran
 
 
+@pytest.mark.parametrize(("words", "useless"), [(["--minutes", "1"], False), ([], True)])
+def test_an_acceptance_is_not_called_useless_if_its_experiment_did_not_run(tonight, words, useless):
+    Path("chaoskit.toml").write_text('accept = [{code = "data-skipped", reason = "known"}]\n')
+    _, _, err, _ = tonight(*words, before=[earlier(at, one=1.0, two=1.0, bad=HOUR) for at in range(5)])
+    assert ("data-skipped" in err) is useless
+
+
 # The plan.
 
 
