@@ -59,7 +59,8 @@ class ClusterPlace:
     pods reach chaoskit; "" lets it find out. `i_mean` repeats a context that looks like production.
 
     `resources`, `node_selector`, `tolerations` are those of each pod, as in a manifest, `pull_secret` is the secret for
-    its image, and `service_account` its account. Raises UsageError, naming the argument.
+    its image, and `service_account` its account. `job_template` is the team's own manifest of the job, which runs in
+    place of pods that chaoskit makes. Raises UsageError, naming the argument.
     """
 
     namespace: str
@@ -74,6 +75,7 @@ class ClusterPlace:
     tolerations: Sequence[Mapping[str, Any]] = ()
     pull_secret: str = ""
     service_account: str = ""
+    job_template: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("namespace", "claim", "path"):

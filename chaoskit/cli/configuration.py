@@ -85,6 +85,7 @@ POD_KEYS = {
     "tolerations": ("tolerations", "a list of tolerations, as in a manifest"),
     "pull-secret": ("pull_secret", "the name of the secret for the image"),
     "service-account": ("service_account", "the name of the account of the pods"),
+    "job-template": ("job_template", "the file with the team's own manifest of the job, in quotes"),
 }
 #: The keys of an entry of `accept`, and what each is for.
 ACCEPT_KEYS = {
@@ -292,7 +293,9 @@ class _Reader:
         value = self.table.get("kubernetes", {})
         if not isinstance(value, dict):
             raise self.wrong("kubernetes", what="kubernetes must be a table")
-        kinds: dict[str, type] = {"tolerations": list, "pull-secret": str, "service-account": str}
+        kinds: dict[str, type] = {
+            "tolerations": list, "pull-secret": str, "service-account": str, "job-template": str,
+        }  # fmt: skip
         for key, each in value.items():
             if key in KEYS:
                 what = f"{key} is a key of chaoskit's own table: move it there"
@@ -301,7 +304,8 @@ class _Reader:
                 raise self.wrong("kubernetes", key, what=f"there is no key {key!r}{near_miss(key, POD_KEYS)}")
             if not isinstance(each, kinds.get(key, dict)):
                 raise self.wrong("kubernetes", key, what=f"{key} must be {POD_KEYS[key][1]}, not {each!r}")
-        return {POD_KEYS[key][0]: each for key, each in value.items()}
+        here = {key: str(self.file.parent / each) if key == "job-template" else each for key, each in value.items()}
+        return {POD_KEYS[key][0]: each for key, each in here.items()}
 
     def _night(self) -> dict[str, Any]:
         value = self.table.get("nightly", {})

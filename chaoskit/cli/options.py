@@ -82,6 +82,11 @@ def mount(text: str) -> str:
     return _passed(read_mount, text)
 
 
+def path(text: str) -> str:
+    """The absolute path of a file."""
+    return str(Path(text).absolute())
+
+
 def volume(text: str) -> str:
     """Validate a volume claim and its path."""
     from chaoskit.nodes import read_volume
@@ -169,6 +174,12 @@ SHARED = (
     Option("kubeconfig", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)", "FILE", str),
     Option("i-mean", "repeat the name of a context that looks like production", "CONTEXT", str),
     Option("address", "address at which pods reach chaoskit (default: found out)", "ADDRESS", str),
+    Option(
+        "job-template",
+        "the team's own manifest of the job, which runs in place of the command (--env kubernetes)",
+        "FILE",
+        path,
+    ),
     Option("require", "fail if a capability or environment is missing, instead of skipping the experiment"),
     Option(
         "keep-going",
@@ -251,7 +262,8 @@ def cluster_of(given: Mapping[str, Any], pods: Mapping[str, Any]) -> ClusterPlac
     """The place in a cluster that these options name, by their attributes, None if they name none; `pods` are the
     settings of its pods. Raises UsageError for half a place."""
     told: dict[str, Any] = {name: given.get(name) for name in CLUSTER if given.get(name)}
-    if not told and not pods:
+    template = given.get("job_template") or pods.get("job_template")
+    if not told and not pods and not template:
         return None
     for name, example in (("namespace", "--namespace NAME"), ("volume", "--volume CLAIM:PATH")):
         if name not in told:
@@ -259,7 +271,30 @@ def cluster_of(given: Mapping[str, Any], pods: Mapping[str, Any]) -> ClusterPlac
     from chaoskit.nodes import ClusterPlace, read_volume
 
     claim, path = read_volume(told.pop("volume"))
-    return ClusterPlace(**{"claim": claim, "path": path, **told, **pods})
+    place = {"claim": claim, "path": path, **told, **{key: each for key, each in pods.items() if key != "job_template"}}
+    if template:
+        from chaoskit.environments.kubernetes.job_template import read_template
+
+        place["job_template"] = read_template(Path(template))
+    return ClusterPlace(**place)
+
+
+def job_of_template(cluster: ClusterPlace | None) -> dict[str, Any]:
+    """The fields of a `Job` that the job template of a place decides, none where it has no template. Raises
+    UsageError."""
+    if cluster is None or not cluster.job_template:
+        return {}
+    from chaoskit.environments.kubernetes.job_template import of_place
+
+    template = of_place(cluster)
+    assert template is not None
+    template.place(cluster)
+    return {
+        "command": template.words,
+        "image": template.image,
+        "nnodes": template.nodes,
+        "env": template.telling,
+    }
 
 
 def environment_of(given: str | None) -> str:

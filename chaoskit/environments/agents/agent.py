@@ -1,9 +1,12 @@
 """The agent: the first process of a container or a pod. It starts the job there, and answers for its processes.
 
-A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE]`), started from a read-only mount by the Python of the image;
+A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE [-- COMMAND...]]`), started from a read-only mount by the Python of the image;
 it and all that it imports need the standard library alone. It speaks JSON lines on a socket of the harness, as other
 helpers do, and ends with it: then the container ends, with everything that runs there. For each launch it connects once
 more and hands that line to a keeper, so that harness and keeper speak with each other directly.
+
+With a command it stands in front of what somebody else wants to run in this container: it tells the harness that
+command, which the harness has it start, and ends with its exit code, so that whoever made the container sees that.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -55,8 +58,11 @@ class Agent:
     """The requests of the harness, by the names of the methods. Paths are those that the container has. They raise
     OSError, LookupError, ValueError, and what `start` raises."""
 
-    def __init__(self, door: str, token: str = "") -> None:
+    def __init__(self, door: str, token: str = "", command: Sequence[str] = ()) -> None:
         self._door, self._token = door, token
+        self._command = list(command)
+        #: With which code this process is to end. Without the word of the harness, a command counts as failed.
+        self.code = 1 if command else 0
         self._ear: socket.socket | None = None
 
     def start(self, *, number: int, **request: Any) -> dict[str, Any]:
@@ -66,6 +72,14 @@ class Agent:
         with greet(self._door, {"keeper": number}, token=self._token) as line:
             keeper = launcher.keep(_order(**request), line)
         return {"keeper": keeper.pid, "order": keeper.order, "how": keeper.how}
+
+    def command(self) -> list[str]:
+        """The command that this container was made for."""
+        return self._command
+
+    def finish(self, code: int) -> None:
+        """Have the container end with the exit code of its command, negative for a signal, once the harness lets go."""
+        self.code = code if code >= 0 else 128 - code
 
     def make_ready(self, **request: Any) -> None:
         """Return once `start` would take no longer than a fork. Raises CannotWarm, UsageError."""
@@ -270,8 +284,9 @@ def _reap(*_: object) -> None:
             pass
 
 
-def main(door: str, name: str, token_file: str = "") -> None:
-    """Serve until the harness is gone. `name` tells the harness which of its nodes this is."""
+def main(door: str, name: str, token_file: str = "", *behind: str) -> None:
+    """Serve until the harness is gone. `name` tells the harness which of its nodes this is; `behind` is a mark, and the
+    command of the container."""
     signal.signal(signal.SIGCHLD, _reap)
     token = ""
     if token_file:
@@ -280,7 +295,9 @@ def main(door: str, name: str, token_file: str = "") -> None:
         except OSError as error:
             sys.exit(f"this node does not see the files of the run as chaoskit does: {error}")
     line = greet(door, {"agent": name, "pid": os.getpid()}, token=token)
-    serve(line, Agent(door, token), refusals=(CannotWarm, UsageError, *REFUSALS))
+    agent = Agent(door, token, behind[1:])
+    serve(line, agent, refusals=(CannotWarm, UsageError, *REFUSALS))
+    sys.exit(agent.code)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +14,14 @@ from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import objects
-from chaoskit.environments.kubernetes.api_kinds import SERVICES
+from chaoskit.environments.kubernetes.api_kinds import JOBS, SERVICES
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
+from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
+from chaoskit.environments.kubernetes.filled_template import POD, difference, filled
 from chaoskit.environments.kubernetes.image_look import examine
-from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.job_template import JobTemplate, digest, must_suit, of_place
+from chaoskit.environments.kubernetes.objects import RunObjects, owned
 from chaoskit.environments.kubernetes.pod_faults import PodFaults
 from chaoskit.environments.kubernetes.pod_manifest import (
     NAMES_ROLE,
@@ -33,6 +37,7 @@ from chaoskit.environments.kubernetes.pods import PodNodes
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.kubernetes.stored_runs import swept
+from chaoskit.environments.kubernetes.supervised_job import SupervisedJob
 from chaoskit.environments.launch.rank_modules import PACKAGE
 from chaoskit.environments.machine import requirements
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
@@ -47,6 +52,8 @@ from chaoskit.nodes import ClusterPlace
 from chaoskit.protocol.fingerprint import LENT, library
 
 MOST_NODES = 32
+#: In the directory of a run, how its Job differs from the template of the team.
+DIFFERENCE = "job-template.diff"
 
 
 class KubernetesEnvironment(RunFiles, PodFaults):
@@ -68,7 +75,9 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         self._place = _place_of(spec.cluster)
         # A pod has a control group of its own, which only the cluster may change.
         RunFiles.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
-        self.job = JobOnNodes(self.run, NodeRoster(MOST_NODES), self)
+        self._template = of_place(spec.cluster)
+        kind = JobOnNodes if self._template is None else SupervisedJob
+        self.job = kind(self.run, NodeRoster(MOST_NODES), self)
         self._lost = set()
         self._pods: PodNodes | None = None
         self._owners: FileOwners | None = None
@@ -100,8 +109,12 @@ class KubernetesEnvironment(RunFiles, PodFaults):
                 f"--mount {job.mounts[0]}: pods do not see files of this machine: put them into the image, or on the "
                 "volume of the claim, below the directory of the runs"
             )
-        facts = examine(_place_of(job.cluster), job.image, program=job.words()[0])
-        return {"image": facts.id}
+        place, template = _place_of(job.cluster), of_place(job.cluster)
+        if template is not None:
+            must_suit(job, template)
+            place = template.place(place)
+        facts = examine(place, job.image, program=job.words()[0])
+        return {"image": facts.id, **({"template": digest(template)} if template is not None else {})}
 
     @staticmethod
     def sweep(root: Path) -> tuple[str, ...]:
@@ -129,11 +142,16 @@ class KubernetesEnvironment(RunFiles, PodFaults):
 
     def __enter__(self) -> KubernetesEnvironment:
         run, spec, place = self.run, self.run.spec, self._place
+        template = self._template
+        if template is not None:
+            place = template.place(place)
         on_volume(place, run.run_dir)
         connection = connection_to(place)
         address = own_address(place, connection)
         objects.sweep(connection, place.namespace)
         facts = examine(place, spec.image, program=spec.program, run_dir=run.run_dir)
+        if template is not None and template.user is not None:
+            facts = replace(facts, uid=template.user)
         owners = self._owners = FileOwners(run, facts.uid, self.hand_over)
         run.begin(for_all=owners.is_closed_to_job, door=lambda: TcpDoor("0.0.0.0", known_as=address))
         try:
@@ -146,10 +164,12 @@ class KubernetesEnvironment(RunFiles, PodFaults):
             if owners.is_closed_to_job:
                 token.chmod(0o644)
             run.keep(lambda: token.unlink(missing_ok=True))
-            self._cwd = facts.cwd
+            self._cwd = (template.directory if template is not None else "") or facts.cwd
             made = RunObjects(
                 connection, namespace=place.namespace, run_id=id_in_cluster(spec.run_id), run_dir=run.run_dir
             )
+            # A controller would replace pods whose agents go before its Job.
+            run.keep(self._close_pods)
             run.keep(lambda: _close(made))
             self._service = f"chaoskit-{made.identity.run}"
             nodes = RunSelector(made.identity, NODE_ROLE).labels
@@ -160,6 +180,9 @@ class KubernetesEnvironment(RunFiles, PodFaults):
             parts = [VolumePart(store, read_only=True)] if store != run.run_dir else []
             parts.append(VolumePart(run.run_dir))
 
+            def agent(pod: str) -> list[str]:
+                return agent_command(facts.python, package, address=door.address, pod=pod, run_dir=run.run_dir)
+
             def manifest(node: str, pod: str) -> Mapping[str, Any]:
                 return node_pod(
                     pod,
@@ -167,17 +190,28 @@ class KubernetesEnvironment(RunFiles, PodFaults):
                     service=self._service,
                     place=place,
                     image=spec.image,
-                    command=agent_command(
-                        facts.python, package, address=door.address, pod=pod, run_dir=run.run_dir
-                    ),
+                    command=agent(pod),
                     variables=lent,
                     parts=parts,
                 )
 
-            self._pods = PodNodes(connection, made, door=door, roster=self.job.roster, manifest=manifest)
-            run.keep(self._pods.close)
-            for _ in range(spec.nodes.most):
-                self.bring_up()
+            if template is None:
+                self._pods = PodNodes(connection, made, door=door, roster=self.job.roster, manifest=manifest)
+                run.keep(self._pods.close)
+                for _ in range(spec.nodes.most):
+                    self.bring_up()
+            else:
+                self._pods = self._make_job(
+                    template,
+                    made,
+                    place,
+                    connection=connection,
+                    door=door,
+                    agent=agent(f"$({POD})"),
+                    lent=lent,
+                    parts=parts,
+                )
+                self._pods.gather()
             remedy = f"build the image with another user, or let it write to the volume of the claim {place.claim!r}"
             self.check_first_node(facts, remedy=remedy)
             run.keep(owners.take)
@@ -187,8 +221,53 @@ class KubernetesEnvironment(RunFiles, PodFaults):
             raise
         return self
 
+    def _make_job(
+        self,
+        template: JobTemplate,
+        made: RunObjects,
+        place: ClusterPlace,
+        *,
+        connection: ClusterConnection,
+        door: AgentDoor,
+        agent: Sequence[str],
+        lent: Mapping[str, str],
+        parts: Sequence[VolumePart],
+    ) -> ControlledPods:
+        """Make the Job of the template, and the file with the difference."""
+        run = self.run
+        job = filled(
+            template,
+            name=self._service,
+            service=self._service,
+            agent=agent,
+            variables=lent,
+            place=place,
+            parts=parts,
+            out=run.spec.out.absolute(),
+        )
+        shown = difference(template, owned(job, made.identity, role=NODE_ROLE))
+        (run.run_dir / DIFFERENCE).write_text(shown)
+        pods = ControlledPods(
+            connection,
+            made,
+            door=door,
+            roster=self.job.roster,
+            name=self._service,
+            manifest=job,
+            count=template.nodes,
+            before_end=self.owners.take,
+        )
+        assert isinstance(self.job, SupervisedJob)
+        self.job.pods = pods
+        made.create(JOBS, job, role=NODE_ROLE)
+        return pods
+
     def __exit__(self, *exc: object) -> None:
         self.run.end()
+
+    def _close_pods(self) -> None:
+        if self._pods is not None:
+            self._pods.close()
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:
         """See `Environment`."""
@@ -196,8 +275,26 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         return RunFiles.stop(self)
 
     def meeting_host(self) -> str:
-        """See `AgentJob`: below the service of the run."""
+        """See `AgentJob`: below the service of the run. A pod of a Job is named by that and by its index."""
+        if self._template is not None:
+            return f"{self._service}-0.{self._service}"
         return f"{self.job.meeting}.{self._service}"
+
+    def _request(self, node: str) -> dict[str, Any]:
+        """See `AgentJob`. The command of a template and the variables that it sets are those of its pod, where the
+        cluster has filled them in."""
+        request = PodFaults._request(self, node)
+        if self._template is None:
+            return request
+        assert isinstance(self._pods, ControlledPods)
+        own = set(self._template.variables)
+        told = {**request["spec"], "env": _without(request["spec"]["env"], own)}
+        return {
+            **request,
+            "command": self._pods.command(node),
+            "spec": told,
+            "node": _without(request["node"], own),
+        }
 
     def variables_of(self, node: str) -> dict[str, str]:
         """See `AgentJob`. A pod knows its own name, and the others know it by that of the service alone."""
@@ -215,6 +312,10 @@ def _place_of(cluster: ClusterPlace | None) -> ClusterPlace:
             "NAME"
         )
     return cluster
+
+
+def _without(variables: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name not in names}
 
 
 def _close(made: RunObjects) -> None:

@@ -74,9 +74,9 @@ class RunObjects:
         """The objects of a kind that are there now."""
         return listed(self._connection, kind, RunSelector(self.identity, role, node))
 
-    def remove(self, kind: ApiKind, *, role: str, node: int, uid: str) -> bool:
-        """Begin the removal of the object of a node that has this uid, a pod without any grace; whether it was there.
-        Raises ClusterError."""
+    def remove(self, kind: ApiKind, *, role: str, node: int | None, uid: str) -> bool:
+        """Begin the removal of the object of a node, or of whichever, that has this uid, a pod without any grace;
+        whether it was there. Raises ClusterError."""
         selector = RunSelector(self.identity, role, node)
         return remove_one(self._connection, kind, selector, uid=uid)
 

@@ -68,7 +68,7 @@ def node_pod(
             "command": list(command),
             "env": [{"name": name, "value": value} for name, value in variables.items()],
             **({"resources": {key: dict(each) for key, each in place.resources.items()}} if place.resources else {}),
-            "volumeMounts": [*(_mount(place, part) for part in parts), {"name": "shm", "mountPath": "/dev/shm"}],
+            "volumeMounts": [*(mount(place, part) for part in parts), {"name": "shm", "mountPath": "/dev/shm"}],
         },
         hostname=node,
         subdomain=service,
@@ -111,10 +111,11 @@ def _pod(name: str, place: ClusterPlace, container: Mapping[str, Any], **more: A
     }
 
 
-def _mount(place: ClusterPlace, part: VolumePart) -> dict[str, Any]:
+def mount(place: ClusterPlace, part: VolumePart, *, volume: str = "runs") -> dict[str, Any]:
+    """The mount of a part in a container whose pod has the volume under that name. Raises UsageError."""
     below = on_volume(place, part.path)
     return {
-        "name": "runs",
+        "name": volume,
         "mountPath": str(part.path),
         **({"subPath": below} if below else {}),
         **({"readOnly": True} if part.read_only else {}),

@@ -114,8 +114,7 @@ class PodNodes(AgentNodes[PodNode]):
         """Delete the pod of a node without grace, and wait until its processes are gone; returns evidence. Raises
         ChaoskitError if they do not go."""
         found = self.now[node]
-        number = self.roster.number(node)
-        self._objects.remove(PODS, role=NODE_ROLE, node=number, uid=found.uid)
+        self._objects.remove(PODS, role=NODE_ROLE, node=self._number(node), uid=found.uid)
         deadline = time.monotonic() + _DYING
         while self.exists(node) or not found.agent.is_gone:
             if time.monotonic() > deadline:
@@ -140,7 +139,11 @@ class PodNodes(AgentNodes[PodNode]):
 
     def _forget(self, node: PodNode) -> None:
         node.agent.close()
-        self._objects.remove(PODS, role=NODE_ROLE, node=self.roster.number(node.name), uid=node.uid)
+        self._objects.remove(PODS, role=NODE_ROLE, node=self._number(node.name), uid=node.uid)
+
+    def _number(self, node: str) -> int | None:
+        """The number in the label of the node's pod; None if it has no such label."""
+        return self.roster.number(node)
 
     def _pod(self, name: str) -> Mapping[str, Any] | None:
         """A pod of this run as the cluster has it; None if there is none."""

@@ -1,0 +1,180 @@
+"""`ControlledPods`: the pods of a run that a controller makes, from the job template of the team.
+
+chaoskit makes the Job. Its controller makes the pods, replaces those that fail, and says when it is over. The agent of
+each pod connects by itself: the pods are followed, and never made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from chaoskit.environments.agents.agent_line import AgentDoor, AgentGone, AgentLine
+from chaoskit.environments.kubernetes.api_kinds import JOBS, PODS
+from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
+from chaoskit.environments.kubernetes.job_status import COMPLETION_INDEX, JobStatus
+from chaoskit.environments.kubernetes.listing import listed
+from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
+from chaoskit.environments.kubernetes.pods import UP_LIMIT, PodNode, PodNodes
+from chaoskit.environments.kubernetes.selectors import RunSelector
+from chaoskit.environments.machine.node_roster import NodeRoster
+from chaoskit.errors import ChaoskitError
+
+_LOOK = 0.2
+#: Between two looks at the cluster while a pod is awaited, in seconds.
+_ASK_EVERY = 1.0
+
+
+class ControlledPods(PodNodes):
+    """The pods of the Job `name`, one for each of `count` indexes: index 1 is `node1`. `before_end` is called before a
+    pod is let go."""
+
+    def __init__(
+        self,
+        connection: ClusterConnection,
+        objects: RunObjects,
+        *,
+        door: AgentDoor,
+        roster: NodeRoster,
+        name: str,
+        manifest: Mapping[str, Any],
+        count: int,
+        before_end: Callable[[], object],
+        limit: float = UP_LIMIT,
+    ) -> None:
+        super().__init__(connection, objects, door=door, roster=roster, manifest=_never, limit=limit)
+        self._name, self._job, self._count, self._before_end = name, manifest, count, before_end
+        #: The uids of all pods whose agent has come.
+        self._known: set[str] = set()
+        #: The exit code with which the newest pod of an index was let go.
+        self._codes: dict[int, int] = {}
+        for index in range(count):
+            roster.number(f"node{index}")
+
+    def make(self, node: str | None = None) -> str:
+        """Wait for the pod that the controller makes for a node. Raises SupervisorGaveUp, ChaoskitError."""
+        self.gather()
+        return node or "node0"
+
+    def gather(self) -> None:
+        """Wait until the agent of each pod that the controller wants has come. Raises SupervisorGaveUp if the Job is
+        over, ChaoskitError if a pod cannot run, or does not come in time."""
+        begun, asked, why = time.monotonic(), 0.0, ""
+        while True:
+            self.adopt()
+            awaited = self.awaited
+            if not awaited:
+                return
+            if time.monotonic() >= asked:
+                asked = time.monotonic() + _ASK_EVERY
+                status = self.status()
+                if (over := status.gave_up(self._job, self._codes)) is not None:
+                    raise over
+                awaited = [index for index in awaited if index not in status.completed]
+                if not awaited:
+                    return
+                why = self._look_at(awaited)
+            if time.monotonic() - begun > self._limit:
+                said = why or "its controller has made no pod"
+                raise ChaoskitError(
+                    f"the Job {self._name} has no agent of index {awaited[0]} within {self._limit:g} s: {said}"
+                )
+            time.sleep(_LOOK)
+
+    @property
+    def awaited(self) -> list[int]:
+        """The indexes of which no agent is there now."""
+        there = [node.name for node in self.now.values() if not node.agent.is_gone]
+        return [index for index in range(self._count) if f"node{index}" not in there]
+
+    def adopt(self) -> list[str]:
+        """Take in the agents that have come since the last call; returns their nodes."""
+        fresh = []
+        for hello, line in self._door.take_all("agent"):
+            pod = self._pod(str(hello["agent"]))
+            if pod is None or not RunSelector(self._objects.identity, NODE_ROLE).matches(pod):
+                line.close()  # it has gone again, or somebody has put our token to use elsewhere
+                continue
+            node = f"node{index_of(pod)}"
+            uid, name = str(pod["metadata"]["uid"]), str(pod["metadata"]["name"])
+            gone = (
+                f"the pod {name} of {node} has ended, or does not answer: if you did not end it, see its events "
+                f"(kubectl describe pod) and run this again"
+            )
+            agent = AgentLine(line, gone=gone)
+            try:
+                booted = float(agent.ask("booted"))
+            except AgentGone:
+                agent.close()
+                continue
+            if node in self.now:
+                self.now[node].agent.close()
+            self._known.add(uid)
+            self.now[node] = PodNode(
+                name=node,
+                mark=uid,
+                agent=agent,
+                address=str((pod.get("status") or {}).get("podIP") or ""),
+                pod=name,
+                uid=uid,
+                machine=str((pod.get("spec") or {}).get("nodeName") or ""),
+                booted=booted,
+            )
+            if node not in self.roster.up:
+                self.roster.admit(node)
+            fresh.append(node)
+        return fresh
+
+    def finish(self, node: str, code: int) -> None:
+        """Let the container of a node end with this exit code of its command: the controller decides what follows."""
+        found = self.now[node]
+        self._codes[self.roster.number(node)] = code if code >= 0 else 128 - code
+        with suppress(AgentGone):
+            self._before_end()
+            found.agent.ask("finish", code=code)
+        found.agent.close()
+
+    def command(self, node: str) -> list[str]:
+        """The command of a pod, as the cluster has filled it in. Raises AgentGone."""
+        words: list[str] = self.now[node].agent.ask("command")
+        return words
+
+    def status(self) -> JobStatus:
+        """What the controller says of the Job. Raises ClusterError."""
+        target = ApiTarget(JOBS, self._objects.identity.namespace, self._name)
+        return JobStatus.of(self._connection.get(target))
+
+    def close(self) -> None:
+        """Let go of the agents. The Job is gone by then: its controller would replace their pods."""
+        for node in self.now.values():
+            node.agent.close()
+
+    def _look_at(self, awaited: Sequence[int]) -> str:
+        """Why a pod does not run yet, "" if unknown. Raises ChaoskitError for one that will not."""
+        selector = RunSelector(self._objects.identity, NODE_ROLE)
+        why = ""
+        for pod in listed(self._connection, PODS, selector).manifests:
+            is_new = pod["metadata"]["uid"] not in self._known and "deletionTimestamp" not in pod["metadata"]
+            if is_new and index_of(pod) in awaited:
+                why = self.must_live(f"node{index_of(pod)}", str(pod["metadata"]["name"])) or why
+        return why
+
+    def _number(self, node: str) -> int | None:
+        """Pods of a controller have no label of ours with their number."""
+        return None
+
+
+def index_of(pod: Mapping[str, Any]) -> int:
+    """The completion index of a pod of an Indexed Job."""
+    metadata = pod["metadata"]
+    found = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
+    return int(found.get(COMPLETION_INDEX, 0))
+
+
+def _never(node: str, pod: str) -> Mapping[str, Any]:
+    raise AssertionError(f"{pod}: the controller makes the pods of {node}")
+
+

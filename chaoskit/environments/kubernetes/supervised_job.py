@@ -1,0 +1,90 @@
+"""`SupervisedJob`: the launches of a job whose pods a controller replaces.
+
+A launch goes on as long as the command runs in one of the pods. A pod that the controller makes in the meantime joins
+it, as it would without chaoskit. When the command runs nowhere any more, the launch has ended; the next one begins with
+the pods that the controller makes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from chaoskit.environments.environment import EnvironmentEvent, ExtraEvent
+from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
+from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
+from chaoskit.environments.machine.job_on_nodes import JobOnNodes, NodeMaker
+from chaoskit.environments.machine.machine_run import MachineRun
+from chaoskit.environments.machine.node_roster import NodeRoster
+
+_LOOK = 0.25
+#: Seconds between two events that say that a pod is awaited: that time is the controller's, and no hang of the job.
+_SAY_EVERY = 5.0
+
+
+class SupervisedJob(JobOnNodes):
+    """See `JobOnNodes`. `pods` is set before the first launch."""
+
+    def __init__(self, run: MachineRun, roster: NodeRoster, maker: NodeMaker) -> None:
+        super().__init__(run, roster, maker)
+        self.pods: ControlledPods | None = None
+        #: The nodes whose command has ended by itself, and its exit code.
+        self._over: list[tuple[str, int]] = []
+        self._said = 0.0
+
+    def launch(self, index: int, command: Sequence[str]) -> str:
+        """See `Environment`. Waits for the pods of the controller; raises SupervisorGaveUp if it makes none."""
+        self.run.close_launch()
+        self.run.index = index
+        self._let_go()
+        self._pods.gather()
+        return super().launch(index, command)
+
+    def lose(self, node: str, *, replaced: bool) -> None:
+        """Count the node as lost. The controller replaces its pod."""
+        self.roster.up.remove(node)
+
+    def add_node(self) -> str:
+        """Raises LookupError: the number of pods stands in the template."""
+        raise LookupError("the job template says how many pods there are, and its controller makes no more")
+
+    def remove_node(self, node: str) -> None:
+        """Raises LookupError: the controller would replace the pod."""
+        raise LookupError(f"the controller of the job would replace {node}: the job template says how many there are")
+
+    @property
+    def _pods(self) -> ControlledPods:
+        assert self.pods is not None, "the Job has not been made"
+        return self.pods
+
+    def _begin(self, nodes: Sequence[str]) -> MultiNodeLaunch:
+        self._maker.make_ready(nodes)
+        return MultiNodeLaunch(nodes, start=self._maker.start_agent, tell=self._tell, together=False)
+
+    def _news(self) -> list[EnvironmentEvent]:
+        launch = self.running
+        if launch is not None:
+            for node in self._pods.adopt():
+                if launch.agents and launch.ended() is None:
+                    self._join(launch, node)
+        happened = super()._news()
+        self._let_go()
+        if self.running is not None and self._pods.awaited and time.monotonic() > self._said + _SAY_EVERY:
+            self._said = time.monotonic()
+            nodes = [f"node{index}" for index in self._pods.awaited]
+            happened.append(ExtraEvent("node.awaited", {"launch": self.run.index, "nodes": nodes}))
+        return happened
+
+    def _let_go(self) -> None:
+        """Let the containers end whose command has."""
+        while self._over:
+            self._pods.finish(*self._over.pop(0))
+
+    def _patience(self) -> float:
+        return min(super()._patience(), _LOOK)
+
+    def _tell(self, kind: str, data: dict[str, Any]) -> None:
+        super()._tell(kind, data)
+        if kind == "node.end" and data["cause"] == "itself":
+            self._over.append((data["node"], data["code"]))
