@@ -10,8 +10,9 @@ from typing import Any
 
 from chaoskit.environments.agents.package_copy import path_of_copy
 from chaoskit.environments.kubernetes import run_owner
-from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, PODS, SERVICES
+from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, PODS, SERVICES, ApiKind
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
+from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.guards import PreviewedPod, preview
 from chaoskit.environments.kubernetes.objects import owned
 from chaoskit.environments.kubernetes.pod_manifest import (
@@ -58,11 +59,8 @@ def dry_run(job: Job, *, store: Path) -> DryRun:
     address = f"tcp://{own_address(place, connection)}:PORT"
     run_dir = store / "runs" / _RUN
 
-    def checked(kind: Any, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = connection.create(place.namespace, kind, manifest, dry_run=True)
-        for name in _OF_THE_SERVER:
-            made["metadata"].pop(name, None)
-        return made
+    def checked(kind: ApiKind, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        return as_stored(connection, place.namespace, kind, manifest)
 
     owner = checked(CONFIG_MAPS, run_owner.manifest(_RUN, connection))
     identity = run_owner.identity_of(owner)
@@ -84,3 +82,13 @@ def dry_run(job: Job, *, store: Path) -> DryRun:
         )
         found.append(checked(PODS, owned(manifest, identity, role=NODE_ROLE, node=number)))
     return DryRun(tuple(found), nodes.labels, preview(connection, nodes))
+
+
+def as_stored(
+    connection: ClusterConnection, namespace: str, kind: ApiKind, manifest: Mapping[str, Any]
+) -> dict[str, Any]:
+    """An object as the server would store it; none is made. Raises ClusterError if the server refuses it."""
+    made: dict[str, Any] = connection.create(namespace, kind, manifest, dry_run=True)
+    for name in _OF_THE_SERVER:
+        made["metadata"].pop(name, None)
+    return made

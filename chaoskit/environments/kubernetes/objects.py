@@ -74,11 +74,11 @@ class RunObjects:
         """The objects of a kind that are there now."""
         return listed(self._connection, kind, RunSelector(self.identity, role, node))
 
-    def remove(self, kind: ApiKind, *, role: str, node: int, uid: str) -> bool:
-        """Begin the removal of the object of a node that has this uid, a pod without any grace; whether it was there.
-        Raises ClusterError."""
+    def remove(self, kind: ApiKind, *, role: str, node: int, uid: str, grace: int = 0) -> bool:
+        """Begin the removal of the object of a node that has this uid; whether it was there. A pod has `grace` seconds
+        to end by itself. Raises ClusterError."""
         selector = RunSelector(self.identity, role, node)
-        return remove_one(self._connection, kind, selector, uid=uid)
+        return remove_one(self._connection, kind, selector, uid=uid, grace=grace)
 
     def close(self, *, limit: float = 60.0) -> CleanupReport:
         """Remove everything of the run. Raises ClusterError if the API server fails: then the journal names what may

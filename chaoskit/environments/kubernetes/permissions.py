@@ -9,10 +9,15 @@ from typing import Any
 
 from chaoskit.environments.kubernetes.access_rule import AccessRule
 from chaoskit.environments.kubernetes.api_kinds import (
-    CHAOS_FAULTS,
     CHAOS_MESH,
-    CHAOS_SCHEDULES,
+    DNS_CHAOS,
     FURTHER_JOBS,
+    IO_CHAOS,
+    NETWORK_CHAOS,
+    POD_CHAOS,
+    SCHEDULES,
+    STRESS_CHAOS,
+    TIME_CHAOS,
     ApiKind,
 )
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
@@ -21,25 +26,24 @@ from chaoskit.environments.kubernetes.connection import ClusterConnection
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ROLES = "rbac.authorization.k8s.io"
-_SEEN, _MADE = ("get", "list", "watch"), ("create", "patch", "delete")
-#: What every run needs.
+#: What every run asks for, and no more: a test compares it with the requests of a whole run. Objects are found again by
+#: `get` where the answer to `create` or `delete` was lost; of Jobs a run only looks whether it has left some.
+_OWN = ("create", "get", "list", "delete")
 BASE = (
-    AccessRule("", ("pods", "services", "configmaps", "persistentvolumeclaims"), (*_SEEN, *_MADE)),
-    AccessRule("", ("events",), _SEEN),
+    AccessRule("", ("pods", "services", "configmaps"), _OWN),
     AccessRule("", ("pods/log",), ("get",)),
-    AccessRule("", ("pods/exec",), ("create", "get")),
-    AccessRule("batch", ("jobs",), (*_SEEN, *_MADE)),
-    AccessRule("coordination.k8s.io", ("leases",), ("get", "create", "update", "delete")),
+    AccessRule("batch", ("jobs",), ("list",)),
 )
-#: What is needed of each kind of Chaos Mesh that the cluster has, and of each further kind of job.
-_CHAOS_VERBS, _JOB_VERBS = (*_SEEN, *_MADE, "deletecollection"), (*_SEEN, "create", "delete")
+#: The kinds of Chaos Mesh that runs make, and what is asked of each: `patch` pauses a fault, or forces it to go.
+CHAOS_MADE = (POD_CHAOS, NETWORK_CHAOS, IO_CHAOS, STRESS_CHAOS, TIME_CHAOS, DNS_CHAOS, SCHEDULES)
+_CHAOS_VERBS, _JOB_VERBS = (*_OWN, "watch", "patch"), (*_OWN, "watch")
 #: Kinds that a job of some kind refers to.
 _REFERRED = {"trainjobs": ("trainingruntimes",)}
 
 
 def for_chaos(there: Iterable[ApiKind]) -> tuple[AccessRule, ...]:
-    """What the kinds of Chaos Mesh that are there need."""
-    plurals = tuple(kind.plural for kind in (*CHAOS_FAULTS, *CHAOS_SCHEDULES) if kind in set(there))
+    """What those of the kinds that runs make need."""
+    plurals = tuple(kind.plural for kind in CHAOS_MADE if kind in set(there))
     return (AccessRule(CHAOS_MESH, plurals, _CHAOS_VERBS),) if plurals else ()
 
 

@@ -106,6 +106,10 @@ class RunSelector:
             "podPhaseSelectors": ["Running"],
         }
 
+    def for_affinity(self) -> dict[str, Any]:
+        """As a term of the affinity of pods: the machines on which a selected pod runs."""
+        return {"labelSelector": {"matchLabels": self.labels}, "topologyKey": "kubernetes.io/hostname"}
+
 
 @dataclass(frozen=True)
 class OwnerSelector:
