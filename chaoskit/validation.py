@@ -8,12 +8,15 @@ from __future__ import annotations
 import difflib
 import errno
 import math
+import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 from chaoskit.errors import UsageError
 
 Value = TypeVar("Value")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 
 
 def check_number(
@@ -57,6 +60,15 @@ def check_whole(
         other = f" (or {also})" if also else ""
         raise UsageError(f"{where}: {argument} must be a whole number{low}{high}{other}, not {value!r}")
     return int(value)
+
+
+def check_duration(where: str, argument: str, value: Any) -> float:
+    """A time as a positive number of seconds, or as a text with its unit: '90s', '30m', '6h', '1.5d'. In seconds."""
+    if isinstance(value, str) and (found := _DURATION.fullmatch(value.strip())) is not None:
+        value = float(found[1]) * _UNITS[found[2] or "s"]
+    if isinstance(value, str):
+        raise UsageError(f"{where}: {argument} must be a time such as '90s', '30m' or '6h', not {value!r}")
+    return check_number(where, argument, value, over=0)
 
 
 def check_flag(where: str, argument: str, value: Any) -> bool:

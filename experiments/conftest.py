@@ -25,13 +25,15 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     """Leave out the experiments that cannot run here, or that run only on request.
 
-    Those that need several nodes run with `--nodes 2`, those that need a range of nodes with `--nodes 1:2`. The
+    Those that need several nodes run with `--nodes 2`, those that need a range of nodes with `--nodes 1:2`, a schedule
+    of kills with `--every 30m --during 6h`. The
     whole matrix of damaged checkpoints, all faults of the storage, all wrong numbers but one, and all limits of
     resources run only on request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`, `-k resources`), or
     by the name of a test.
     """
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
+    missing += ["schedule"] * (not config.getoption("--chaos-every"))
     asked = f"{config.option.keyword} {config.option.markexpr}"
     words = [word for word in re.findall(r"\w+", config.option.keyword) if word not in ("not", "and", "or")]
     if not config.getini("everything"):
@@ -104,6 +106,14 @@ def sound():
         checks.rolled_back_cleanly(),
         checks.no_orphans(),
     ]
+
+
+@pytest.fixture
+def schedule(request):
+    """How often a schedule strikes, for how long, and the seed of its victims."""
+    option = request.config.getoption
+    seed = option("--chaos-seed") or 0
+    return {"interval": option("--chaos-every"), "during": option("--chaos-during"), "seed": seed}
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from chaoskit.checks.no_orphans import no_orphans
 from chaoskit.checks.no_poisoned_checkpoint import no_poisoned_checkpoint
 from chaoskit.checks.not_spread import not_spread
 from chaoskit.checks.recovered_within import recovered_within
+from chaoskit.checks.recoveries_exact import recoveries_exact
 from chaoskit.checks.registry import REGISTRY, from_json
 from chaoskit.checks.replicas_agree import replicas_agree
 from chaoskit.checks.resumed_from_last_valid import resumed_from_last_valid
@@ -56,6 +57,7 @@ __all__ = [
     "no_poisoned_checkpoint",
     "not_spread",
     "recovered_within",
+    "recoveries_exact",
     "replicas_agree",
     "resumed_from_last_valid",
     "returned_to_reference",

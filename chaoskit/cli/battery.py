@@ -164,11 +164,12 @@ class Selection:
 ALL = Selection()
 
 
-def titles(chosen: Selection = ALL, *, nodes: str | None = None) -> dict[str, str]:
+def titles(chosen: Selection = ALL, *, nodes: str | None = None, every: str | None = None) -> dict[str, str]:
     """Map the name of each experiment that is chosen to the first sentence of its docstring. Experiments that need
-    several nodes are included only if `nodes` provides them."""
+    several nodes are included only if `nodes` provides them, a schedule only if `every` does."""
     collector = ResultCollector()
-    _pytest(["--collect-only", *([f"--chaos-nodes={nodes}"] if nodes else [])], chosen, collector)
+    given = [f"--chaos-{name}={value}" for name, value in (("nodes", nodes), ("every", every)) if value]
+    _pytest(["--collect-only", *given], chosen, collector)
     return collector.titles
 
 
@@ -195,7 +196,7 @@ def run(
             raise UsageError(
                 "-n needs pytest-xdist, which is not installed: run 'pip install pytest-xdist', or omit -n"
             )
-        args += ["-p", "xdist.plugin", "-n", workers, "--dist", "worksteal"]
+        args += ["-p", "xdist.plugin", "-n", workers, *_distribution(options)]
     board = ProgressBoard(stream) if stream is not None and stream.isatty() else None
     collector = ResultCollector(stream, int(workers) if workers and workers.isdecimal() else 1, board)
     try:
@@ -204,6 +205,13 @@ def run(
         if board is not None:
             board.stop()
     return collector
+
+
+def _distribution(options: Sequence[str]) -> list[str]:
+    """How workers get experiments: those that are free take from the others; in a night one by one, in the order of its
+    plan."""
+    planned = any(option.startswith("--chaos-night") for option in options)
+    return ["--dist", "load", "--maxschedchunk", "1"] if planned else ["--dist", "worksteal"]
 
 
 def _pytest(args: Sequence[str], chosen: Selection, collector: ResultCollector) -> None:

@@ -69,6 +69,14 @@ TABLES = {
     "variables": "a table of environment variables for the job",
     "accept": "a list of losses that the team accepts",
     "kubernetes": "a table with the settings of the pods (--env kubernetes)",
+    "nightly": "a table with the options of 'chaoskit nightly' alone: minutes, gpus, publish, complete",
+}
+#: The keys of the table `nightly`, and what each must be.
+NIGHT_KEYS: dict[str, tuple[tuple[type, ...], str]] = {
+    "minutes": ((int, float), "a number over 0"),
+    "gpus": ((int,), "a whole number from 1"),
+    "publish": ((str,), "a directory or a URL, in quotes"),
+    "complete": ((bool,), "true or false"),
 }
 #: The keys of the table `kubernetes`: the field of `ClusterPlace`, and what each is for.
 POD_KEYS = {
@@ -106,6 +114,7 @@ class Configuration:
     acceptances: tuple[Acceptance, ...] = ()
     pods: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
+    night: Mapping[str, Any] = field(default_factory=dict)
 
     def value(self, key: str) -> Any:
         """The value of a key; None if the file does not have it. A path is absolute."""
@@ -205,6 +214,7 @@ class _Reader:
             tuple(self._acceptances()),
             self._pods(),
             {key: self.at(key) for key in self.table},
+            self._night(),
         )
 
     def _unknown(self, key: str) -> str:
@@ -292,6 +302,20 @@ class _Reader:
             if not isinstance(each, kinds.get(key, dict)):
                 raise self.wrong("kubernetes", key, what=f"{key} must be {POD_KEYS[key][1]}, not {each!r}")
         return {POD_KEYS[key][0]: each for key, each in value.items()}
+
+    def _night(self) -> dict[str, Any]:
+        value = self.table.get("nightly", {})
+        if not isinstance(value, dict):
+            raise self.wrong("nightly", what="nightly must be a table")
+        for key, each in value.items():
+            if key not in NIGHT_KEYS:
+                raise self.wrong("nightly", key, what=f"there is no key {key!r}{near_miss(key, NIGHT_KEYS)}")
+            kinds, meant = NIGHT_KEYS[key]
+            wrong = not isinstance(each, kinds) or (isinstance(each, bool) and bool not in kinds)
+            if wrong or (key in ("minutes", "gpus") and not 0 < each < float("inf")) or each == "":
+                raise self.wrong("nightly", key, what=f"{key} must be {meant}, not {each!r}")
+        here = "://" in value.get("publish", "://")
+        return value if here else {**value, "publish": str(self.file.parent / value["publish"])}
 
     def _acceptances(self) -> Iterator[Acceptance]:
         value = self.table.get("accept", [])

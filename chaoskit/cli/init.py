@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import configuration, options
 from chaoskit.cli.output import complain
+from chaoskit.cli.toml_text import toml_text, toml_value
 from chaoskit.errors import FAMILIES, ExitCode, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def table(suite: Suite, *, prefix: str) -> str:
     top."""
     command, kept, left = _typed(suite)
     lines = [f"[{prefix}]"] if prefix else []
-    lines.append(f"command = {_text(_joined(command))}")
-    lines += [f"{name} = {_toml(value)}" for name, value in kept.items()]
+    lines.append(f"command = {toml_text(_joined(command))}")
+    lines += [f"{name} = {toml_value(value)}" for name, value in kept.items()]
     if left:
         lines.append(f"# Not kept, because it would hold for every later run: {left}")
     code = next(
@@ -126,20 +126,3 @@ def _joined(words: Sequence[str]) -> str:
     """Quote the words as a shell needs it. No shell reads them, so {out} may stay as people write it."""
     bare = [(word, word.replace("{out}", "out")) for word in words]
     return " ".join(word if shlex.quote(plain) == plain else shlex.quote(word) for word, plain in bare)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return f"[{', '.join(_listed(value))}]"
-    return str(value) if isinstance(value, int | float) else _text(str(value))
-
-
-def _listed(values: Sequence[object]) -> Iterator[str]:
-    yield from (_text(str(each)) for each in values)
-
-
-def _text(value: str) -> str:
-    """A basic string of TOML: JSON has the same escapes, but for DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.cli import options
+from chaoskit.cli import kubernetes_manifest, options
 from chaoskit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def add_to(commands: Any) -> None:
     )
     check.add_argument("--role", nargs="?", const="auto", choices=("auto", "plain", "chaos-mesh"), help=about)
     check.set_defaults(do=do)
+    kubernetes_manifest.add_to(parts)
 
 
 def do(args: argparse.Namespace) -> int:

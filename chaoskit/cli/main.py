@@ -17,6 +17,7 @@ from chaoskit.cli import (
     history,
     init,
     kubernetes,
+    nightly,
     options,
     prove,
     report,
@@ -94,6 +95,7 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
 
     run.add_to(commands)
+    nightly.add_to(commands)
     init.add_to(commands)
     crash_states.add_to(commands)
     sdc_map.add_to(commands)

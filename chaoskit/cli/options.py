@@ -61,6 +61,13 @@ def log_regex(text: str) -> str:
     return _passed(log_pattern, text)
 
 
+def duration(text: str) -> str:
+    """Validate a time such as 30m."""
+    from chaoskit.validation import check_duration
+
+    return _passed(lambda given: check_duration("", "the time", given), text)
+
+
 def launch(text: str) -> str:
     """Validate a launch mode."""
     from chaoskit.environments.launch.mode import wish
@@ -175,6 +182,10 @@ SHARED = (
         "MODE",
         launch,
     ),
+    Option("every", "also kill a worker each time that this time has passed, as long as --during says: 30m", "TIME",
+           duration),
+    Option("during", "for how long --every kills workers, at most until the job ends: 6h", "TIME", duration),
+    Option("seed", "number that draws the workers that --every kills (default: 0)", "N", count),
     Option("relaunches", "maximum number of relaunches of a job that ended early", "N", count),
     Option("timeout", "deadline of one run (default: derived from the uninterrupted run)", "SECONDS", seconds),
     Option(
@@ -279,6 +290,7 @@ def add_to_pytest(parser: pytest.Parser) -> None:
     about = "command of the job for the fixture 'job', quoted as one word; must contain {out}"
     group.addoption("--chaos-job", metavar="COMMAND", type=words, help=about)
     group.addoption("--chaos-settings", help=argparse.SUPPRESS)
+    group.addoption("--chaos-night", help=argparse.SUPPRESS)
 
 
 def forward(args: argparse.Namespace) -> list[str]:
@@ -288,6 +300,8 @@ def forward(args: argparse.Namespace) -> list[str]:
     """
     if args.log_file is not None and args.log_regex is None:
         raise UsageError("--log-file needs --log-regex: add the pattern of the file's lines")
+    if bool(getattr(args, "every", None)) != bool(getattr(args, "during", None)):
+        raise UsageError("--every and --during belong together: --every 30m --during 6h")
     forwarded = []
     for option in SHARED:
         value = getattr(args, option.attribute, None)

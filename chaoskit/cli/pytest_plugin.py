@@ -45,6 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
         _check_targets(config, **given)
     config.stash[SESSION] = session = ChaosSession(config, config.stash[SETTINGS].acceptances)
     config.pluginmanager.register(session, "chaoskit-session")
+    if night := config.getoption("chaos_night"):
+        from chaoskit.cli.night_session import NightSession
+
+        config.pluginmanager.register(NightSession(Path(night)), "chaoskit-night")
 
 
 def _check_targets(config: pytest.Config, **given: str | None) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chaoskit.cli import battery
+    from chaoskit.cli.night_run import NightRun
     from chaoskit.engine.result import Result
     from chaoskit.engine.run_store import Store
     from chaoskit.job import Job
@@ -44,6 +45,17 @@ def add_to(commands: Any) -> None:
         epilog="chaoskit replaces {out} by a new directory for each run; relaunches within a run get the same one. "
         f"Example: {EXAMPLE}",
     )
+    add_battery_options(command)
+    about = "print every object that one run would make in the cluster, and the pods that its faults match; make none"
+    command.add_argument("--dry-run", action="store_true", help=about)
+    command.add_argument("--list", action="store_true", help="list the experiments without running them")
+    command.add_argument("-x", action="store_true", help="stop at the first experiment that does not pass")
+    options.add_to_parser(command)
+    command.set_defaults(do=do)
+
+
+def add_battery_options(command: argparse.ArgumentParser) -> None:
+    """Add the options that select experiments, and that say how they run and what counts."""
     command.add_argument("-k", metavar="EXPR", help="select experiments by name, with pytest's -k syntax")
     command.add_argument(
         "--quick", action="store_true", help="run the few experiments that find most: try these first"
@@ -54,14 +66,10 @@ def add_to(commands: Any) -> None:
         type=selection.areas,
         help=f"run all experiments of these areas, divided by commas: {', '.join(selection.AREAS)}",
     )
-    about = "print every object that one run would make in the cluster, and the pods that its faults match; make none"
-    command.add_argument("--dry-run", action="store_true", help=about)
-    command.add_argument("--list", action="store_true", help="list the experiments without running them")
     command.add_argument("--junitxml", metavar="FILE", help="write the results as JUnit XML")
     command.add_argument(
         "-n", metavar="WORKERS", help="experiments in parallel (default: as cores and memory allow)"
     )
-    command.add_argument("-x", action="store_true", help="stop at the first experiment that does not pass")
     command.add_argument(
         "-v",
         "--verbose",
@@ -80,8 +88,6 @@ def add_to(commands: Any) -> None:
         choices=FAIL_ON,
         help="what makes the exit code 1: problems and weaknesses (the default), or problems alone",
     )
-    options.add_to_parser(command)
-    command.set_defaults(do=do)
 
 
 def _dry_run(job: Job, environment: str, store: Path) -> int:
@@ -100,8 +106,8 @@ def _dry_run(job: Job, environment: str, store: Path) -> int:
     return ExitCode.PASS
 
 
-def do(args: argparse.Namespace) -> int:
-    """Run the experiments and report the results."""
+def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
+    """Run the experiments and report the results; `night` says in which order, and for how long."""
     from chaoskit import environments
     from chaoskit.cli import battery, configuration, parallelism
     from chaoskit.cli.pytest_settings import Settings
@@ -118,7 +124,7 @@ def do(args: argparse.Namespace) -> int:
     chosen = battery.Selection(args.k, only=args.only, quick=args.quick)
     where = found.places.get("select", "") if found is not None and args.k != typed else ""
     if args.list:
-        _list(_titles(chosen, args.nodes, where))
+        _list(_titles(chosen, args, where))
         return ExitCode.PASS
     settings = Settings()
     if found is not None:
@@ -149,26 +155,37 @@ def do(args: argparse.Namespace) -> int:
     root = options.root_of(args)
     begun = time.monotonic()
     args.dir = str(root)
-    count = len(_titles(chosen, args.nodes, where))
+    names = list(_titles(chosen, args, where))
+    planned: list[str] = []
+    if night is None:
+        workers = parallelism.chosen(args.n, job.command, experiments=len(names))
+    else:
+        whole = replace(job, nnodes=args.nodes or 1)
+        workers = night.workers(whole, environment, experiments=len(names))
+        planned = night.begin(whole, Store(root), names)
     collected = battery.run(
         [
             *options.forward(args),
             f"--chaos-job={shlex.join(job.command)}",
             f"--chaos-settings={settings.to_text()}",
+            *planned,
         ],
         chosen,
         junitxml=args.junitxml,
-        workers=parallelism.chosen(args.n, job.command, experiments=count),
+        workers=workers,
         fail_fast=args.x,
         stream=sys.stderr,
     )
     results = collected.all_results()
     suite = replace(collected.suite, results=tuple(results)) if collected.suite is not None else None
     proofs: tuple[Proof, ...] = ()
-    if not (args.no_proof or args.quick or collected.interrupted or collected.troubles or collected.outages):
+    unproved = args.no_proof or args.quick or (night is not None and night.is_over)
+    if not (unproved or collected.interrupted or collected.troubles or collected.outages):
         proofs = _proofs(results, Store(root), suite, launch=args.launch or "auto")
     seconds = time.monotonic() - begun
     report_problems(results, args, targets, Store(root), seconds=seconds, suite=suite, proofs=proofs)
+    if night is not None:
+        night.end(results, suite, Store(root))
     if collected.interrupted:
         complain("interrupted; the results above cover the experiments that had ended")
         return ExitCode.INTERRUPTED
@@ -222,13 +239,13 @@ def _no_command() -> str:
     return f"{text}\nor write it as 'command' into [tool.chaoskit] of pyproject.toml"
 
 
-def _titles(chosen: battery.Selection, nodes: str | None, where: str) -> dict[str, str]:
+def _titles(chosen: battery.Selection, args: argparse.Namespace, where: str) -> dict[str, str]:
     """Map the experiments that are chosen to their titles. `where` is the place of `select` in the file, if that chose
     them; the error about it names that."""
     from chaoskit.cli import battery
 
     try:
-        return battery.titles(chosen, nodes=nodes)
+        return battery.titles(chosen, nodes=args.nodes, every=args.every)
     except UsageError as error:
         if not where:
             raise

@@ -18,7 +18,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "numbers": ("test_nan", "test_bitflip", "test_loss_spike", "test_replica_divergence"),
     "network": ("test_network_partition", "test_slow_link", "test_stale_rendezvous"),
     "nodes": ("test_node_loss", "test_elastic", "test_stale_rendezvous"),
-    "preemption": ("test_preemption", "test_node_termination"),
+    "preemption": ("test_preemption", "test_node_termination", "test_schedule"),
 }
 #: Areas in which no experiment runs without several nodes.
 NEED_NODES = ("network", "nodes")

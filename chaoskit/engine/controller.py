@@ -179,7 +179,7 @@ class Controller:
         ours = (
             self._observation.pending is not None
             or self._healing.timers()
-            or self._schedule.due_time() is not None
+            or self._schedule.is_awaited
         )
         if ours:
             self._hang_watch.alive(now)

@@ -15,7 +15,7 @@ from chaoskit.engine.progress import Progress
 from chaoskit.environments.environment import Arrived, Environment
 from chaoskit.faults import Fault
 from chaoskit.faults.fault import PerRank
-from chaoskit.faults.triggers import Moment
+from chaoskit.faults.triggers import Every, Moment
 from chaoskit.protocol.events import EventWriter
 
 #: A fault with a timer that finds no process is tried again after this many seconds.
@@ -66,6 +66,14 @@ class FaultSchedule:
         armed = self.waiting[0]
         delay = armed.fault.trigger.delay if armed.fault.trigger is not None else None
         return None if delay is None else max(self._armed_at() + delay, armed.retry_at)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a timer of the next fault runs that may be what the job waits for. A strike of a schedule is not: a
+        job that hangs until then hangs."""
+        if not self.waiting or isinstance(self.waiting[0].fault.trigger, Every):
+            return False
+        return self.due_time() is not None
 
     def apply_next(self, arrived: Arrived | None) -> ArmedFault | None:
         """Apply the next fault, at the gate of the rank that has `arrived`, if it is one.

@@ -33,6 +33,8 @@ SKIPPED = "skipped"
 ACCEPTED = "accepted"
 #: What people see instead of `inconclusive` where an experiment ended with an exception of its own.
 ERROR = "error"
+#: What people see instead of `skipped` where the budget of a night did not suffice, and how its only sentence begins.
+UNRUN, NOT_RUN = "not run", "not run: budget"
 #: The verdicts as participles, for summaries.
 WORDS = {
     "pass": "passed", ACCEPTED: "accepted", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped",
@@ -98,8 +100,14 @@ class Result:
 
     @property
     def word(self) -> str:
-        """The verdict for people: `error` where the experiment itself went wrong and nothing was judged."""
-        return ERROR if self.trouble else self.verdict
+        """The verdict for people: `error` where the experiment itself went wrong and nothing was judged, `not run`
+        where a night had no time left for it."""
+        return ERROR if self.trouble else UNRUN if self.is_unrun else self.verdict
+
+    @property
+    def is_unrun(self) -> bool:
+        """Whether it did not run because the budget of the night did not suffice."""
+        return self.verdict == SKIPPED and any(each.startswith(NOT_RUN) for each in self.sentences)
 
     @property
     def told(self) -> tuple[CodedFinding, ...]:

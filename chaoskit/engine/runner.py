@@ -32,6 +32,7 @@ from chaoskit.environments.traits import StorageKind
 from chaoskit.errors import CheckFailed, Inconclusive, StoreError, UsageError
 from chaoskit.faults import Fault
 from chaoskit.faults.fault import action_traits, check_nodes
+from chaoskit.faults.triggers import Every
 from chaoskit.job import Job
 from chaoskit.protocol import putting_back
 from chaoskit.protocol.io_journal import NAME as JOURNAL
@@ -187,6 +188,9 @@ class Runner:
             fault = replace(fault, trigger=fault.trigger.resolve(reference))
             target_validation.check(fault, reference)
             resolved.append(fault)
+        strikes = sum(isinstance(fault.trigger, Every) for fault in faults)
+        # Each strike of a schedule may cost a relaunch that the job cannot help.
+        job = replace(job, relaunches=max(job.relaunches, strikes))
         run_dir = self.store.new_run(
             job=job.to_json(),
             schedule=[

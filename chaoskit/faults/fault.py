@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition
 from chaoskit.errors import UsageError
 from chaoskit.faults import triggers
 from chaoskit.faults.triggers import Trigger
+from chaoskit.validation import check_duration, check_whole
 
 #: One rank (negative: from the last), several, or every one of them.
 RankSpec = int | tuple[int, ...] | str
@@ -150,6 +152,27 @@ class Fault:
         """Strike `seconds` after the launch, or after the previous fault was applied."""
         return replace(self, trigger=triggers.After(seconds))
 
+    def every(
+        self, interval: float | str, *, during: float | str, among: int | None = None, seed: int = 0
+    ) -> tuple[Fault, ...]:
+        """Return the strikes of a schedule: one each `interval`, as many as fit into the time `during`, both in seconds
+        or as '30m', '6h'. The first comes one interval after the launch.
+
+        With `among`, the number of ranks (or of nodes, for a fault that names one), each strike draws its victim by
+        `seed`. The job may end at any time; strikes that were not due by then are no part of the run. Raises UsageError
+        for times that hold no strike, and for a fault without a victim to draw.
+        """
+        between = check_duration("every", "interval", interval)
+        count = int(check_duration("every", "during", during) / between + 1e-9)
+        if count < 1:
+            raise UsageError(f"every: during={during} is shorter than the interval {interval}: there is no strike")
+        draw = random.Random(check_whole("every", "seed", seed))
+        found = []
+        for n in range(1, count + 1):
+            action = self.action if among is None else _with_victim(self.action, draw, among)
+            found.append(Fault(action, triggers.Every(between, n, count)))
+        return tuple(found)
+
     def at_random(self, seed: int) -> Fault:
         """Strike at a step drawn by `seed`; the step is stored with the run."""
         return replace(self, trigger=triggers.AtRandom(seed))
@@ -162,6 +185,17 @@ class Fault:
         if self.trigger is None:
             raise UsageError(f"{self.action}: no trigger; add .at_step(n), .after_save(n), .at_start() or another")
         return {"text": str(self), "action": self.action.to_json(), "trigger": self.trigger.to_json()}
+
+
+def _with_victim(action: Action, draw: random.Random, among: int) -> Action:
+    """The action with another rank or node, drawn from so many."""
+    check_whole("every", "among", among, least=1)
+    fields_of = getattr(action, "__dataclass_fields__", {})
+    name = next((name for name in ("rank", "node") if name in fields_of), None)
+    if name is None or getattr(action, "launcher", False):
+        raise UsageError(f"every: {action} names no rank and no node that could be drawn: leave `among` out")
+    made: Action = replace(action, **{name: draw.randrange(among)})  # type: ignore[type-var]
+    return made
 
 
 def check_step(fault: Fault) -> None:

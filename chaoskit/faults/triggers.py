@@ -16,6 +16,9 @@ from typing import Any, Literal, Protocol
 from chaoskit.errors import UsageError
 from chaoskit.validation import check_number, check_whole
 
+#: The kind of a strike of a schedule, in a stored run.
+SCHEDULED = "every"
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -227,6 +230,33 @@ class After:
 
 
 @dataclass(frozen=True)
+class Every:
+    """Strike `n` of a schedule of `of` strikes: `delay` seconds after the one before it was applied, the first one
+    after the launch. Where the job ends before a later one is due, the schedule ends with it."""
+
+    delay: float
+    n: int = 1
+    of: int = 1
+
+    def __post_init__(self) -> None:
+        check_number("every", "interval", self.delay, over=0)
+        check_whole("every", "of", self.of, least=1)
+        check_whole("every", "n", self.n, least=1, most=self.of)
+
+    def resolve(self, plan: StepPlan) -> Trigger:
+        return self
+
+    def fires(self, moment: Moment, *, watched: Sequence[int], plan: StepPlan) -> bool:
+        return False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": SCHEDULED, **asdict(self)}
+
+    def __str__(self) -> str:
+        return f"after {self.delay:g} s (strike {self.n} of {self.of})"
+
+
+@dataclass(frozen=True)
 class AtRandom:
     """At a step drawn evenly from 2 to the last one, by `seed` alone."""
 
@@ -256,6 +286,7 @@ KINDS: dict[str, type] = {
     "at_start": AtStart,
     "at_relaunch": AtRelaunch,
     "after": After,
+    SCHEDULED: Every,
     "at_random": AtRandom,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from chaoskit.engine.result import ERROR, SKIPPED, WORDS, Result
+from chaoskit.engine.result import ERROR, SKIPPED, UNRUN, WORDS, Result
 from chaoskit.studies.problems.problem import Problem
 
 #: Weaknesses in a few words, by their codes.
@@ -34,6 +34,11 @@ def count_line(problems: Sequence[Problem], results: Sequence[Result]) -> str:
     told = counted_results(results)
     if verdicts <= {"inconclusive"}:
         return f"Nothing {'could be judged' if verdicts else 'was tested'} ({told})"
+    unrun = sum(result.is_unrun for result in results)
+    if not real and unrun:
+        weak = ", but weaknesses" if "fail" in verdicts else ""
+        open_ = ", not all could be judged" if "inconclusive" in verdicts else ""
+        return f"No problem found in what ran{weak}{open_}; {counted(unrun, 'experiment')} did not run ({told})"
     if not real and "fail" in verdicts:
         return f"No problem in your job, but weaknesses ({told})"
     if not real and "inconclusive" in verdicts:
@@ -43,10 +48,12 @@ def count_line(problems: Sequence[Problem], results: Sequence[Result]) -> str:
 
 def counted_results(results: Sequence[Result]) -> str:
     """'34 experiments: 29 failed, 4 passed, 1 skipped'."""
-    order = dict.fromkeys(("fail", "inconclusive", ERROR, *WORDS))
+    order = dict.fromkeys(("fail", "inconclusive", ERROR, *WORDS, UNRUN))
     counts = [(word, sum(result.word == word for result in results)) for word in order]
     told = ", ".join(
-        counted(count, ERROR) if word == ERROR else f"{count} {WORDS[word]}" for word, count in counts if count
+        counted(count, ERROR) if word == ERROR else f"{count} {WORDS.get(word, word)}"
+        for word, count in counts
+        if count
     )
     return f"{counted(len(results), 'experiment')}: {told or 'none ran'}"
 

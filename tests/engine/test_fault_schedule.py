@@ -8,7 +8,8 @@ import pytest
 
 from chaoskit.engine.fault_schedule import RETRY_EVERY, FaultSchedule
 from chaoskit.environments.environment import Arrived
-from chaoskit.faults.triggers import Moment
+from chaoskit.faults import Fault
+from chaoskit.faults.triggers import Every, Moment
 from tests.engine.fake_faults import Record, after, at_step
 from tests.history_writer import Writer
 
@@ -56,6 +57,16 @@ def test_a_target_that_does_not_exist_is_missed_at_a_step_and_tried_again_by_a_t
     assert schedule.apply_next(None) is None and schedule.waiting
     assert schedule.due_time() - time.monotonic() == pytest.approx(RETRY_EVERY, abs=0.04)
     assert schedule.apply_next(None) is None and record.kinds.count("fault.requested") == 2
+
+
+def test_a_job_does_not_wait_for_a_strike_of_a_schedule(record):
+    """One that does nothing until then hangs."""
+    strikes = after(7.0), *(Fault(after(7.0).action, Every(7.0, n, 2)) for n in (1, 2))
+    schedule = planned(record, *strikes)
+    assert schedule.is_awaited
+    schedule.waiting.pop(0)
+    assert schedule.due_time() is not None and not schedule.is_awaited
+    assert not planned(record).is_awaited and not planned(record, at_step(5)).is_awaited
 
 
 def test_the_plan_is_recorded(record):

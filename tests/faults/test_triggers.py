@@ -16,6 +16,7 @@ from chaoskit.faults.triggers import (
     AtStart,
     AtStep,
     BetweenWrites,
+    Every,
     Moment,
     from_json,
 )
@@ -43,6 +44,7 @@ triggers = st.one_of(
     st.builds(AtRelaunch),
     st.builds(After, st.floats(0, 1e6)),
     st.builds(AtRandom, st.integers()),
+    st.builds(Every, st.floats(0.1, 1e6), st.integers(1, 5), st.integers(5, 50)),
 )
 
 

@@ -32,6 +32,13 @@ class FaultRecord:
         return str(self.what.get("text", "fault"))
 
     @property
+    def was_not_due(self) -> bool:
+        """Whether it is a later strike of a schedule, and the job ended before it. The first strike is always due:
+        without it nothing was tested."""
+        trigger = self.what.get("trigger") or {}
+        return trigger.get("kind") == "every" and trigger.get("n", 1) > 1 and self.applied is None
+
+    @property
     def kind(self) -> str | None:
         """The kind of its action, by its name today; None if the record does not say."""
         return kind_of(self.what.get("action"))

@@ -238,7 +238,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
             history.end = str(event["status"])
     history.launches += [LaunchRecord(index, **fields) for index, fields in sorted(launches.items())]
     history.log += tuple(log)
-    history.faults += [FaultRecord(index, **fields) for index, fields in sorted(faults.items())]
+    found = [FaultRecord(index, **fields) for index, fields in sorted(faults.items())]
+    history.faults += [fault for fault in found if not fault.was_not_due]
 
 
 def _read_node(nodes: list[NodeRecord], event: Event) -> None:

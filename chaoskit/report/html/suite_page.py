@@ -125,7 +125,12 @@ def counts(results: Sequence[Result]) -> dict[str, int]:
 
 
 def headline(suite: Suite) -> str:
-    """Summarize the suite: '2 of 28 experiments failed'."""
+    """Summarize the suite: '2 of 28 experiments failed', and how many did not run for lack of time."""
+    unrun = sum(result.is_unrun for result in suite.results)
+    return _judged(suite) + (f", {unrun} did not run: the budget did not suffice" if unrun else "")
+
+
+def _judged(suite: Suite) -> str:
     found = counts(suite.results)
     judged = sum(count for verdict, count in found.items() if verdict != SKIPPED)
     if not judged:

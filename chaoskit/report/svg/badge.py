@@ -33,6 +33,8 @@ def words(suite: Suite) -> str:
         parts.append(counted(len(problems), "weakness"))
     if undecided := found.get("inconclusive"):
         parts.append(f"{undecided} inconclusive")
+    if unrun := sum(result.is_unrun for result in suite.results):
+        parts.append(f"{unrun} not run")
     if suite.status == "interrupted":
         parts.append("interrupted")
     return ", ".join(parts)
@@ -42,7 +44,8 @@ def svg(suite: Suite) -> str:
     """Return the badge as SVG."""
     text = words(suite)
     worst = next(iter(counts(suite.results)), SKIPPED)
-    colour = COLOURS["inconclusive" if worst in ("pass", ACCEPTED) and suite.status != "finished" else worst]
+    whole = suite.status == "finished" and not any(result.is_unrun for result in suite.results)
+    colour = COLOURS["inconclusive" if worst in ("pass", ACCEPTED) and not whole else worst]
     left, right = (round(len(part) * LETTER) + 2 * MARGIN for part in (LABEL, text))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="{HEIGHT}" role="img" '

@@ -18,13 +18,14 @@ from rich.text import Text
 from chaoskit.analysis.record.rank_lifetime import COMPONENTS
 from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.code_sentences import capital
-from chaoskit.engine.result import ACCEPTED, ERROR, SKIPPED, WORDS, Result
+from chaoskit.engine.result import ACCEPTED, ERROR, SKIPPED, UNRUN, WORDS, Result
 from chaoskit.engine.run_store import NAME
 from chaoskit.remedies import remedies
 
 STYLES = {
     "pass": "green", ACCEPTED: "cyan", "fail": "bold red", "inconclusive": "bold yellow", SKIPPED: "dim",
     ERROR: "bold magenta",
+    UNRUN: "dim",
 }  # fmt: skip
 NARROWEST = 80
 #: Terminals of this width also show the times until a fault was noticed and until all ranks had stopped.
@@ -241,7 +242,7 @@ def is_due(cell: object, due: object) -> bool:
 
 def total(results: Sequence[Result], *, seconds: float | None = None) -> str:
     """'11 experiments in 93.1 s, launched warm: 10 passed, 1 failed', and the time spent waiting."""
-    words = {**WORDS, ERROR: f"{ERROR}{'' if sum(r.word == ERROR for r in results) == 1 else 's'}"}
+    words = {**WORDS, UNRUN: UNRUN, ERROR: f"{ERROR}{'' if sum(r.word == ERROR for r in results) == 1 else 's'}"}
     counted = [(word, sum(r.word == verdict for r in results)) for verdict, word in words.items()]
     counts = ", ".join(f"{count} {word}" for word, count in counted if count) or "no experiment ran"
     time = f" in {seconds:.1f} s" if seconds is not None else ""

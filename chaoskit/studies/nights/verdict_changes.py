@@ -51,17 +51,17 @@ def turns(history: SuiteHistory) -> tuple[VerdictTurn, ...]:
 
 def _of(track: Track, history: SuiteHistory) -> Iterator[VerdictTurn]:
     decided = track.decided
-    streaks = [list(group) for _, group in groupby(decided, key=lambda pair: _good(pair[1]))]
+    streaks = [list(group) for _, group in groupby(decided, key=lambda pair: is_good(pair[1]))]
     if len(streaks) < 2:
         return
     flaky = _flaky(track, history)
     if flaky is not None:
         yield flaky
     now, (before, _), (since, latest) = streaks[-1], streaks[-2][-1], streaks[-1][0]
-    good = _good(latest)
-    if flaky is not None and (good or not _lasting([len(one) for one in streaks if not _good(one[0][1])])):
+    good = is_good(latest)
+    if flaky is not None and (good or not _lasting([len(one) for one in streaks if not is_good(one[0][1])])):
         return
-    bad = [result for _, result in decided if not _good(result)]
+    bad = [result for _, result in decided if not is_good(result)]
     failed = [result for _, result in now if result.verdict == "fail"]
     kind: Kind = "green" if good else "red" if failed else "undecided"
     apart = history.apart(track, before, since)
@@ -72,7 +72,8 @@ def _of(track: Track, history: SuiteHistory) -> Iterator[VerdictTurn]:
     yield VerdictTurn(kind, track, since, len(bad), len(decided), (failed or bad)[-1], changes, same=not apart)
 
 
-def _good(result: Result) -> bool:
+def is_good(result: Result) -> bool:
+    """Whether it passed, or lost nothing but what is accepted."""
     return result.verdict in ("pass", ACCEPTED)
 
 
@@ -92,10 +93,10 @@ def _flaky(track: Track, history: SuiteHistory) -> VerdictTurn | None:
     if not turning:
         return None
     known = [pair for group in turning for pair in group]
-    bad = [(at, result) for at, result in known if not _good(result)]
+    bad = [(at, result) for at, result in known if not is_good(result)]
     since, result = max(bad, key=lambda pair: pair[0])
     return VerdictTurn("flaky", track, since, len(bad), len(known), result, same=True)
 
 
 def _turned(group: Sequence[tuple[int, Result]]) -> int:
-    return sum(_good(a) != _good(b) for (_, a), (_, b) in pairwise(group))
+    return sum(is_good(a) != is_good(b) for (_, a), (_, b) in pairwise(group))
