@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Seconds for which a request is repeated while the server is busy or away.
 PATIENCE = 10.0
+#: The Roles that are printed: whether they are for faults of Chaos Mesh, too; None goes by what the cluster has.
+ROLES = {"auto": None, "plain": False, "chaos-mesh": True, "laptop": False}
 
 
 def add_to(commands: Any) -> None:
@@ -53,12 +55,18 @@ def add_to(commands: Any) -> None:
     check.add_argument("--image", metavar="IMAGE", help=about)
     options.add_to_parser(check, "json")
     about = (
-        "print the smallest Role that suffices and its RoleBinding, as YAML, instead of the check: 'plain', or "
-        "'chaos-mesh' for its faults as well (default: as the cluster has it)"
+        "print the smallest Role that suffices and its RoleBinding, as YAML, instead of the check: 'plain', "
+        "'chaos-mesh' for its faults as well, or 'laptop' for who starts 'run --harness-image' (default: as the "
+        "cluster has it)"
     )
-    check.add_argument("--role", nargs="?", const="auto", choices=("auto", "plain", "chaos-mesh"), help=about)
+    check.add_argument("--role", nargs="?", const="auto", choices=tuple(ROLES), help=about)
+    about = "with --role: bind it to this service account of the namespace (default: to you)"
+    check.add_argument("--account", metavar="NAME", help=about)
     check.set_defaults(do=do)
     kubernetes_manifest.add_to(parts)
+    inside = parts.add_parser("inside")  # for chaoskit itself, in the pod of `run --harness-image`
+    inside.add_argument("--mark", required=True)
+    inside.set_defaults(do=do_inside)
 
 
 def do(args: argparse.Namespace) -> int:
@@ -79,8 +87,11 @@ def do(args: argparse.Namespace) -> int:
     connection = ClusterConnection(address, patience=PATIENCE)
     try:
         if args.role:
-            chaos = {"auto": None, "plain": False, "chaos-mesh": True}[args.role]
-            print(cluster_check.smallest_role(connection, args.namespace, chaos=chaos).as_yaml(), end="")
+            role = cluster_check.smallest_role(
+                connection, args.namespace, chaos=ROLES[args.role], from_outside=args.role == "laptop",
+                account=args.account or "",
+            )  # fmt: skip
+            print(role.as_yaml(), end="")
             return ExitCode.PASS
         claim, image = bool(args.volume), args.image or ""
         found = cluster_check.examine(connection, place, has_claim=claim, image=image)
@@ -91,6 +102,13 @@ def do(args: argparse.Namespace) -> int:
         return show(found, console, not_checked=open_questions)
     finally:
         connection.close()
+
+
+def do_inside(args: argparse.Namespace) -> int:
+    """Run chaoskit in this pod with the words after '--', and wait until somebody has fetched its files."""
+    from chaoskit.environments.kubernetes.harness_inside import run_inside
+
+    return run_inside(args.command, mark=args.mark)
 
 
 def _place(args: argparse.Namespace) -> ClusterPlace:

@@ -48,6 +48,13 @@ def add_to(commands: Any) -> None:
     add_battery_options(command)
     about = "print every object that one run would make in the cluster, and the pods that its faults match; make none"
     command.add_argument("--dry-run", action="store_true", help=about)
+    about = (
+        "run chaoskit itself in a pod of this image, which has chaoskit[kubernetes]: for machines without the volume "
+        "(--env kubernetes)"
+    )
+    command.add_argument("--harness-image", metavar="IMAGE", help=about)
+    about = "service account of that pod (default: chaoskit)"
+    command.add_argument("--harness-account", metavar="NAME", default="chaoskit", help=about)
     command.add_argument("--list", action="store_true", help="list the experiments without running them")
     command.add_argument("-x", action="store_true", help="stop at the first experiment that does not pass")
     options.add_to_parser(command)
@@ -109,7 +116,7 @@ def _dry_run(job: Job, environment: str, store: Path) -> int:
 def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     """Run the experiments and report the results; `night` says in which order, and for how long."""
     from chaoskit import environments
-    from chaoskit.cli import battery, configuration, parallelism
+    from chaoskit.cli import battery, configuration, parallelism, remote_run
     from chaoskit.cli.pytest_settings import Settings
     from chaoskit.engine import launch_mode, result
     from chaoskit.engine.run_store import Store
@@ -126,6 +133,8 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     if args.list:
         _list(_titles(chosen, args, where))
         return ExitCode.PASS
+    if args.harness_image:
+        return remote_run.do(args, found)
     settings = Settings()
     if found is not None:
         accepted = () if args.strict else found.acceptances

@@ -1,8 +1,7 @@
 """A scheduler, a controller of Jobs and a kubelet for our own server: each pod has containers of a Docker daemon.
 
 `Kubelet` is all nodes at once, and starts the others. It is the server's back-end for exec, port-forward and logs, too.
-What is not here: probes, hooks of a container's life, sidecars among the first containers, tokens of service accounts,
-pulls of images.
+What is not here: probes, hooks of a container's life, sidecars among the first containers, pulls of images.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from tests.kubernetes_server.pod_status import ENDED
 from tests.kubernetes_server.pod_worker import Node, PodWorker
 from tests.kubernetes_server.scheduler import Scheduler
 from tests.kubernetes_server.server import KubernetesServer
+from tests.kubernetes_server.service_accounts import ServiceAccounts
 
 Json = dict[str, Any]
 NODES = ("node-0", "node-1")
@@ -53,7 +53,8 @@ class Kubelet:
         runtime = Runtime(self._plane, self._containers, back_off=lambda: self.back_off)
         names = Names(self._plane)
         self._server_of_names = _listening(names, self.host_address)
-        self._node = Node(runtime, directory / "pods", claims=self._claim, names=names,
+        self._accounts = ServiceAccounts(server, directory / "accounts", self.host_address)
+        self._node = Node(runtime, directory / "pods", claims=self._claim, names=names, accounts=self._accounts,
                           dns=self.host_address if self._server_of_names else None)  # fmt: skip
         self._closed = threading.Event()
         looks = {"scheduler": self.scheduler.look, "job-controller": self.jobs.look, "kubelet": self._look}
@@ -87,6 +88,7 @@ class Kubelet:
         self._collect_errors()
         if self._server_of_names is not None:
             self._server_of_names.close()
+        self._accounts.close()
         self._containers.close()  # with the network of the address at which names were served
         left = self._containers.left()
         self._containers.disconnect()

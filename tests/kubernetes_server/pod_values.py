@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.kubernetes_server.control_plane import ControlPlane
@@ -27,10 +27,11 @@ class PodValues:
     address: str
     host: str
     plane: ControlPlane
+    known: Mapping[str, str] = field(default_factory=dict)
 
     def env(self, container: Json) -> dict[str, str]:
         """The variables of a container. Raises Missing."""
-        found: dict[str, str] = {}
+        found = dict(self.known)
         for source in container.get("envFrom") or ():
             for word, plural in (("configMapRef", "configmaps"), ("secretRef", "secrets")):
                 if word in source:

@@ -17,6 +17,7 @@ from tests.kubernetes_server.lifecycle import now
 from tests.kubernetes_server.names import DOMAIN, Names
 from tests.kubernetes_server.pod_status import ENDED, INITIALIZING, ContainerRecord, conditions, phase_of
 from tests.kubernetes_server.pod_values import Missing, PodValues
+from tests.kubernetes_server.service_accounts import ServiceAccounts
 from tests.kubernetes_server.volumes import PodVolumes
 
 Json = dict[str, Any]
@@ -32,6 +33,7 @@ class Node:
     directory: Path
     claims: Callable[[Json, str], Path]
     names: Names
+    accounts: ServiceAccounts
     dns: str | None
 
     @property
@@ -66,7 +68,8 @@ class PodWorker:
         self._directory = node.directory / self.uid
         self._directory.mkdir(parents=True, exist_ok=True)
         self._volumes = PodVolumes(
-            pod, directory=self._directory, containers=node.containers, claims=lambda claim: node.claims(pod, claim)
+            pod, directory=self._directory, containers=node.containers, claims=lambda claim: node.claims(pod, claim),
+            account=node.accounts.files(pod),
         )
         self._sandbox: Sandbox | None = None
         self._news: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
@@ -254,7 +257,8 @@ class PodWorker:
         self._node.plane.patch("pods", self._pod, {"status": status}, status=True)
 
     def _values(self, address: str) -> PodValues:
-        return PodValues(self._pod, address, self._node.containers.gateway, self._node.plane)
+        known = self._node.accounts.variables()
+        return PodValues(self._pod, address, self._node.containers.gateway, self._node.plane, known)
 
     def _event(self, reason: str, message: str, *, warning: bool = False) -> None:
         self._node.plane.event(self._pod, reason, message, warning=warning)

@@ -15,7 +15,7 @@ from chaoskit.environments.kubernetes.cluster_finding import ClusterFinding
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.environments.kubernetes.image_look import examine as look_into
 from chaoskit.environments.kubernetes.objects import RunObjects
-from chaoskit.environments.kubernetes.permissions import SmallestRole
+from chaoskit.environments.kubernetes.permissions import ClusterUser, SmallestRole
 from chaoskit.environments.machine import scratch
 from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.nodes import ClusterPlace
@@ -63,16 +63,24 @@ def not_checked(*, image: str, has_claim: bool) -> tuple[str, ...]:
     return (*NOT_CHECKED, *([] if image and has_claim else [_BY_PODS]), *([] if image else [_CONTROLLER]))
 
 
-def smallest_role(connection: ClusterConnection, namespace: str, *, chaos: bool | None = None) -> SmallestRole:
-    """The Role for a run with faults of Chaos Mesh or without; None goes by what the cluster has. Raises
-    ClusterError."""
+def smallest_role(
+    connection: ClusterConnection,
+    namespace: str,
+    *,
+    chaos: bool | None = None,
+    from_outside: bool = False,
+    account: str = "",
+) -> SmallestRole:
+    """The Role for a run with faults of Chaos Mesh or without; None goes by what the cluster has. With `from_outside`
+    it is for somebody who starts chaoskit in a pod. It is bound to the service account `account`, or else to this user.
+    Raises ClusterError."""
     about = cluster_about.ask(connection)
     there = permissions.CHAOS_MADE if chaos else () if chaos is False else about.kinds
     return SmallestRole(
         namespace,
-        (*permissions.BASE, *permissions.for_chaos(there)),
-        permissions.for_jobs(about.kinds),
-        permissions.who_am_i(connection),
+        (*permissions.BASE, *(permissions.FROM_OUTSIDE if from_outside else permissions.for_chaos(there))),
+        {} if from_outside else permissions.for_jobs(about.kinds),
+        ClusterUser(f"system:serviceaccount:{namespace}:{account}") if account else permissions.who_am_i(connection),
     )
 
 
@@ -81,7 +89,7 @@ def _by_pods(
 ) -> Iterator[ClusterFinding]:
     """What only pods can show. Everything is removed before the last line."""
     try:
-        facts = look_into(place, image, program="")
+        facts = look_into(place, image, program="", has_claim=has_claim)
     except UsageError as error:
         yield ClusterFinding("image", str(error), False, "see above")
         return

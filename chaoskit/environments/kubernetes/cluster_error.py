@@ -21,6 +21,7 @@ _REFUSED = re.compile(
     r"""binding '[^']+' denied request|violates PodSecurity "(?P<security>[^"]+)"|(?:exceeded|failed) quota: """
     r"""(?P<quota>[^,:]+)|failed calling webhook "(?P<absent>[^"]+)["]"""
 )
+_NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
 _TITLES = {
     "webhook": "the webhook", "policy": "the ValidatingAdmissionPolicy", "security": "the PodSecurity level",
     "quota": "the quota", "absent": "the webhook, which does not answer,",
@@ -57,6 +58,7 @@ class ClusterError(ChaoskitError):
         self.passing = passing
         self.retry_after = retry_after
         is_refused = status in _CREDENTIALS or (status == 422 and bool(_REFUSED.search(sentence)))
+        is_refused |= status == 404 and bool(_NO_NAMESPACE.search(sentence))
         self.exit_code = ExitCode.USAGE if is_refused else ExitCode.INTERNAL
 
     @property
@@ -86,6 +88,8 @@ def of_answer(
         remedy = "give the pods those resources: resources in [tool.chaoskit.kubernetes]"
     elif "failed calling webhook" in message:
         remedy = "the controller of that webhook does not answer: check that its pods run"
+    elif status == 404 and (lacking := _NO_NAMESPACE.search(message)):
+        remedy = f"name another namespace, or make it: kubectl create namespace {lacking[1]}"
     elif _REFUSED.search(message):
         remedy = "change what it names, or have the rules of the cluster admit what chaoskit makes in this namespace"
     elif status in _PASSING:

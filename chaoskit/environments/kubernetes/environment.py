@@ -13,7 +13,7 @@ from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
-from chaoskit.environments.kubernetes import objects
+from chaoskit.environments.kubernetes import objects, permissions
 from chaoskit.environments.kubernetes.api_kinds import SERVICES
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.image_look import examine
@@ -132,6 +132,7 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         on_volume(place, run.run_dir)
         connection = connection_to(place)
         address = own_address(place, connection)
+        permissions.must_have(connection, place.namespace)
         objects.sweep(connection, place.namespace)
         facts = examine(place, spec.image, program=spec.program, run_dir=run.run_dir)
         owners = self._owners = FileOwners(run, facts.uid, self.hand_over)

@@ -42,14 +42,17 @@ class ForeignTarget(ChaoskitError):
 class RunObjects:
     """The objects of one run. Making one begins with its ConfigMap.
 
-    `run_dir` gets the journal of what is about to be made. Raises UsageError for a namespace or an id that cannot be
-    used, ClusterError if the server refuses, OSError if the journal cannot be written.
+    `run_dir` gets the journal of what is about to be made. While a pod named `harness` runs, no sweep removes them.
+    Raises UsageError for a namespace or an id that cannot be used, ClusterError if the server refuses, OSError if the
+    journal cannot be written.
     """
 
-    def __init__(self, connection: ClusterConnection, *, namespace: str, run_id: str, run_dir: Path) -> None:
+    def __init__(
+        self, connection: ClusterConnection, *, namespace: str, run_id: str, run_dir: Path, harness: str = ""
+    ) -> None:
         self._connection = connection
         self._namespace = check_namespace("RunObjects", "namespace", namespace)
-        owner = run_owner.manifest(run_id, connection)
+        owner = run_owner.manifest(run_id, connection, harness=harness)
         self._journal = IntentJournal(run_dir / NAME)
         try:
             self.identity: RunIdentity = run_owner.identity_of(self._make(CONFIG_MAPS, owner))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from chaoskit.environments.kubernetes.access_rule import AccessRule
@@ -22,18 +23,20 @@ from chaoskit.environments.kubernetes.api_kinds import (
 )
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.errors import UsageError
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ROLES = "rbac.authorization.k8s.io"
 #: What every run asks for, and no more: a test compares it with the requests of a whole run. Objects are found again by
-#: `get` where the answer to `create` or `delete` was lost; of Jobs a run only looks whether it has left some.
+#: `get` where the answer to `create` or `delete` was lost.
 _OWN = ("create", "get", "list", "delete")
 BASE = (
     AccessRule("", ("pods", "services", "configmaps"), _OWN),
     AccessRule("", ("pods/log",), ("get",)),
-    AccessRule("batch", ("jobs",), ("list",)),
 )
+#: What somebody needs as well who starts chaoskit in a pod, and fetches its files.
+FROM_OUTSIDE = (AccessRule("", ("pods/exec",), ("create", "get")),)
 #: The kinds of Chaos Mesh that runs make, and what is asked of each: `patch` pauses a fault, or forces it to go.
 CHAOS_MADE = (POD_CHAOS, NETWORK_CHAOS, IO_CHAOS, STRESS_CHAOS, TIME_CHAOS, DNS_CHAOS, SCHEDULES)
 _CHAOS_VERBS, _JOB_VERBS = (*_OWN, "watch", "patch"), (*_OWN, "watch")
@@ -64,6 +67,18 @@ def missing(connection: ClusterConnection, namespace: str, rule: AccessRule) -> 
         verbs = tuple(one.verbs[0] for one in asked if not _is_allowed(connection, namespace, one))
         if verbs:
             yield AccessRule(rule.group, (resource,), verbs)
+
+
+@cache
+def must_have(connection: ClusterConnection, namespace: str) -> None:
+    """Look once, before anything is made, whether a run may do what it will ask for: what it could not list it could
+    not remove. Raises UsageError with each rule that is missing, ClusterError if the server fails."""
+    lacking = [one for rule in BASE for one in missing(connection, namespace, rule)]
+    if lacking:
+        raise UsageError(
+            f"permissions are missing in namespace {namespace}: add to a Role of the namespace: "
+            f"{', '.join(map(str, lacking))} (chaoskit kubernetes check --role prints the whole Role)"
+        )
 
 
 def _is_allowed(connection: ClusterConnection, namespace: str, one: AccessRule) -> bool:

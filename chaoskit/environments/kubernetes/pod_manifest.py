@@ -77,7 +77,7 @@ def node_pod(
         hostname=node,
         subdomain=service,
         volumes=[
-            {"name": "runs", "persistentVolumeClaim": {"claimName": place.claim}},
+            _volume_of(place),
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHM}},
         ],
     )
@@ -88,10 +88,16 @@ def agent_command(python: str, package: Path, *, address: str, pod: str, run_dir
     return [python, "-I", "-S", str(package / _AGENT), address, pod, str(run_dir / TOKEN)]
 
 
-def look_pod(name: str, *, place: ClusterPlace, image: str, command: Sequence[str]) -> dict[str, Any]:
-    """A pod that says what its image is like, and ends."""
-    container = {"name": CONTAINER, "image": image, "imagePullPolicy": "IfNotPresent", "command": list(command)}
-    return _pod(name, place, container | _without_devices(place))
+def look_pod(
+    name: str, *, place: ClusterPlace, image: str, command: Sequence[str], has_claim: bool = True
+) -> dict[str, Any]:
+    """A pod that says what its image is like, and ends. It has the claim, only to show that pods can have it."""
+    container: dict[str, Any] = {"name": CONTAINER, "image": image, "imagePullPolicy": "IfNotPresent"}
+    container |= {"command": list(command)} | _without_devices(place)
+    if not has_claim:
+        return _pod(name, place, container)
+    container["volumeMounts"] = [{"name": "runs", "mountPath": _VOLUME, "readOnly": True}]
+    return _pod(name, place, container, volumes=[_volume_of(place)])
 
 
 def volume_pod(
@@ -113,7 +119,7 @@ def volume_pod(
             "volumeMounts": [{"name": "runs", "mountPath": _VOLUME}],
         },
         affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [dict(apart)]}},
-        volumes=[{"name": "runs", "persistentVolumeClaim": {"claimName": place.claim}}],
+        volumes=[_volume_of(place)],
     )
 
 
@@ -136,6 +142,10 @@ def _pod(name: str, place: ClusterPlace, container: Mapping[str, Any], **more: A
             **({"serviceAccountName": place.service_account} if place.service_account else {}),
         },
     }
+
+
+def _volume_of(place: ClusterPlace) -> dict[str, Any]:
+    return {"name": "runs", "persistentVolumeClaim": {"claimName": place.claim}}
 
 
 def _without_devices(place: ClusterPlace) -> dict[str, Any]:

@@ -29,8 +29,10 @@ from tests.kubernetes_server.faults import ApiFault
 
 RBAC = "rbac.authorization.k8s.io"
 #: Lists of what a run could not have made without the permission: a refusal says that there is none of it.
-LOOKED_FOR = {("chaos-mesh.org", "list"), ("jobset.x-k8s.io", "list"), ("trainer.kubeflow.org", "list"),
-              ("kubeflow.org", "list")}  # fmt: skip
+LOOKED_FOR = {
+    (group, "list")
+    for group in ("batch", "chaos-mesh.org", "jobset.x-k8s.io", "trainer.kubeflow.org", "kubeflow.org")
+}
 
 
 @pytest.fixture
