@@ -104,7 +104,7 @@ def test_credentials_that_have_expired(shell, api_server, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "gone", [("pods", "create"), ("pods/log", "get"), ("configmaps", "list"), ("services", "create")]
+    "gone", [("pods", "create"), ("pods/log", "get"), ("jobs", "list"), ("configmaps", "list"), ("services", "create")]
 )
 def test_each_permission_that_is_missing_is_named_with_its_rule(shell, api_server, cluster, tmp_path, gone):
     api_server.add_user("chaosbot")

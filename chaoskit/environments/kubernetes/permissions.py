@@ -29,11 +29,12 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ROLES = "rbac.authorization.k8s.io"
 #: What every run asks for, and no more: a test compares it with the requests of a whole run. Objects are found again by
-#: `get` where the answer to `create` or `delete` was lost.
+#: `get` where the answer to `create` or `delete` was lost; of Jobs a run only looks whether it has left some.
 _OWN = ("create", "get", "list", "delete")
 BASE = (
     AccessRule("", ("pods", "services", "configmaps"), _OWN),
     AccessRule("", ("pods/log",), ("get",)),
+    AccessRule("batch", ("jobs",), ("list",)),
 )
 #: What somebody needs as well who starts chaoskit in a pod, and fetches its files.
 FROM_OUTSIDE = (AccessRule("", ("pods/exec",), ("create", "get")),)

@@ -52,13 +52,14 @@ def test_a_bare_cluster_has_all_that_is_needed():
     assert {one.what for one in found.values() if one.needed and not one.good} == set()
     assert lacking(found) == {"Chaos Mesh"} and found["Chaos Mesh"].found == "not installed"
     assert all(found[kind].found.startswith("not installed") for kind in JOBS)
-    assert {one.get("group", "") for one in reviews(requests)} == {""}
+    assert {one.get("group", "") for one in reviews(requests)} == {"", "batch"}
 
 
 @pytest.mark.parametrize(
     ("group", "resource", "verb", "rule"),
     [
         ("", "pods", "delete", '{apiGroups: [""], resources: [pods], verbs: [delete]}'),
+        ("batch", "jobs", "list", "{apiGroups: [batch], resources: [jobs], verbs: [list]}"),
         ("", "pods/log", "get", '{apiGroups: [""], resources: [pods/log], verbs: [get]}'),
         ("chaos-mesh.org", "iochaos", "patch", "{apiGroups: [chaos-mesh.org], resources: [iochaos], verbs: [patch]}"),
     ],
@@ -81,7 +82,7 @@ def test_a_permission_on_a_further_kind_of_job_is_not_needed():
 def test_nothing_is_allowed():
     found, _ = examined(StagedCluster(allows=lambda *asked: False))
     permissions = {what for what in found if what.startswith("permission")}
-    assert lacking(found) == permissions | set(JOBS) and len(permissions) == 4 + len(CHAOS_MADE)
+    assert lacking(found) == permissions | set(JOBS) and len(permissions) == 5 + len(CHAOS_MADE)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ RBAC = "rbac.authorization.k8s.io"
 #: Lists of what a run could not have made without the permission: a refusal says that there is none of it.
 LOOKED_FOR = {
     (group, "list")
-    for group in ("batch", "chaos-mesh.org", "jobset.x-k8s.io", "trainer.kubeflow.org", "kubeflow.org")
+    for group in ("chaos-mesh.org", "jobset.x-k8s.io", "trainer.kubeflow.org", "kubeflow.org")
 }
 
 
