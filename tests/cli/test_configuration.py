@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.cli import configuration, main, options, selection
-from chaoskit.cli.init import _text
 from chaoskit.cli.toml_lines import line_of
+from chaoskit.cli.toml_text import toml_text
 from chaoskit.errors import CODES, FAMILIES, UsageError
 
 ACCEPT = '[[accept]]\ncode = "rng-not-restored"\nreason = "decided"\n'
@@ -233,7 +233,7 @@ def written(value):
         return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(written, value))}]"
-    return _text(value) if isinstance(value, str) else repr(value)
+    return toml_text(value) if isinstance(value, str) else repr(value)
 
 
 @settings(deadline=None, max_examples=60)

@@ -599,7 +599,7 @@ def test_areas_and_the_quick_experiments():
     assert set(quick) == set(selection.QUICK)
     every = battery.titles()
     for area in selection.AREAS:
-        found = battery.titles(battery.Selection(only=area), nodes="1:2")
+        found = battery.titles(battery.Selection(only=area), nodes="1:2", every="30m")
         modules = [battery.directory() / f"{module}.py" for module in selection.AREAS[area]]
         own = {name for name, path in selection.experiments(battery.directory()).items() if path in modules}
         assert {name.partition("[")[0] for name in found} == own

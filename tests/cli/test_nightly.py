@@ -22,6 +22,7 @@ from chaoskit.cli.night_session import NightSession, write
 from chaoskit.engine.run_store import Store
 from chaoskit.errors import ExitCode, UsageError
 from chaoskit.nodes import ClusterPlace
+from chaoskit.report.machine import page_target
 from chaoskit.report.svg import badge
 from chaoskit.studies.nights.archive import Archive
 from chaoskit.studies.nights.night_plan import NightPlan
@@ -136,6 +137,13 @@ def test_no_worker_begins_with_what_comes_late(chaoskit, project, tmp_path):  # 
     ran = told.read_text().split()
     begun = {worker: next(line[-1] for line in ran if line.startswith(worker)) for worker in ("gw0", "gw1")}
     assert sorted(begun.values()) == ["a", "c"], ran
+
+
+@pytest.mark.parametrize(("words", "useless"), [(["--minutes", "1"], False), ([], True)])
+def test_an_acceptance_is_not_called_useless_if_its_experiment_did_not_run(tonight, words, useless):
+    Path("chaoskit.toml").write_text('accept = [{code = "data-skipped", reason = "known"}]\n')
+    _, _, err, _ = tonight(*words, before=[earlier(at, one=1.0, two=1.0, bad=HOUR) for at in range(5)])
+    assert ("data-skipped" in err) is useless
 
 
 # The plan.
@@ -266,6 +274,20 @@ def test_pages_are_published_to_a_bucket(tonight):
 def test_pages_are_published_to_a_url_of_a_file(tonight, tmp_path):
     _, out, _, suite = tonight("--publish", f"file://{tmp_path}/pages")
     assert (tmp_path / "pages" / "nights" / suite.id / "index.html").is_file(), out
+
+
+def test_no_bucket_is_made_of_a_name_that_was_misspelt(tmp_path):
+    """A client of an object store, which is asynchronous, as all of them are in fsspec."""
+
+    class ObjectStore:
+        async_impl = True
+
+        def put_file(self, here, there):
+            raise FileNotFoundError(f"The specified bucket does not exist: {there}")
+
+    target = page_target.Bucket(ObjectStore(), "buckett/pages", "s3://buckett/pages")
+    with pytest.raises(FileNotFoundError, match=r"bucket does not exist: buckett/pages/index.html"):
+        target.put(tmp_path / "index.html", "index.html")
 
 
 @pytest.mark.parametrize(("chosen", "code"), [("test_one", ExitCode.INTERNAL), ("test_bad", ExitCode.FAIL)])

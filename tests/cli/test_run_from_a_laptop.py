@@ -39,7 +39,7 @@ def laptop(machines, connection, api_server, tmp_path, capsys):  # noqa: F811
     api_server.put("roles", role, group=RBAC, namespace=cluster.namespace)
     api_server.put("rolebindings", binding, group=RBAC, namespace=cluster.namespace)
 
-    def start(*more, path="/mnt/runs", harness="harness"):
+    def start(*more, path="/mnt/runs", harness="chaoskit"):
         words = [
             sys.executable, "-m", "chaoskit", "run", "--env", "kubernetes", *reach, "--image", images.image(),
             "--harness-image", images.image(harness), "--volume", f"runs:{path}", "--nodes", "2",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import importlib.metadata
 import os
 import re
@@ -12,7 +11,6 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
-import chaoskit
 from tests.docker_images.tree import LEFT_OUT, Tree, installed
 
 #: The programs that an image of a team has all the same: those of Debian's slim images that scripts call.
@@ -30,11 +28,14 @@ NETWORK_PROGRAMS = ["ip", "nft", "tc", "ss"]
 #: What a trainer imports. chaoskit is not among them: an image under test need not have it.
 FOR_TRAINERS = ["torch", "numpy", "safetensors", "pip"]
 FOR_PYTHON = ["pip"]
-#: What chaoskit needs in a pod of a cluster.
-FOR_HARNESS = ["rich", "filelock", "xxhash", "jinja2", "pytest-xdist", "pytest", "kubernetes"]
+#: What chaoskit imports, with the extra `kubernetes`.
+FOR_CHAOSKIT = ["rich", "filelock", "xxhash", "jinja2", "pytest", "pytest-xdist", "kubernetes"]
 
 #: The authorities that this system trusts; pip in an image trusts them too.
 AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
+REPOSITORY = Path(__file__).parents[2]
+#: chaoskit has directories that LEFT_OUT would leave out of others.
+NOTHING = re.compile(r"(?!)")
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -83,8 +84,10 @@ def system(programs: Iterable[str] = ()) -> Tree:
 def python(distributions: Iterable[str] = (), programs: Iterable[str] = ()) -> Tree:
     """Collect that, the interpreter that runs the tests, and these distributions with all that they require."""
     tree = system(programs)
-    version, prefix, site = _layout()
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
     binary = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
+    prefix = "/usr" if sys.base_prefix == "/usr" else "/usr/local"  # where Debian's own looks, or any other one
+    site = f"/usr/local/lib/python{version}/{'dist' if prefix == '/usr' else 'site'}-packages"
     stdlib = Path(sysconfig.get_path("stdlib"))
     tree.program(f"{prefix}/bin/python{version}", binary)
     tree.libraries_of(sorted((stdlib / "lib-dynload").glob("*.so")))
@@ -98,29 +101,19 @@ def python(distributions: Iterable[str] = (), programs: Iterable[str] = ()) -> T
     return tree
 
 
-def harness() -> Tree:
-    """Collect Python, and chaoskit as it is here, with the client of Kubernetes."""
-    tree = python(FOR_HARNESS)
-    package = Path(chaoskit.__file__).resolve().parent
-    version, prefix, site = _layout()
-    sources = [("chaoskit", package), ("chaoskit/experiments", package.parent / "experiments")]
-    for name, path in ((name, path) for name, root in sources for path in sorted(root.rglob("*"))):
-        if path.is_file() and "__pycache__" not in path.parts:
-            inside = path.relative_to(dict(sources)[name]).as_posix()
-            place = f"{site}/{name}/{inside}"
-            tree.identify(place, hashlib.sha256(path.read_bytes()).hexdigest())
-            tree.file(place, path)
-    interpreter = f"{prefix}/bin/python{version}"
-    lines = (f"#!{interpreter}", "import sys", "from chaoskit.cli.main import main", "sys.exit(main())", "")
-    tree.text("usr/local/bin/chaoskit", "\n".join(lines))
-    return tree
-
-
-def _layout() -> tuple[str, str, str]:
-    """The version of Python, its prefix in an image, and where its distributions are there."""
+def chaoskit() -> Tree:
+    """Collect that, chaoskit as it is in this checkout, and what it imports."""
+    tree = python(FOR_CHAOSKIT)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    prefix = "/usr" if sys.base_prefix == "/usr" else "/usr/local"  # where Debian's own looks, or any other one
-    return version, prefix, f"/usr/local/lib/python{version}/{'dist' if prefix == '/usr' else 'site'}-packages"
+    prefix = "/usr" if sys.base_prefix == "/usr" else "/usr/local"
+    for name in ("chaoskit", "experiments"):
+        source = REPOSITORY / name
+        state = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sorted(source.rglob("*.*"))
+                 if "__pycache__" not in path.parts]  # fmt: skip
+        tree.later(state, lambda name=name, source=source: tree.below(f"/opt/source/{name}", source, NOTHING))
+    lines = ("import sys", "sys.path.insert(0, '/opt/source')", "from chaoskit.cli.main import main")
+    tree.text("usr/local/bin/chaoskit", "\n".join((f"#!{prefix}/bin/python{version}", *lines, "sys.exit(main())", "")))
+    return tree
 
 
 def closure(names: Iterable[str]) -> set[str]:

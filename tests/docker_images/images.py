@@ -60,10 +60,10 @@ IMAGES: dict[str, Imported | Derived | ForAnotherMachine] = {
     "torch": Imported(lambda: contents.python(contents.FOR_TRAINERS)),
     # What stands in for python:3.11-slim in tests of our Dockerfiles.
     "python": Imported(lambda: contents.python(contents.FOR_PYTHON)),
-    # chaoskit itself, for a pod in which it runs.
-    "harness": Imported(contents.harness),
     # The tools of the network, for a container that joins a network namespace: ip, tc, nft.
     "network": Imported(lambda: contents.python(contents.FOR_PYTHON, contents.NETWORK_PROGRAMS)),
+    # chaoskit itself, with the client of Kubernetes.
+    "chaoskit": Imported(contents.chaoskit),
     # Small enough to be copied into another daemon. Its torch is a name alone, for tests that start no rank.
     "light": Derived("python", "RUN mkdir -p /opt/names/torch\nENV PYTHONPATH=/opt/names\n"),
     # Bad input from here on.

@@ -6,11 +6,13 @@ import contextlib
 import json
 import select
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from http.client import responses
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from tests.kubernetes_server.api import Answer
@@ -123,6 +125,7 @@ class HttpServer:
         self._handler = type("BoundHandler", (Handler,), names)
         self._listener: _Listener | None = None
         self._held: socket.socket | None = None
+        self._secure: _Listener | None = None
         self.port = 0
 
     def start(self) -> None:
@@ -135,6 +138,19 @@ class HttpServer:
         serve = self._listener.serve_forever
         threading.Thread(target=serve, kwargs={"poll_interval": 0.02}, daemon=True, name="api-server").start()
 
+    def listen_with_tls(self, address: str, certificate: Path, key: Path) -> int:
+        """Listen at another address, too, until the end; returns the port."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        self._secure = _Listener((address, 0), self._handler)
+        # The thread of each connection shakes hands: a slow client keeps nobody waiting.
+        self._secure.socket = context.wrap_socket(
+            self._secure.socket, server_side=True, do_handshake_on_connect=False
+        )
+        serve = self._secure.serve_forever
+        threading.Thread(target=serve, kwargs={"poll_interval": 0.02}, daemon=True, name="api-server-tls").start()
+        return int(self._secure.server_address[1])
+
     def stop(self, *, comes_back: bool = False) -> None:
         """Refuse connections and cut those that are there; the port stays ours where it comes back."""
         if self._listener is None:
@@ -142,6 +158,10 @@ class HttpServer:
         self._listener.shutdown()
         self._listener.server_close()
         self._listener = None
+        if self._secure is not None and not comes_back:
+            self._secure.shutdown()
+            self._secure.server_close()
+            self._secure = None
         if comes_back:
             self._held = socket.socket()
             self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

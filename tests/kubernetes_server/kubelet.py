@@ -1,7 +1,8 @@
 """A scheduler, a controller of Jobs and a kubelet for our own server: each pod has containers of a Docker daemon.
 
 `Kubelet` is all nodes at once, and starts the others. It is the server's back-end for exec, port-forward and logs, too.
-What is not here: probes, hooks of a container's life, sidecars among the first containers, pulls of images.
+What is not here: probes, hooks of a container's life, sidecars among the first containers, pulls of images; and a pod
+gets the token of its service account only if it asks for it.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class Kubelet:
         runtime = Runtime(self._plane, self._containers, back_off=lambda: self.back_off)
         names = Names(self._plane)
         self._server_of_names = _listening(names, self.host_address)
-        self._accounts = ServiceAccounts(server, directory / "accounts", self.host_address)
-        self._node = Node(runtime, directory / "pods", claims=self._claim, names=names, accounts=self._accounts,
-                          dns=self.host_address if self._server_of_names else None)  # fmt: skip
+        self._node = Node(runtime, directory / "pods", claims=self._claim, names=names,
+                          dns=self.host_address if self._server_of_names else None,
+                          accounts=ServiceAccounts(server, directory / "accounts", self.host_address))  # fmt: skip
         self._closed = threading.Event()
         looks = {"scheduler": self.scheduler.look, "job-controller": self.jobs.look, "kubelet": self._look}
         self._threads = [threading.Thread(target=self._run, args=(look,), name=name, daemon=True)
@@ -88,7 +89,6 @@ class Kubelet:
         self._collect_errors()
         if self._server_of_names is not None:
             self._server_of_names.close()
-        self._accounts.close()
         self._containers.close()  # with the network of the address at which names were served
         left = self._containers.left()
         self._containers.disconnect()

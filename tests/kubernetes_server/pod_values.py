@@ -27,11 +27,11 @@ class PodValues:
     address: str
     host: str
     plane: ControlPlane
-    known: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
 
     def env(self, container: Json) -> dict[str, str]:
         """The variables of a container. Raises Missing."""
-        found = dict(self.known)
+        found: dict[str, str] = dict(self.given)
         for source in container.get("envFrom") or ():
             for word, plural in (("configMapRef", "configmaps"), ("secretRef", "secrets")):
                 if word in source:

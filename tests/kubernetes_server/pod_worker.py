@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,8 @@ class Node:
     directory: Path
     claims: Callable[[Json, str], Path]
     names: Names
-    accounts: ServiceAccounts
     dns: str | None
+    accounts: ServiceAccounts
 
     @property
     def containers(self) -> Containers:
@@ -67,9 +67,9 @@ class PodWorker:
                 record.state = dict(INITIALIZING)
         self._directory = node.directory / self.uid
         self._directory.mkdir(parents=True, exist_ok=True)
+        self._access = node.accounts.of(pod)
         self._volumes = PodVolumes(
-            pod, directory=self._directory, containers=node.containers, claims=lambda claim: node.claims(pod, claim),
-            account=node.accounts.files(pod),
+            pod, directory=self._directory, containers=node.containers, claims=lambda claim: node.claims(pod, claim)
         )
         self._sandbox: Sandbox | None = None
         self._news: queue.SimpleQueue[Ended | None] = queue.SimpleQueue()
@@ -150,7 +150,12 @@ class PodWorker:
         """Run containers until none of them runs or restarts; whether all ended well."""
         sandbox = self._sandbox
         assert sandbox is not None
-        values, mounts = self._values(sandbox.address), self._volumes.mounts
+        values = self._values(sandbox.address)
+        own = [self._access.mount] if self._access is not None else []
+
+        def mounts(container: Json, env: Mapping[str, str]) -> list[Json]:
+            return [*self._volumes.mounts(container, env), *own]
+
         runs = ContainerRuns(self._node.runtime, sandbox, values, mounts=mounts, news=self._news.put, log=self.log,
                              policy=policy)  # fmt: skip
         for record in records:
@@ -257,8 +262,8 @@ class PodWorker:
         self._node.plane.patch("pods", self._pod, {"status": status}, status=True)
 
     def _values(self, address: str) -> PodValues:
-        known = self._node.accounts.variables()
-        return PodValues(self._pod, address, self._node.containers.gateway, self._node.plane, known)
+        given = self._access.variables if self._access is not None else {}
+        return PodValues(self._pod, address, self._node.containers.gateway, self._node.plane, given)
 
     def _event(self, reason: str, message: str, *, warning: bool = False) -> None:
         self._node.plane.event(self._pod, reason, message, warning=warning)

@@ -62,6 +62,10 @@ class KubernetesServer:
     def start(self) -> None:
         self._http.start()
 
+    def listen_with_tls(self, address: str, certificate: Path, key: Path) -> int:
+        """Answer at another address, too, as pods are used to; returns the port."""
+        return self._http.listen_with_tls(address, certificate, key)
+
     def stop(self) -> None:
         self.api.watches.closed = True
         self._http.stop()

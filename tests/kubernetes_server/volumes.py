@@ -10,7 +10,6 @@ from typing import Any
 from tests.kubernetes_server.admission import quantity
 from tests.kubernetes_server.containers import Containers
 from tests.kubernetes_server.pod_values import Missing, PodValues, expand
-from tests.kubernetes_server.service_accounts import PLACE
 
 Json = dict[str, Any]
 PLURALS = {"configMap": "configmaps", "secret": "secrets"}
@@ -29,11 +28,9 @@ class PodVolumes:
     """The volumes of one pod. `claims` gives the directory of a claim; what is made lies below `directory`."""
 
     def __init__(
-        self, pod: Json, *, directory: Path, containers: Containers, claims: Callable[[str], Path],
-        account: Path | None = None,
+        self, pod: Json, *, directory: Path, containers: Containers, claims: Callable[[str], Path]
     ) -> None:
         self._pod, self._directory, self._containers, self._claims = pod, directory, containers, claims
-        self._account = account
         self._made: dict[str, Volume] = {}
         self._in_memory: list[str] = []
 
@@ -55,10 +52,7 @@ class PodVolumes:
 
     def mounts(self, container: Json, env: Mapping[str, str]) -> list[Json]:
         """The mounts of a container, as Docker takes them."""
-        found = [self._mount(mount, env) for mount in container.get("volumeMounts") or ()]
-        if self._account is not None:
-            found.append({"Type": "bind", "Source": str(self._account), "Target": PLACE, "ReadOnly": True})
-        return found
+        return [self._mount(mount, env) for mount in container.get("volumeMounts") or ()]
 
     def remove(self) -> None:
         """Remove those in memory, once no container has them."""

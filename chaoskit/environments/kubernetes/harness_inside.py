@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,13 +18,19 @@ WAIT = 600.0
 
 
 def run_inside(
-    words: Sequence[str], *, mark: str, results: str = RESULTS, packed: str = PACKED, wait: float = WAIT
+    words: Sequence[str],
+    *,
+    mark: str,
+    program: Sequence[str] = ("chaoskit",),
+    results: str = RESULTS,
+    packed: str = PACKED,
+    wait: float = WAIT,
 ) -> int:
-    """Run chaoskit with these words; returns its exit code. After it, one line of the output has `mark` and the code.
-    SIGTERM ends chaoskit, and after its end the wait."""
+    """Run chaoskit with these words, by the `program` that the image has for it; returns its exit code. After
+    it, one line of the output has `mark` and the code. SIGTERM ends chaoskit, and after its end the wait."""
     Path(results).mkdir(parents=True, exist_ok=True)
     over = threading.Event()
-    process = subprocess.Popen([sys.executable, "-m", "chaoskit", *words])
+    process = subprocess.Popen([*program, *words])
 
     def end(number: int, frame: object) -> None:
         over.set()

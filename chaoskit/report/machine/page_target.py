@@ -82,7 +82,9 @@ class Bucket:
     def put(self, file: Path, name: str) -> None:
         """See `PageTarget`. Clients of buckets take the type of a file from its name."""
         target = f"{self.root}/{name}"
-        self.files.makedirs(target.rpartition("/")[0], exist_ok=True)
+        # Object stores have no directories: to make one could make a bucket of a name that was misspelt.
+        if not getattr(self.files, "async_impl", False):
+            self.files.makedirs(target.rpartition("/")[0], exist_ok=True)
         self.files.put_file(str(file), target)
 
     def names(self, below: str) -> Collection[str]:

@@ -117,7 +117,8 @@ def test_inside_the_pod(tmp_path, words, code):
     """Runs chaoskit, says how it ended, and waits until somebody ends the wait."""
     script = (
         "import sys; from chaoskit.environments.kubernetes.harness_inside import run_inside\n"
-        "sys.exit(run_inside(sys.argv[3:], mark='m', results=sys.argv[1], packed=sys.argv[2]))"
+        "program = [sys.executable, '-m', 'chaoskit']\n"
+        "sys.exit(run_inside(sys.argv[3:], mark='m', program=program, results=sys.argv[1], packed=sys.argv[2]))"
     )
     results, packed = str(tmp_path / "results"), tmp_path / "results.tar"
     words = [sys.executable, "-c", script, results, str(packed), *words]
