@@ -4,6 +4,7 @@
     python benchmarks/gallery.py --continue       # go on with an exam that was interrupted
     python benchmarks/gallery.py --only rng-missing,ema-reset --json some.json
     python benchmarks/gallery.py --several-nodes --env docker --image IMAGE   # those on several nodes, in containers
+    python benchmarks/gallery.py --several-nodes --env kubernetes             # in pods of a cluster of the tests
 
 A mutant is *caught* if each of its experiments fails, and *named* if each does so with the codes that its docstring
 expects, and with no others than those it admits; where it is said to be safe from kills, and power cuts alone show it
@@ -28,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -152,16 +154,16 @@ def examine(
     launch: str = "auto",
     kept: KeptAnswers | None = None,
     env: str = "netns",
-    image: str = "",
+    containers_file: str = "",
 ) -> dict[str, Any]:
     """Everybody's answers, counted; of the good trainers at least `each` runs alone and, if it is not 0, as many under
-    load. They share what is in `store`, if there is one. Several nodes are those of `env`, of the `image` if they are
-    containers."""
+    load. They share what is in `store`, if there is one. Several nodes are those of `env`, with this `chaoskit.toml` if
+    they are containers or pods."""
     begun = time.monotonic()
     exam = Exam({}, [], {False: 0, True: 0})
     work = Path(tempfile.mkdtemp(prefix="gallery-"))
     containers(work).mkdir()
-    (containers(work) / "chaoskit.toml").write_text(configuration(image))
+    (containers(work) / "chaoskit.toml").write_text(containers_file)
     kept = kept or KeptAnswers()
 
     def examined(one: Sitting) -> dict[str, dict[str, Any]]:
@@ -246,6 +248,24 @@ def again(before: dict[str, Any], found: dict[str, Any], right: Sequence[Sound] 
     )
 
 
+@contextmanager
+def _places(env: str, image: str) -> Iterator[tuple[Path, str]]:
+    """The store of all sittings, and the `chaoskit.toml` of those in containers or in the pods of a cluster."""
+    if env != "kubernetes":
+        yield WORK / "store", configuration(image)
+        return
+    from pod_cluster import cluster_in
+
+    from tests.docker_images import images
+
+    with (
+        tempfile.TemporaryDirectory(prefix="gallery-cluster-") as directory,
+        cluster_in(Path(directory), volume=WORK) as cluster,
+    ):
+        code = str(cluster.lay("tinymodels"))
+        yield cluster.store, configuration(image or images.image(), cluster.settings, code=code)
+
+
 def _no_answer(problem: str) -> dict[str, Any]:
     return {"verdict": "none", "codes": [], "sentences": [problem[-2000:]], "seconds": 0.0}
 
@@ -262,9 +282,9 @@ def main(argv: Iterable[str] | None = None) -> int:
         "--several-nodes", action="store_true", help="the trainers alone that need several nodes; writes no page"
     )
     parser.add_argument(
-        "--env", choices=("netns", "docker"), default="netns", help="where those sit (default: netns)"
+        "--env", choices=("netns", "docker", "kubernetes"), default="netns", help="where those sit (default: netns)"
     )
-    parser.add_argument("--image", default="", help="the image of the containers, which needs torch alone")
+    parser.add_argument("--image", default="", help="the image of containers or pods, which needs torch alone")
     parser.add_argument(
         "--again", action="store_true", help="put the answers into those of an earlier exam, and the page"
     )
@@ -287,8 +307,8 @@ def main(argv: Iterable[str] | None = None) -> int:
     slugs, asked = {m.slug for m in (*mutants(), *sound())}, (args.only or "").split(",")
     if unknown := [slug for slug in asked if slug and slug not in slugs]:
         parser.error(f"--only: there is no {unknown[0]!r} in the gallery; there are {', '.join(sorted(slugs))}")
-    if (args.env == "docker") != bool(args.image):
-        parser.error("--env docker and --image IMAGE belong together")
+    if args.env == "docker" and not args.image:
+        parser.error("--env docker needs --image IMAGE")
     whole = not args.only and not args.several_nodes
     chosen = [m for m in mutants() if not args.only or m.slug in asked]
     if args.several_nodes:
@@ -298,19 +318,20 @@ def main(argv: Iterable[str] | None = None) -> int:
         shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True, exist_ok=True)
     each = args.each if args.each is not None else EACH if whole and not args.no_controls else 0
-    found = examine(
-        chosen,
-        workers=args.workers,
-        every=args.all_experiments.split(",") if args.all_experiments else (),
-        controls=not args.no_controls,
-        right=right,
-        each=each,
-        store=WORK / "store",
-        launch=args.launch,
-        kept=KeptAnswers(WORK / "answers.jsonl"),
-        env=args.env,
-        image=args.image,
-    )
+    with _places(args.env, args.image) as (store, containers_file):
+        found = examine(
+            chosen,
+            workers=args.workers,
+            every=args.all_experiments.split(",") if args.all_experiments else (),
+            controls=not args.no_controls,
+            right=right,
+            each=each,
+            store=store,
+            launch=args.launch,
+            kept=KeptAnswers(WORK / "answers.jsonl"),
+            env=args.env,
+            containers_file=containers_file,
+        )
     if args.again and args.json.exists():
         found = again(json.loads(args.json.read_text()), found, right)
     args.json.parent.mkdir(parents=True, exist_ok=True)

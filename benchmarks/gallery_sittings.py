@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,8 +55,8 @@ class Sitting:
 
     @property
     def in_containers(self) -> bool:
-        """Whether its nodes are containers."""
-        return self.nodes != "1" and self.env == "docker"
+        """Whether its nodes are containers, or pods."""
+        return self.nodes != "1" and self.env in ("docker", "kubernetes")
 
     def _where(self) -> tuple[str, ...]:
         return () if self.nodes == "1" else ("--env", self.env, "--nodes", self.nodes)
@@ -80,12 +80,14 @@ class Sitting:
         return self.slug or " ".join([right, *self.args, *(["under load"] if self.load else [])])
 
 
-def configuration(image: str) -> str:
-    """The `chaoskit.toml` of sittings in containers of this image: what a container does not have by itself."""
-    variables = "".join(
-        f'{name} = "{value}"\n' for name, value in {"PYTHONPATH": IN_CONTAINER, **SURROUNDINGS}.items()
-    )
-    return f'image = "{image}"\nmount = ["{ROOT}:{IN_CONTAINER}:ro"]\n\n[variables]\n{variables}'
+def configuration(image: str, cluster: Mapping[str, str] | None = None, *, code: str = IN_CONTAINER) -> str:
+    """The `chaoskit.toml` of sittings in containers of this image, or in the pods of a cluster with these settings,
+    which find the trainers in `code`: what they do not have by themselves."""
+    variables = "".join(f'{name} = "{value}"\n' for name, value in {"PYTHONPATH": code, **SURROUNDINGS}.items())
+    where = f'mount = ["{ROOT}:{code}:ro"]\n'
+    if cluster is not None:
+        where = "".join(f'{name} = "{value}"\n' for name, value in cluster.items())
+    return f'image = "{image}"\n{where}\n[variables]\n{variables}'
 
 
 def sittings(

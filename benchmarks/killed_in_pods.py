@@ -16,8 +16,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
 import remains  # noqa: E402
-from kubernetes import client, config  # noqa: E402
+from kubernetes import client  # noqa: E402
+from pod_cluster import NAMESPACE, PodCluster, cluster_in  # noqa: E402
 from table import Figure, parser, show  # noqa: E402
 
 from chaoskit.engine.run_store import Store  # noqa: E402
@@ -39,12 +38,8 @@ from chaoskit.environments.machine import processes  # noqa: E402
 from chaoskit.job import Job  # noqa: E402
 from chaoskit.nodes import ClusterPlace, Nodes  # noqa: E402
 from tests.docker_images import images  # noqa: E402
-from tests.kubernetes_server.kubelet import Kubelet  # noqa: E402
-from tests.kubernetes_server.objects import claim  # noqa: E402
-from tests.kubernetes_server.server import KubernetesServer  # noqa: E402
 
 CHAOSKIT = [sys.executable, "-m", "chaoskit"]
-NAMESPACE = "chaos"
 #: Stands in for a job: what is tested is what a harness leaves, and a trainer would make most moments the same.
 JOB = ["python3", "-c", "import time; time.sleep(1000)"]
 #: What is left has so many seconds to go by itself, and moments to kill go so far beyond an undisturbed run.
@@ -77,27 +72,25 @@ def harness(root: Path, image: str, place: ClusterPlace) -> None:
 
 
 @dataclass(frozen=True)
-class Cluster:
-    """A cluster for the harnesses, and the directory of their runs on its volume."""
+class Harnesses:
+    """Harnesses that run jobs of an image in a cluster, and store them in `root` on its volume."""
 
-    core: client.CoreV1Api
-    kubelet: Kubelet
-    place: ClusterPlace
+    cluster: PodCluster
     root: Path
     image: str
 
     def start(self) -> subprocess.Popen[bytes]:
         """A harness."""
-        told = [str(self.root), self.image, json.dumps(self.place.to_json())]
+        told = [str(self.root), self.image, json.dumps(self.cluster.place.to_json())]
         with (self.root.parent / "harness.log").open("ab") as log:
             return subprocess.Popen([sys.executable, __file__, "--harness", *told], stdout=log, stderr=log)
 
     def objects(self) -> set[str]:
         """Every object of the namespace that a harness could have made."""
         lists = {
-            "pod": self.core.list_namespaced_pod,
-            "service": self.core.list_namespaced_service,
-            "config map": self.core.list_namespaced_config_map,
+            "pod": self.cluster.core.list_namespaced_pod,
+            "service": self.cluster.core.list_namespaced_service,
+            "config map": self.cluster.core.list_namespaced_config_map,
         }
         found = {f"{kind} {each.metadata.name}" for kind, one in lists.items() for each in one(NAMESPACE).items}
         return found - {"config map kube-root-ca.crt"}
@@ -105,7 +98,7 @@ class Cluster:
     def left(self, killed: processes.Process, foreign: set[str]) -> dict[str, list[str]]:
         """What there is of a harness, by kind."""
         own = sorted(self.objects() - foreign)
-        containers = self.kubelet.running()
+        containers = self.cluster.kubelet.running()
         return {
             "objects in the cluster": own,
             "containers of pods": containers,
@@ -135,74 +128,44 @@ def made_by_others(core: client.CoreV1Api, place: ClusterPlace) -> set[str]:
     return {f"config map {body['metadata']['name']}" for body in (*bodies, living)}
 
 
-def killed(cluster: Cluster, foreign: set[str], after: float, pause: float) -> tuple[dict[str, list[str]], str]:
+def killed(harnesses: Harnesses, foreign: set[str], after: float, pause: float) -> tuple[dict[str, list[str]], str]:
     """One harness, killed after so many seconds and swept after a pause: what stays, and what it had at its end."""
-    running = cluster.start()
+    running = harnesses.start()
     identity = processes.identify(running.pid)
     assert identity is not None
     time.sleep(after)
     ended = running.poll() is not None
-    had = cluster.objects() - foreign
+    had = harnesses.objects() - foreign
     pods = sum(one.startswith("pod ") for one in had)
     running.kill()
     running.wait()
     time.sleep(pause)
-    words = [*CHAOSKIT, "clean", "--dir", str(cluster.root)]
+    words = [*CHAOSKIT, "clean", "--dir", str(harnesses.root)]
     subprocess.run(words, capture_output=True, text=True, check=True)
     phase = f"with {pods} pods" if had else "with nothing in the cluster"
     phase = "after its end" if ended else phase
-    return cluster.stays(identity, foreign), phase
+    return harnesses.stays(identity, foreign), phase
 
 
-def kills(cluster: Cluster, foreign: set[str], count: int, draw: random.Random) -> list[Figure]:
+def kills(harnesses: Harnesses, foreign: set[str], count: int, draw: random.Random) -> list[Figure]:
     """So many rounds, and their figures."""
     begun = time.monotonic()
-    if cluster.start().wait() != 0:
-        raise SystemExit((cluster.root.parent / "harness.log").read_text()[-2000:])
+    if harnesses.start().wait() != 0:
+        raise SystemExit((harnesses.root.parent / "harness.log").read_text()[-2000:])
     lasts = time.monotonic() - begun
     total, phases, lost = Counter[str](), Counter[str](), 0
     for number in range(count):
         after = draw.uniform(0.0, BEYOND * lasts)
-        found, phase = killed(cluster, foreign, after, draw.uniform(0.0, 1.0))
+        found, phase = killed(harnesses, foreign, after, draw.uniform(0.0, 1.0))
         phases[phase] += 1
         total.update({what: len(those) for what, those in found.items()})
-        lost += not foreign <= cluster.objects()
+        lost += not foreign <= harnesses.objects()
         some = {what: those for what, those in found.items() if those}
         said = f"kill {number + 1} of {count} after {after:.1f} of {lasts:.1f} s, {phase}: left {json.dumps(some)}"
         print(said, file=sys.stderr, flush=True)
     figures = [Figure(f"killed {phase}", times, f"of {count}") for phase, times in sorted(phases.items())]
     figures += [Figure(f"left behind: {what}", those, "", "<= 0") for what, those in total.items()]
     return [*figures, Figure("sweeps that a foreign object did not survive", lost, "", "<= 0")]
-
-
-@contextmanager
-def cluster_in(directory: Path, image: str) -> Iterator[Cluster]:
-    """A cluster whose files are in a directory."""
-    server = KubernetesServer()
-    server.start()
-    kubeconfig = server.kubeconfig(directory)
-    with config.new_client_from_config(str(kubeconfig)) as api:
-        core = client.CoreV1Api(api)
-        core.create_namespace({"metadata": {"name": NAMESPACE}})
-        (directory / "volume").mkdir()
-        kubelet = Kubelet(server, directory / "kubelet", pause=images.image("no-python"))
-        server.put("persistentvolumeclaims", claim("runs", "ReadWriteMany"), namespace=NAMESPACE)
-        kubelet.volumes[(NAMESPACE, "runs")] = directory / "volume"
-        kubelet.start()
-        context = config.list_kube_config_contexts(str(kubeconfig))[1]["name"]
-        place = ClusterPlace(
-            namespace=NAMESPACE,
-            claim="runs",
-            path=str(directory / "volume"),
-            context=context,
-            kubeconfig=str(kubeconfig),
-            address=kubelet.host_address,
-        )
-        try:
-            yield Cluster(core, kubelet, place, directory / "volume" / "store", image)
-        finally:
-            kubelet.close()
-            server.stop()
 
 
 def main() -> None:
@@ -218,10 +181,11 @@ def main() -> None:
         return
     with (
         tempfile.TemporaryDirectory(prefix="killed-") as directory,
-        cluster_in(Path(directory), told.image or images.image("light")) as cluster,
+        cluster_in(Path(directory)) as cluster,
     ):
         foreign = made_by_others(cluster.core, cluster.place)
-        figures = kills(cluster, foreign, told.kills, random.Random(told.seed))
+        harnesses = Harnesses(cluster, cluster.store, told.image or images.image("light"))
+        figures = kills(harnesses, foreign, told.kills, random.Random(told.seed))
     show(f"The harness of runs in two pods, killed {told.kills} times", figures, json_file=told.json)
     sys.exit(any(figure.met is False for figure in figures))
 

@@ -13,6 +13,8 @@ from chaoskit.job import LOOPBACK
 from chaoskit.protocol.events import rank_events
 
 _BEGINS = "Traceback (most recent call last)"
+#: Most lines of a log that a person is shown.
+_LONGEST = 30
 
 
 def check_control(run_dir: Path, status: str, *, nodes: int = 1) -> None:
@@ -71,10 +73,20 @@ def _relevant(log: str) -> str:
     before, lines = _without_torchrun(every[:end]), _without_torchrun(every)
     ranks = [i for i, line in enumerate(lines) if _BEGINS in line and line.lstrip().startswith("[") and "]:" in line]
     if ranks:
-        return "\n".join(lines[ranks[0] : ranks[0] + 30])
+        return _from(ranks[0], lines)
     own = before if any(line.strip() for line in before) else lines
     starts = [i for i, line in enumerate(own) if _BEGINS in line]
-    return "\n".join(own[starts[0] : starts[0] + 30] if starts else own[-20:])
+    return _from(starts[0], own) if starts else "\n".join(own[-20:])
+
+
+def _from(start: int, lines: Sequence[str]) -> str:
+    """The lines from a traceback on. A long one loses its middle: its last line says what happened."""
+    mark = lines[start].partition(_BEGINS)[0]
+    own = [line for line in lines[start:] if line.startswith(mark)]
+    end = next((i for i, line in enumerate(own) if i and line[len(mark) :][:1].strip()), len(own) - 1)
+    if end < _LONGEST:
+        return "\n".join(lines[start : start + _LONGEST])
+    return "\n".join([own[0], f"{mark}  ...", *own[end + 3 - _LONGEST : end + 1]])
 
 
 def _without_torchrun(lines: Sequence[str]) -> list[str]:

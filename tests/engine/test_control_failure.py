@@ -28,6 +28,13 @@ Traceback (most recent call last):
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 """
 TRACEBACK = "[default1]:Traceback (most recent call last):\n[default1]:KeyError: 'lr'\n"
+#: The frames of rank 0 as they come, with those of another rank in between.
+LONG = "\n".join([
+    "[default0]:Traceback (most recent call last):",
+    *(f'[default{number % 2}]:  File "train.py", line {number}, in f' for number in range(100)),
+    "[default0]:KeyError: 'lr'",
+    "[default0]:and so on",
+])
 
 
 @pytest.mark.parametrize(
@@ -37,8 +44,9 @@ TRACEBACK = "[default1]:Traceback (most recent call last):\n[default1]:KeyError:
         ("[default1]:epoch 1\n" + TRACEBACK + GAVE_UP, "KeyError: 'lr'", "epoch 1"),
         (GAVE_UP + TRACEBACK, "KeyError: 'lr'", "torchrun"),
         (GAVE_UP, "ChildFailedError", "SIGTERM"),
+        (LONG, "KeyError: 'lr'", "line 20,"),
     ],
-    ids=["no traceback", "traceback", "another node is later", "torchrun alone"],
+    ids=["no traceback", "traceback", "another node is later", "torchrun alone", "a long one"],
 )
 def test_the_cause_is_not_hidden_behind_the_summary_of_torchrun(tmp_path, log, says, without):
     for part in ("events", "logs"):

@@ -131,4 +131,5 @@ class ContainerRuns:
 def name_of(pod: Json, container: str, attempt: int) -> str:
     """The name of a container in the daemon."""
     metadata = pod["metadata"]
-    return f"k8s_{container}_{metadata['name']}_{metadata['namespace']}_{metadata['uid']}_{attempt}"
+    # Docker's DNS says it for an address, and sends no answer at all where it is longer than a label may be.
+    return f"k8s_{container[:12]}_{metadata['name'][-24:]}_{metadata['uid'][:8]}_{attempt}"

@@ -151,6 +151,16 @@ def test_the_test_reaches_a_pod_and_pods_reach_each_other(pods):
     assert pods.log("two") == "b'X\\n'\n"
 
 
+def test_the_address_of_a_pod_with_a_long_name_is_looked_up_at_once(pods):
+    """torch looks up the address of each peer, and waits for the answer."""
+    pods.make("a" * 60, "sleep 600")
+    address = pods.phase("a" * 60, "Running").status.pod_ip
+    code = f"import socket; print(socket.gethostbyaddr('{address}')[2])"
+    pods.make("asks", f'python3 -c "{code}"')
+    pods.phase("asks", "Succeeded")
+    assert pods.log("asks") == f"['{address}']\n"
+
+
 def test_a_port_is_forwarded_to_a_pod(pods):
     serving(pods)
     call = pods.core.connect_get_namespaced_pod_portforward

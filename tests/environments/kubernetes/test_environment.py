@@ -222,14 +222,23 @@ def test_other_ids_stay_apart_in_a_cluster():
         assert len(each) <= 40 and each.strip("-") == each and each.isascii() and each == each.lower()
 
 
-@pytest.mark.slow
 @pytest.mark.launches
-def test_whatever_goes_wrong_at_the_api_the_run_tells_the_truth(pods_place, stub, api_server, monkeypatch):
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(12), marks=pytest.mark.slow),
+        *(pytest.param(range(n, n + 61), marks=pytest.mark.exhaustive) for n in range(12, 500, 61)),
+    ],
+    ids=str,
+)
+def test_whatever_goes_wrong_at_the_api_the_run_tells_the_truth(
+    pods_place, stub, api_server, connection, monkeypatch, seeds
+):
     """The life of a run on two nodes, a rank killed and a node lost, with errors at every third call of ours."""
     monkeypatch.setattr("chaoskit.environments.kubernetes.retries._FIRST_WAIT", 0.01)
     image_look.examine(pods_place.cluster, pods_place.image, program=pods_place.program)
     happened = set()
-    for seed in range(12):
+    for seed in seeds:
         chance = seeded(seed, rate=0.3)
         with api_server.faulty(chance):
             with KubernetesEnvironment(replace(pods_place, nodes=Nodes(2, 2))) as env:
@@ -246,6 +255,7 @@ def test_whatever_goes_wrong_at_the_api_the_run_tells_the_truth(pods_place, stub
                 assert news(env, Ended) == Ended(2, 0)
                 assert env.pods.now["node1"].uid != before
             happened |= {fault.kind for _, fault in api_server.injected}
+        assert left(connection, pods_place.cluster.namespace) == [], f"seed {seed}"
     assert {"conflict", "too_many", "timeout", "reset"} <= happened
 
 
