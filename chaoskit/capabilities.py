@@ -231,6 +231,15 @@ class CanHideNames(Protocol):
 
 
 @runtime_checkable
+class CanShowClaims(Protocol):
+    """Has faults made by somebody else, such as Chaos Mesh, and shows what that one says of them."""
+
+    def claims(self) -> Sequence[Mapping[str, Any]]:
+        """What is said now of each fault that is in force, for the record. It proves no effect."""
+        ...
+
+
+@runtime_checkable
 class CanLoseNodes(Protocol):
     """Takes whole nodes away from a running job, and adds nodes to it."""
 
@@ -419,6 +428,7 @@ REMEDIES: dict[str, str] = {
     "CanPartition": "nodes that have a network of their own",
     "CanDegrade": "nodes that have a network of their own",
     "CanHideNames": "nodes that have names of their own",
+    "CanShowClaims": "faults that somebody else makes",
     "CanFailStorage": "an {out} that is a file system of chaoskit's own (FUSE)",
     "CanShowDirectory": "an {out} that is a file system of chaoskit's own (FUSE)",
     "CanLimitMemory": "control groups with the controller memory",

@@ -37,7 +37,7 @@ from chaoskit.environments.launch.launcher import Launcher
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.environments.launch.order import Order
 from chaoskit.environments.launch.warm import WarmLauncher
-from chaoskit.environments.machine import activity, processes, stacks
+from chaoskit.environments.machine import activity, processes, stacks, tcp_retransmissions
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.machine.serve import REFUSALS, serve
 from chaoskit.environments.records.ranks import Rank
@@ -175,6 +175,14 @@ class Agent:
         while select.select([self._ear], [], [], 0 if found else seconds)[0]:
             found |= self._ear.recvfrom(64)[1][0] == address
         return found
+
+    def network_felt(self) -> dict[str, Any]:
+        """What the network does to the connections here (see `tcp_retransmissions.felt`)."""
+        return tcp_retransmissions.felt()
+
+    def round_trips(self, address: str, port: int, count: int, limit: float) -> list[float]:
+        """See `tcp_retransmissions.round_trips`."""
+        return tcp_retransmissions.round_trips(address, port, count=count, limit=limit)
 
     def unwritable(self, paths: list[str]) -> list[str]:
         """Those of these directories in which the user of the image cannot make a file."""

@@ -8,13 +8,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import objects
-from chaoskit.environments.kubernetes.api_kinds import SERVICES
+from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, NETWORK_CHAOS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.chaos import mesh_look
+from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
+from chaoskit.environments.kubernetes.chaos.pod_faults import PodNetworkFaults
+from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.image_look import examine
 from chaoskit.environments.kubernetes.objects import RunObjects
@@ -47,11 +52,17 @@ from chaoskit.nodes import ClusterPlace
 from chaoskit.protocol.fingerprint import LENT, library
 
 MOST_NODES = 32
+#: The kinds of Chaos Mesh that capabilities need.
+_NEED_CHAOS_MESH: dict[type, ApiKind] = {
+    CanPartition: NETWORK_CHAOS,
+    CanDegrade: NETWORK_CHAOS,
+    CanHideNames: DNS_CHAOS,
+}
 
 
-class KubernetesEnvironment(RunFiles, PodFaults):
+class KubernetesEnvironment(RunFiles, PodFaults, PodNetworkFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, and those of `PodFaults`."""
+    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodNetworkFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -71,6 +82,8 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         self.job = JobOnNodes(self.run, NodeRoster(MOST_NODES), self)
         self._lost = set()
         self._pods: PodNodes | None = None
+        self._links: PodLinks | None = None
+        self._hidden: HiddenNames | None = None
         self._owners: FileOwners | None = None
         self._service = ""
         self._cwd = ""
@@ -89,8 +102,11 @@ class KubernetesEnvironment(RunFiles, PodFaults):
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """None: what it has, it has everywhere."""
-        return None
+        """Some need a kind of Chaos Mesh, and permissions on it."""
+        kind = _NEED_CHAOS_MESH.get(capability)
+        if kind is None or job is None or job.cluster is None:
+            return None
+        return mesh_look.why_not(connection_to(job.cluster), job.cluster.namespace, kind)
 
     @staticmethod
     def rests_on(job: Job) -> Mapping[str, Any]:
@@ -120,6 +136,18 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         """See `PodFaults`."""
         assert self._pods is not None, "the environment has not been entered"
         return self._pods
+
+    @property
+    def links(self) -> PodLinks:
+        """See `PodNetworkFaults`."""
+        assert self._links is not None, "the environment has not been entered"
+        return self._links
+
+    @property
+    def hidden(self) -> HiddenNames:
+        """See `PodNetworkFaults`."""
+        assert self._hidden is not None, "the environment has not been entered"
+        return self._hidden
 
     def out(self) -> Path:
         """See `CanTouchFiles`."""
@@ -174,8 +202,18 @@ class KubernetesEnvironment(RunFiles, PodFaults):
                     parts=parts,
                 )
 
-            self._pods = PodNodes(connection, made, door=door, roster=self.job.roster, manifest=manifest)
-            run.keep(self._pods.close)
+            pods = self._pods = PodNodes(
+                connection,
+                made,
+                door=door,
+                roster=self.job.roster,
+                service=self._service,
+                manifest=manifest,
+            )
+            run.keep(pods.close)
+            self._links, self._hidden = PodLinks(pods), HiddenNames(pods)
+            run.keep(self._links.close)
+            run.keep(self._hidden.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
             remedy = f"build the image with another user, or let it write to the volume of the claim {place.claim!r}"
@@ -205,7 +243,10 @@ class KubernetesEnvironment(RunFiles, PodFaults):
 
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
-        return self.pods.make(node)
+        made = self.pods.make(node)
+        self.links.came_up(made)
+        self.hidden.came_up(made)
+        return made
 
 
 def _place_of(cluster: ClusterPlace | None) -> ClusterPlace:

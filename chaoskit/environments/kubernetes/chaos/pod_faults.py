@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
 
 from chaoskit.capabilities import Way
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
+from chaoskit.environments.kubernetes.chaos.refusals import FaultNotInjected
 
 
 class PodNetworkFaults:
-    """Fulfils `CanPartition`, `CanDegrade` and `CanHideNames` for an environment with these `links` and `hidden`."""
+    """Fulfils `CanPartition`, `CanDegrade`, `CanHideNames` and `CanShowClaims` for an environment with these `links`
+    and `hidden`. If Chaos Mesh does not inject a fault, and nothing of it is left, there was no target: LookupError."""
 
     @property
     def links(self) -> PodLinks:
@@ -29,7 +32,8 @@ class PodNetworkFaults:
 
     def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
         """See `CanPartition`."""
-        return self.links.cut(ways, how=how, percent=percent)
+        with _without_target():
+            return self.links.cut(ways, how=how, percent=percent)
 
     def mend(self, cut: int) -> None:
         """See `CanPartition`."""
@@ -53,7 +57,8 @@ class PodNetworkFaults:
         corrupt: float = 0.0,
     ) -> int:
         """See `CanDegrade`."""
-        return self.links.degrade(nodes, delay=delay, jitter=jitter, rate=rate, corrupt=corrupt)
+        with _without_target():
+            return self.links.degrade(nodes, delay=delay, jitter=jitter, rate=rate, corrupt=corrupt)
 
     def restore(self, degraded: int) -> None:
         """See `CanDegrade`."""
@@ -65,7 +70,8 @@ class PodNetworkFaults:
 
     def hide_names(self, nodes: Sequence[str]) -> None:
         """See `CanHideNames`."""
-        self.hidden.hide(nodes)
+        with _without_target():
+            self.hidden.hide(nodes)
 
     def show_names(self, nodes: Sequence[str]) -> None:
         """See `CanHideNames`."""
@@ -74,3 +80,17 @@ class PodNetworkFaults:
     def resolves(self, node: str, name: str) -> bool:
         """See `CanHideNames`."""
         return self.hidden.resolves(node, name)
+
+    def claims(self) -> Sequence[Mapping[str, Any]]:
+        """See `CanShowClaims`."""
+        return [*self.links.faults.claims(), *self.hidden.faults.claims()]
+
+
+@contextmanager
+def _without_target() -> Iterator[None]:
+    try:
+        yield
+    except FaultNotInjected as error:
+        if error.left:
+            raise
+        raise LookupError(str(error)) from error

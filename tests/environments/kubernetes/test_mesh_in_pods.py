@@ -1,0 +1,122 @@
+"""Faults of Chaos Mesh in real pods, through the environment; and clusters in which there are none to be had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition, CanShowClaims
+from chaoskit.environments import offers
+from chaoskit.environments.environment import Arrived, Ended
+from chaoskit.environments.kubernetes.chaos import mesh_look
+from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
+from chaoskit.errors import ChaoskitError
+from chaoskit.job import Job
+from chaoskit.nodes import Nodes
+from tests.environments.kubernetes.conftest import left
+from tests.environments.kubernetes.test_environment import news
+
+COMMAND = ["torchrun", "train.py", "--out", "{out}"]
+THERE, BACK = ("node0", "node1"), ("node1", "node0")
+
+
+@pytest.fixture(autouse=True)
+def looks_again():
+    for known in (mesh_look.why_not, mesh_look._idle):
+        known.cache_clear()
+
+
+def test_the_environment_offers_them():
+    assert all(offers("kubernetes", can) for can in (CanPartition, CanDegrade, CanHideNames, CanShowClaims))
+
+
+@pytest.fixture
+def two_pods(pods_place, mesh_in_pods):
+    with KubernetesEnvironment(replace(pods_place, nodes=Nodes(2, 2))) as env:
+        yield env
+
+
+@pytest.mark.launches
+def test_a_cut_between_pods_is_felt_and_is_made_again_for_a_fresh_pod(two_pods, stub, until):
+    env = two_pods
+    env.launch(0, stub(0, 9))
+    news(env, Arrived)
+    assert env.reaches(*THERE) and env.reaches(*BACK)
+    number = env.cut([THERE, BACK])
+    assert not env.reaches(*THERE) and not env.reaches(*BACK)
+    claims = env.claims()
+    assert [claim["conditions"]["AllInjected"] for claim in claims] == [True, True]
+    assert env.lost(number) == {"node0>node1": 0, "node1>node0": 0}, "the stub talks to nobody"
+    env.lose_node("node1")
+    assert news(env, Ended).launch == 0
+    env.launch(1, stub(0, 9))
+    assert not env.reaches(*THERE) and not env.reaches(*BACK), "the fresh pod is cut off, too"
+    assert {claim["uid"] for claim in env.claims()}.isdisjoint(claim["uid"] for claim in claims)
+    env.mend(number)
+    assert env.reaches(*THERE) and env.reaches(*BACK) and env.claims() == []
+
+
+@pytest.mark.launches
+def test_one_way_and_names(two_pods, until):
+    env = two_pods
+    number = env.cut([THERE])
+    assert not env.reaches(*THERE) and env.reaches(*BACK)
+    env.mend(number)
+    assert env.resolves("node0", "node1") and env.resolves("node1", "node0")
+    env.hide_names(["node0"])
+    assert not env.resolves("node0", "node1") and env.resolves("node1", "node0")
+    env.show_names(["node0"])
+    assert env.resolves("node0", "node1")
+
+
+@pytest.mark.launches
+def test_a_slow_link_is_felt(two_pods, until):
+    env = two_pods
+    number = env.degrade(["node1"], delay=0.05)
+    assert env.degraded(number)["held"] > 0
+    env.restore(number)
+
+
+@pytest.mark.launches
+def test_what_chaos_mesh_does_not_inject_has_no_target_and_what_it_does_not_take_back_ends_the_run(
+    pods_place, mesh_in_pods, connection, monkeypatch
+):
+    monkeypatch.setattr(
+        "chaoskit.environments.kubernetes.chaos.pod_links.PodLinks.__init__.__kwdefaults__",
+        {"longest": 60.0, "injection": 3.0, "recovery": 3.0},
+    )
+    environment_ = KubernetesEnvironment(replace(pods_place, nodes=Nodes(2, 2)))
+    with pytest.raises(ChaoskitError, match=r"was removed by force.*remove its pods"), environment_ as env:
+        mesh_in_pods.fails = lambda pod: "no ipset"
+        with pytest.raises(LookupError, match="no ipset"):
+            env.cut([THERE])
+        assert env.claims() == []
+        mesh_in_pods.fails = lambda pod: None
+        env.cut([THERE])
+        mesh_in_pods.stuck = "no iptables"
+    mesh_in_pods.stuck = ""
+    assert left(connection, pods_place.cluster.namespace) == []
+
+
+def job(place):
+    return Job.from_command(COMMAND, cluster=place, image="trainer:1")
+
+
+def lacks(place, capability=CanPartition):
+    return KubernetesEnvironment.lacks(capability, job(place))
+
+
+def test_without_chaos_mesh_the_reason_says_how_to_get_it(cluster_place, machines, api_server):
+    resource = [one for one in api_server.catalogue if one.group == "chaos-mesh.org"]
+    assert resource, "the definitions are there"
+    assert "controller has not looked at a new NetworkChaos" in lacks_soon(cluster_place)
+
+
+def lacks_soon(place, **more):
+    """Without the usual patience."""
+    usual, mesh_look.TAKEN_UP = mesh_look.TAKEN_UP, 2.0
+    try:
+        return lacks(place, **more)
+    finally:
+        mesh_look.TAKEN_UP = usual
