@@ -159,11 +159,8 @@ class CanPartition(Protocol):
         """The names of the nodes that are up, in order. The first one hosts the rendezvous."""
         ...
 
-    def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
-        """Drop packets in these directions, or `percent` of them, from now on. Returns the number of this cut.
-
-        `reset` answers packets of existing connections with a TCP reset, and allows new connections.
-        """
+    def cut(self, ways: Sequence[Way], *, percent: float = 100.0) -> int:
+        """Drop packets in these directions, or `percent` of them, from now on. Returns the number of this cut."""
         ...
 
     def mend(self, cut: int) -> None:
@@ -176,6 +173,16 @@ class CanPartition(Protocol):
 
     def reaches(self, source: str, target: str) -> bool:
         """Whether a datagram from one node reaches the other. Sends one, which `lost` does not count."""
+        ...
+
+
+@runtime_checkable
+class CanReset(Protocol):
+    """Resets the connections between nodes."""
+
+    def reset(self, ways: Sequence[Way]) -> int:
+        """From now on answer packets of existing connections in these directions with a TCP reset, and allow new
+        connections. Returns the number of this cut, see `CanPartition`."""
         ...
 
 
@@ -426,6 +433,7 @@ REMEDIES: dict[str, str] = {
     "CanTouchFiles": "an {out} that the harness can read and write",
     "CanNameNodes": "nodes that have names of their own",
     "CanPartition": "nodes that have a network of their own",
+    "CanReset": "nodes that have a network of their own, whose packets the harness can answer",
     "CanDegrade": "nodes that have a network of their own",
     "CanHideNames": "nodes that have names of their own",
     "CanShowClaims": "faults that somebody else makes",

@@ -58,8 +58,8 @@ class NamespaceBackend:
         return self._rule([(pid, f"{hook} priority 0", f"ip {_HOOKS[hook]} {at} {share}drop") for pid, hook, at in ends])
 
     def _no_names(self, pids: list[int]) -> Callable[[], None]:
-        """Chaos Mesh answers that there is no such name; here nobody answers. Before Docker moves it to another port."""
-        before = "output priority -300"
+        """Chaos Mesh answers that there is no such name; here nobody answers."""
+        before = "output priority -300"  # Docker moves what goes to this port to another one
         return self._rule([(pid, before, f"{way} dport 53 drop") for pid in pids for way in ("udp", "tcp")])
 
     def _rule(self, rules: list[tuple[int, str, str]]) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""Faults of Chaos Mesh in real pods, through the environment; and clusters in which there are none to be had."""
+"""Faults of Chaos Mesh in real pods, through the environment."""
 
 from __future__ import annotations
 
@@ -9,22 +9,13 @@ import pytest
 from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition, CanShowClaims
 from chaoskit.environments import offers
 from chaoskit.environments.environment import Arrived, Ended
-from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.errors import ChaoskitError
-from chaoskit.job import Job
 from chaoskit.nodes import Nodes
 from tests.environments.kubernetes.conftest import left
 from tests.environments.kubernetes.test_environment import news
 
-COMMAND = ["torchrun", "train.py", "--out", "{out}"]
 THERE, BACK = ("node0", "node1"), ("node1", "node0")
-
-
-@pytest.fixture(autouse=True)
-def looks_again():
-    for known in (mesh_look.why_not, mesh_look._idle):
-        known.cache_clear()
 
 
 def test_the_environment_offers_them():
@@ -86,8 +77,8 @@ def test_what_chaos_mesh_does_not_inject_has_no_target_and_what_it_does_not_take
         "chaoskit.environments.kubernetes.chaos.pod_links.PodLinks.__init__.__kwdefaults__",
         {"longest": 60.0, "injection": 3.0, "recovery": 3.0},
     )
-    environment_ = KubernetesEnvironment(replace(pods_place, nodes=Nodes(2, 2)))
-    with pytest.raises(ChaoskitError, match=r"was removed by force.*remove its pods"), environment_ as env:
+    two = KubernetesEnvironment(replace(pods_place, nodes=Nodes(2, 2)))
+    with pytest.raises(ChaoskitError, match=r"was removed by force.*remove its pods"), two as env:
         mesh_in_pods.fails = lambda pod: "no ipset"
         with pytest.raises(LookupError, match="no ipset"):
             env.cut([THERE])
@@ -97,26 +88,3 @@ def test_what_chaos_mesh_does_not_inject_has_no_target_and_what_it_does_not_take
         mesh_in_pods.stuck = "no iptables"
     mesh_in_pods.stuck = ""
     assert left(connection, pods_place.cluster.namespace) == []
-
-
-def job(place):
-    return Job.from_command(COMMAND, cluster=place, image="trainer:1")
-
-
-def lacks(place, capability=CanPartition):
-    return KubernetesEnvironment.lacks(capability, job(place))
-
-
-def test_without_chaos_mesh_the_reason_says_how_to_get_it(cluster_place, machines, api_server):
-    resource = [one for one in api_server.catalogue if one.group == "chaos-mesh.org"]
-    assert resource, "the definitions are there"
-    assert "controller has not looked at a new NetworkChaos" in lacks_soon(cluster_place)
-
-
-def lacks_soon(place, **more):
-    """Without the usual patience."""
-    usual, mesh_look.TAKEN_UP = mesh_look.TAKEN_UP, 2.0
-    try:
-        return lacks(place, **more)
-    finally:
-        mesh_look.TAKEN_UP = usual

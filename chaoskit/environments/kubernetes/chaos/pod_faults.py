@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from chaoskit.capabilities import Way
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
@@ -30,10 +30,10 @@ class PodNetworkFaults:
         """See `CanPartition`."""
         raise NotImplementedError
 
-    def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
+    def cut(self, ways: Sequence[Way], *, percent: float = 100.0) -> int:
         """See `CanPartition`."""
         with _without_target():
-            return self.links.cut(ways, how=how, percent=percent)
+            return self.links.cut(ways, percent=percent)
 
     def mend(self, cut: int) -> None:
         """See `CanPartition`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from chaoskit.capabilities import Way
 from chaoskit.environments.kubernetes.chaos import network_specs
@@ -49,10 +49,8 @@ class PodLinks:
         self._cuts: dict[int, _PodCut] = {}
         self._degraded: dict[int, LinkQuality] = {}
 
-    def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"], percent: float) -> int:
-        """See `CanPartition`: each way is a NetworkChaos of its own. Raises LookupError for a reset, ClusterError."""
-        if how == "reset":
-            raise LookupError("Chaos Mesh cannot answer packets with a TCP reset: it only drops them")
+    def cut(self, ways: Sequence[Way], *, percent: float) -> int:
+        """See `CanPartition`: each way is a NetworkChaos of its own. Raises ClusterError."""
         each: tuple[Way, ...] = tuple(dict.fromkeys((a, b) for a, b in ways))
         if percent < 100:
             self._must_be_free(each)
