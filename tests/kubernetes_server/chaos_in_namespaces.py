@@ -18,6 +18,7 @@ from typing import Any
 from chaoskit.environments.docker import network_helper
 from chaoskit.environments.machine.helper_process import HelperProcess
 from chaoskit.errors import ChaoskitError
+from tests.kubernetes_server.chaos_in_volumes import fail_requests
 from tests.kubernetes_server.chaos_rules import go_seconds
 
 Json = dict[str, Any]
@@ -34,6 +35,8 @@ class NamespaceBackend:
     def apply(self, kind: str, spec: Json, pods: Mapping[str, list[Json]]) -> Callable[[], None]:
         if kind == "DNSChaos":
             return self._no_names([self._pid_of(pod) for pod in pods["."]])
+        if kind == "IOChaos":
+            return fail_requests(spec, [self._pid_of(pod) for pod in pods["."]])
         if kind != "NetworkChaos":
             raise OSError(f"{kind} is not possible here")
         if spec["action"] == "partition":
@@ -55,7 +58,8 @@ class NamespaceBackend:
         return found + [(self._pid_of(a), "output", b["status"]["podIP"]) for a, b in pairs if at_sender]
 
     def _drop(self, ends: list[tuple[int, str, str]], share: str) -> Callable[[], None]:
-        return self._rule([(pid, f"{hook} priority 0", f"ip {_HOOKS[hook]} {at} {share}drop") for pid, hook, at in ends])
+        stop = [(pid, f"{hook} priority 0", f"ip {_HOOKS[hook]} {at} {share}drop") for pid, hook, at in ends]
+        return self._rule(stop)
 
     def _no_names(self, pids: list[int]) -> Callable[[], None]:
         """Chaos Mesh answers that there is no such name; here nobody answers."""

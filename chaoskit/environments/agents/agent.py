@@ -8,6 +8,7 @@ more and hands that line to a keeper, so that harness and keeper speak with each
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -195,6 +196,20 @@ class Agent:
             except OSError:
                 found.append(path)
         return found
+
+    def error_of_write(self, directory: str) -> int:
+        """The number of the error with which making, writing and removing a file there fails; 0 if nothing fails."""
+        trial = os.path.join(directory, f".chaoskit-{os.getpid()}")
+        try:
+            made = os.open(trial, os.O_CREAT | os.O_WRONLY | os.O_EXCL)
+            try:
+                os.write(made, _PING)
+            finally:
+                os.close(made)
+                os.unlink(trial)
+        except OSError as error:
+            return error.errno or errno.EIO
+        return 0
 
     def file_system(self, path: str) -> str:
         """The type of the file system that is mounted at a path; "" if none is."""

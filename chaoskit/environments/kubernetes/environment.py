@@ -8,18 +8,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition
+from chaoskit.capabilities import CanDegrade, CanFailStorage, CanHideNames, CanPartition
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import objects
-from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, NETWORK_CHAOS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, NETWORK_CHAOS, SERVICES, ApiKind
 from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
-from chaoskit.environments.kubernetes.chaos.pod_faults import PodNetworkFaults
+from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
+from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.image_look import examine
 from chaoskit.environments.kubernetes.objects import RunObjects
@@ -57,12 +58,13 @@ _NEED_CHAOS_MESH: dict[type, ApiKind] = {
     CanPartition: NETWORK_CHAOS,
     CanDegrade: NETWORK_CHAOS,
     CanHideNames: DNS_CHAOS,
+    CanFailStorage: IO_CHAOS,
 }
 
 
-class KubernetesEnvironment(RunFiles, PodFaults, PodNetworkFaults):
+class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodNetworkFaults`."""
+    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -71,6 +73,8 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodNetworkFaults):
         nodes_most=MOST_NODES,
         launches_warm=True,
         shares_files=True,
+        storage_per_node=True,
+        plain_fails=True,
         one_clock=False,
         files_here=False,
     )
@@ -84,6 +88,7 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodNetworkFaults):
         self._pods: PodNodes | None = None
         self._links: PodLinks | None = None
         self._hidden: HiddenNames | None = None
+        self._pod_storage: PodStorage | None = None
         self._owners: FileOwners | None = None
         self._service = ""
         self._cwd = ""
@@ -97,7 +102,7 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodNetworkFaults):
 
     @staticmethod
     def storage_available() -> str | None:
-        """None: it has no storage of ours."""
+        """None: it has no storage of ours, and makes a plain one fail."""
         return None
 
     @staticmethod
@@ -139,15 +144,21 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodNetworkFaults):
 
     @property
     def links(self) -> PodLinks:
-        """See `PodNetworkFaults`."""
+        """See `PodMeshFaults`."""
         assert self._links is not None, "the environment has not been entered"
         return self._links
 
     @property
     def hidden(self) -> HiddenNames:
-        """See `PodNetworkFaults`."""
+        """See `PodMeshFaults`."""
         assert self._hidden is not None, "the environment has not been entered"
         return self._hidden
+
+    @property
+    def pod_storage(self) -> PodStorage:
+        """See `PodMeshFaults`."""
+        assert self._pod_storage is not None, "the environment has not been entered"
+        return self._pod_storage
 
     def out(self) -> Path:
         """See `CanTouchFiles`."""
@@ -212,8 +223,9 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodNetworkFaults):
             )
             run.keep(pods.close)
             self._links, self._hidden = PodLinks(pods), HiddenNames(pods)
-            run.keep(self._links.close)
-            run.keep(self._hidden.close)
+            self._pod_storage = PodStorage(pods, volume=run.run_dir, out=spec.out.absolute())
+            for faults in (self._links, self._hidden, self._pod_storage):
+                run.keep(faults.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
             remedy = f"build the image with another user, or let it write to the volume of the claim {place.claim!r}"
@@ -244,8 +256,8 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodNetworkFaults):
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
         made = self.pods.make(node)
-        self.links.came_up(made)
-        self.hidden.came_up(made)
+        for faults in (self.links, self.hidden, self.pod_storage):
+            faults.came_up(made)
         return made
 
 

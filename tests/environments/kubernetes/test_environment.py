@@ -15,7 +15,6 @@ import pytest
 
 from chaoskit.capabilities import (
     CanCorruptNumbers,
-    CanFailStorage,
     CanLoseNodes,
     CanOrder,
     CanPartition,
@@ -55,7 +54,6 @@ def test_the_registry():
     assert environment("kubernetes") is KubernetesEnvironment
     for can in (CanSignal, CanShowActivity, CanOrder, CanCorruptNumbers, CanTouchFiles, CanLoseNodes, CanPartition):
         assert offers("kubernetes", can)
-    assert not offers("kubernetes", CanFailStorage)
     with pytest.raises(MissingCapability, match=r"environment 'kubernetes' has no watched storage: use --env docker"):
         must_store("kubernetes", "watched")
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
 
-from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition, CanShowClaims
+from chaoskit.capabilities import (
+    CanDegrade,
+    CanFailStorage,
+    CanHideNames,
+    CanPartition,
+    CanShowClaims,
+    InjectedIOError,
+)
 from chaoskit.environments import offers
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.errors import ChaoskitError
+from chaoskit.faults.storage.fail_storage import MODIFYING
 from chaoskit.nodes import Nodes
 from tests.environments.kubernetes.conftest import left
 from tests.environments.kubernetes.test_environment import news
@@ -19,7 +28,8 @@ THERE, BACK = ("node0", "node1"), ("node1", "node0")
 
 
 def test_the_environment_offers_them():
-    assert all(offers("kubernetes", can) for can in (CanPartition, CanDegrade, CanHideNames, CanShowClaims))
+    needed = (CanPartition, CanDegrade, CanHideNames, CanFailStorage, CanShowClaims)
+    assert all(offers("kubernetes", can) for can in needed)
 
 
 @pytest.fixture
@@ -67,6 +77,38 @@ def test_a_slow_link_is_felt(two_pods, until):
     number = env.degrade(["node1"], delay=0.05)
     assert env.degraded(number)["held"] > 0
     env.restore(number)
+
+
+@pytest.mark.launches
+def test_requests_to_the_storage_fail_in_the_pods_and_count_once_the_job_says_so(two_pods, pods_place):
+    env = two_pods
+    number = env.fail_storage(InjectedIOError(operations=MODIFYING, error="EROFS"))
+
+    def errors():
+        return [env.pods.ask(node, "error_of_write", directory=str(pods_place.out)) for node in env.nodes()]
+
+    assert errors() == [errno.EROFS, errno.EROFS]
+    log = pods_place.run_dir / "logs" / "launch-0.log"
+    assert env.storage_met(number)["count"] == 0, "the job has felt nothing"
+    log.write_text("saving failed: [Errno 28] No space left on device\n")
+    assert env.storage_met(number)["count"] == 0, "another error"
+    with log.open("a") as file:
+        file.write("saving failed: [Errno 30] Read-only file system: 'ckpt'\n")
+    met = env.storage_met(number)
+    assert met["count"] == 1 and met["failing"] == ["node0", "node1"] and "Errno 30" in met["said"][0]
+    env.mend_storage(number)
+    assert errors() == [0, 0] and env.storage_met(number)["count"] == 1 and env.claims() == []
+    assert list(pods_place.out.iterdir()) == []
+
+
+@pytest.mark.launches
+def test_a_job_that_says_so_proves_nothing_while_requests_succeed(two_pods, pods_place, mesh_in_pods):
+    mesh_in_pods.lies = True
+    number = two_pods.fail_storage(InjectedIOError(operations=MODIFYING, error="EROFS", nodes=("node1",)))
+    (pods_place.run_dir / "logs" / "launch-0.log").write_text("[Errno 30]\n")
+    assert two_pods.storage_met(number)["count"] == 0
+    with pytest.raises(LookupError, match="cannot count or delay"):
+        two_pods.fail_storage(InjectedIOError(error="EIO", times=1))
 
 
 @pytest.mark.launches

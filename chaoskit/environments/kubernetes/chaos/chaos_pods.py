@@ -45,8 +45,8 @@ class ChaosPods(Protocol):
 
     def ask(self, node: str, request: str, **given: Any) -> Any:
         """Ask the agent in the pod of a node: `network_felt` and `round_trips` (see
-        `chaoskit.environments.machine.tcp_retransmissions`), `listen`, `ping`, `heard`, `resolves`. Raises
-        ChaoskitError if the pod is gone or cannot do it."""
+        `chaoskit.environments.machine.tcp_retransmissions`), `listen`, `ping`, `heard`, `resolves`,
+        `error_of_write`. Raises ChaoskitError if the pod is gone or cannot do it."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""`PodNetworkFaults`: what an environment whose nodes are pods can do to their network, with Chaos Mesh."""
+"""`PodMeshFaults`: what an environment whose nodes are pods can do to them with Chaos Mesh."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from chaoskit.capabilities import Way
+from chaoskit.capabilities import InjectedIOError, Way
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
+from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
 from chaoskit.environments.kubernetes.chaos.refusals import FaultNotInjected
 
 
-class PodNetworkFaults:
-    """Fulfils `CanPartition`, `CanDegrade`, `CanHideNames` and `CanShowClaims` for an environment with these `links`
-    and `hidden`. If Chaos Mesh does not inject a fault, and nothing of it is left, there was no target: LookupError."""
+class PodMeshFaults:
+    """Fulfils `CanPartition`, `CanDegrade`, `CanHideNames`, `CanFailStorage` and `CanShowClaims` for an environment
+    with these `links`, `hidden` and `pod_storage`. If Chaos Mesh does not inject a fault, and nothing of it is left,
+    there was no target: LookupError."""
 
     @property
     def links(self) -> PodLinks:
@@ -24,6 +26,11 @@ class PodNetworkFaults:
     @property
     def hidden(self) -> HiddenNames:
         """The names that are unknown."""
+        raise NotImplementedError
+
+    @property
+    def pod_storage(self) -> PodStorage:
+        """The errors of the storage."""
         raise NotImplementedError
 
     def nodes(self) -> tuple[str, ...]:
@@ -81,9 +88,22 @@ class PodNetworkFaults:
         """See `CanHideNames`."""
         return self.hidden.resolves(node, name)
 
+    def fail_storage(self, trouble: InjectedIOError) -> int:
+        """See `CanFailStorage`."""
+        with _without_target():
+            return self.pod_storage.fail(trouble)
+
+    def mend_storage(self, trouble: int) -> None:
+        """See `CanFailStorage`."""
+        self.pod_storage.mend(trouble)
+
+    def storage_met(self, trouble: int) -> Mapping[str, Any]:
+        """See `CanFailStorage`."""
+        return self.pod_storage.met(trouble)
+
     def claims(self) -> Sequence[Mapping[str, Any]]:
         """See `CanShowClaims`."""
-        return [*self.links.faults.claims(), *self.hidden.faults.claims()]
+        return [claim for one in (self.links, self.hidden, self.pod_storage) for claim in one.faults.claims()]
 
 
 @contextmanager
