@@ -96,6 +96,14 @@ def test_storage_that_is_missing_names_who_has_it(moon, monkeypatch):
         environments.must_store("local", "sometimes")
 
 
+def test_a_plain_storage_that_fails_as_a_whole(moon):
+    assert environments.failing_storage("local", ["a fault"]) == "watched"
+    assert environments.failing_storage("kubernetes", []) == ""
+    environments.must_store("kubernetes", "", per_node=True)
+    with pytest.raises(MissingCapability, match=r"a fault picks requests.*'kubernetes' can only.*--env docker"):
+        environments.failing_storage("kubernetes", ["a fault"])
+
+
 def test_every_capability_says_what_it_takes():
     protocols = {name for name in vars(capabilities) if name.startswith("Can")}
     assert protocols == set(capabilities.REMEDIES)
