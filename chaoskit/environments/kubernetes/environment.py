@@ -8,13 +8,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from chaoskit.capabilities import CanDegrade, CanFailStorage, CanHideNames, CanPartition
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import objects, permissions
-from chaoskit.environments.kubernetes.api_kinds import SERVICES
+from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, NETWORK_CHAOS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.chaos import mesh_look
+from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
+from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
+from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
+from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.image_look import examine
 from chaoskit.environments.kubernetes.objects import RunObjects
@@ -47,11 +53,18 @@ from chaoskit.nodes import ClusterPlace
 from chaoskit.protocol.fingerprint import LENT, library
 
 MOST_NODES = 32
+#: The kinds of Chaos Mesh that capabilities need.
+_NEED_CHAOS_MESH: dict[type, ApiKind] = {
+    CanPartition: NETWORK_CHAOS,
+    CanDegrade: NETWORK_CHAOS,
+    CanHideNames: DNS_CHAOS,
+    CanFailStorage: IO_CHAOS,
+}
 
 
-class KubernetesEnvironment(RunFiles, PodFaults):
+class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, and those of `PodFaults`."""
+    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -60,6 +73,8 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         nodes_most=MOST_NODES,
         launches_warm=True,
         shares_files=True,
+        storage_per_node=True,
+        plain_fails=True,
         one_clock=False,
         files_here=False,
     )
@@ -71,6 +86,9 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         self.job = JobOnNodes(self.run, NodeRoster(MOST_NODES), self)
         self._lost = set()
         self._pods: PodNodes | None = None
+        self._links: PodLinks | None = None
+        self._hidden: HiddenNames | None = None
+        self._pod_storage: PodStorage | None = None
         self._owners: FileOwners | None = None
         self._service = ""
         self._cwd = ""
@@ -84,13 +102,16 @@ class KubernetesEnvironment(RunFiles, PodFaults):
 
     @staticmethod
     def storage_available() -> str | None:
-        """None: it has no storage of ours."""
+        """None: it has no storage of ours, and makes a plain one fail."""
         return None
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """None: what it has, it has everywhere."""
-        return None
+        """Some need a kind of Chaos Mesh, and permissions on it."""
+        kind = _NEED_CHAOS_MESH.get(capability)
+        if kind is None or job is None or job.cluster is None:
+            return None
+        return mesh_look.why_not(connection_to(job.cluster), job.cluster.namespace, kind)
 
     @staticmethod
     def rests_on(job: Job) -> Mapping[str, Any]:
@@ -120,6 +141,24 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         """See `PodFaults`."""
         assert self._pods is not None, "the environment has not been entered"
         return self._pods
+
+    @property
+    def links(self) -> PodLinks:
+        """See `PodMeshFaults`."""
+        assert self._links is not None, "the environment has not been entered"
+        return self._links
+
+    @property
+    def hidden(self) -> HiddenNames:
+        """See `PodMeshFaults`."""
+        assert self._hidden is not None, "the environment has not been entered"
+        return self._hidden
+
+    @property
+    def pod_storage(self) -> PodStorage:
+        """See `PodMeshFaults`."""
+        assert self._pod_storage is not None, "the environment has not been entered"
+        return self._pod_storage
 
     def out(self) -> Path:
         """See `CanTouchFiles`."""
@@ -175,8 +214,19 @@ class KubernetesEnvironment(RunFiles, PodFaults):
                     parts=parts,
                 )
 
-            self._pods = PodNodes(connection, made, door=door, roster=self.job.roster, manifest=manifest)
-            run.keep(self._pods.close)
+            pods = self._pods = PodNodes(
+                connection,
+                made,
+                door=door,
+                roster=self.job.roster,
+                service=self._service,
+                manifest=manifest,
+            )
+            run.keep(pods.close)
+            self._links, self._hidden = PodLinks(pods), HiddenNames(pods)
+            self._pod_storage = PodStorage(pods, volume=run.run_dir, out=spec.out.absolute())
+            for faults in (self._links, self._hidden, self._pod_storage):
+                run.keep(faults.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
             remedy = f"build the image with another user, or let it write to the volume of the claim {place.claim!r}"
@@ -206,7 +256,10 @@ class KubernetesEnvironment(RunFiles, PodFaults):
 
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
-        return self.pods.make(node)
+        made = self.pods.make(node)
+        for faults in (self.links, self.hidden, self.pod_storage):
+            faults.came_up(made)
+        return made
 
 
 def _place_of(cluster: ClusterPlace | None) -> ClusterPlace:
