@@ -16,6 +16,10 @@ sys.path.insert(0, str(REPOSITORY))
 
 from chaoskit.nodes import ClusterPlace  # noqa: E402
 from tests.docker_images import images  # noqa: E402
+from tests.kubernetes_server.chaos_controller import ChaosController  # noqa: E402
+from tests.kubernetes_server.chaos_in_namespaces import NamespaceBackend  # noqa: E402
+from tests.kubernetes_server.chaos_in_namespaces import why_not as why_no_mesh  # noqa: E402
+from tests.kubernetes_server.fixtures import definitions  # noqa: E402
 from tests.kubernetes_server.kubelet import Kubelet  # noqa: E402
 from tests.kubernetes_server.objects import claim  # noqa: E402
 from tests.kubernetes_server.server import KubernetesServer  # noqa: E402
@@ -62,8 +66,10 @@ class PodCluster:
 
 @contextmanager
 def cluster_in(directory: Path, *, volume: Path | None = None) -> Iterator[PodCluster]:
-    """A cluster whose files are in a directory, and whose volume is there, too, if it is not elsewhere."""
-    server = KubernetesServer()
+    """A cluster whose files are in a directory, and whose volume is there, too, if it is not elsewhere. It has Chaos
+    Mesh, where this machine can disturb the networks of pods."""
+    no_mesh = why_no_mesh()
+    server = KubernetesServer(definitions=() if no_mesh else definitions())
     server.start()
     kubeconfig = server.kubeconfig(directory)
     volume = volume or directory / "volume"
@@ -75,6 +81,7 @@ def cluster_in(directory: Path, *, volume: Path | None = None) -> Iterator[PodCl
         server.put("persistentvolumeclaims", claim(CLAIM, "ReadWriteMany"), namespace=NAMESPACE)
         kubelet.volumes[(NAMESPACE, CLAIM)] = volume
         kubelet.start()
+        mesh = None if no_mesh else ChaosController(server, NamespaceBackend(kubelet.pid_of)).start()
         place = ClusterPlace(
             namespace=NAMESPACE,
             claim=CLAIM,
@@ -86,5 +93,7 @@ def cluster_in(directory: Path, *, volume: Path | None = None) -> Iterator[PodCl
         try:
             yield PodCluster(core, kubelet, place)
         finally:
+            if mesh is not None:
+                mesh.stop()
             kubelet.close()
             server.stop()

@@ -159,11 +159,8 @@ class CanPartition(Protocol):
         """The names of the nodes that are up, in order. The first one hosts the rendezvous."""
         ...
 
-    def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
-        """Drop packets in these directions, or `percent` of them, from now on. Returns the number of this cut.
-
-        `reset` answers packets of existing connections with a TCP reset, and allows new connections.
-        """
+    def cut(self, ways: Sequence[Way], *, percent: float = 100.0) -> int:
+        """Drop packets in these directions, or `percent` of them, from now on. Returns the number of this cut."""
         ...
 
     def mend(self, cut: int) -> None:
@@ -176,6 +173,16 @@ class CanPartition(Protocol):
 
     def reaches(self, source: str, target: str) -> bool:
         """Whether a datagram from one node reaches the other. Sends one, which `lost` does not count."""
+        ...
+
+
+@runtime_checkable
+class CanReset(Protocol):
+    """Resets the connections between nodes."""
+
+    def reset(self, ways: Sequence[Way]) -> int:
+        """From now on answer packets of existing connections in these directions with a TCP reset, and allow new
+        connections. Returns the number of this cut, see `CanPartition`."""
         ...
 
 
@@ -227,6 +234,15 @@ class CanHideNames(Protocol):
 
     def resolves(self, node: str, name: str) -> bool:
         """Whether that node can resolve `name`. Asks on that node."""
+        ...
+
+
+@runtime_checkable
+class CanShowClaims(Protocol):
+    """Has faults made by somebody else, such as Chaos Mesh, and shows what that one says of them."""
+
+    def claims(self) -> Sequence[Mapping[str, Any]]:
+        """What is said now of each fault that is in force, for the record. It proves no effect."""
         ...
 
 
@@ -417,8 +433,10 @@ REMEDIES: dict[str, str] = {
     "CanTouchFiles": "an {out} that the harness can read and write",
     "CanNameNodes": "nodes that have names of their own",
     "CanPartition": "nodes that have a network of their own",
+    "CanReset": "nodes that have a network of their own, whose packets the harness can answer",
     "CanDegrade": "nodes that have a network of their own",
     "CanHideNames": "nodes that have names of their own",
+    "CanShowClaims": "faults that somebody else makes",
     "CanFailStorage": "an {out} that is a file system of chaoskit's own (FUSE)",
     "CanShowDirectory": "an {out} that is a file system of chaoskit's own (FUSE)",
     "CanLimitMemory": "control groups with the controller memory",

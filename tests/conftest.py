@@ -11,7 +11,14 @@ from hypothesis import HealthCheck, settings
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.launch.warm import WarmLauncher
 from tests.docker_images.fixtures import build_image, docker_image  # noqa: F401
-from tests.kubernetes_server.fixtures import api_server, cluster, crds, machines, real_cluster  # noqa: F401
+from tests.kubernetes_server.fixtures import (  # noqa: F401
+    api_server,
+    cluster,
+    crds,
+    machines,
+    mesh_in_pods,
+    real_cluster,
+)
 from tests.probe.started import MODULES
 from tests.warm_modes import teach
 

@@ -83,6 +83,9 @@ class FakeNetwork:
         self.cuts[self.number] = Cut(tuple(ways), how, percent, {f"{a}>{b}": 0 for a, b in ways})
         return self.number
 
+    def reset(self, ways: Sequence[tuple[str, str]]) -> int:
+        return self.cut(ways, how="reset")
+
     def mend(self, cut: int) -> None:
         self.cuts.pop(cut, None)
 

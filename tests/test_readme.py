@@ -37,7 +37,7 @@ def blocks(text, language):
 def commands(text):
     """Every command line of chaoskit in the blocks of a shell."""
     lines = re.sub(r"\\\n\s*", " ", "".join(blocks(text, "sh"))).splitlines()
-    return [line.partition("  #")[0].strip() for line in lines if line.startswith("chaoskit ")]
+    return [re.split(r"  #| > ", line)[0].strip() for line in lines if line.startswith("chaoskit ")]
 
 
 def test_the_readme_fits_on_two_screens():

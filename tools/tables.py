@@ -118,11 +118,13 @@ def commands() -> str:
 
 
 def _named(name: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """The commands of a parser with their names; of `chaoskit kubernetes` those inside it."""
+    """The commands of a parser with their names; of `chaoskit kubernetes` those inside it. One without a help is for
+    chaoskit itself."""
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
         yield name, parser
-    for inner, command in (pair for action in nested for pair in action.choices.items()):
+    shown = {one.dest for action in nested for one in action._choices_actions}
+    for inner, command in (pair for action in nested for pair in action.choices.items() if pair[0] in shown):
         yield from _named(f"{name} {inner}".strip(), command)
 
 

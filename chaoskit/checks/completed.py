@@ -271,7 +271,7 @@ def completed() -> Check:
     """The job took every step of the reference on every rank, and exited by itself with code 0.
 
     Fails with `hang` (with the stacks), `crash-loop`, `exited-early`; with `failure-policy-final` or
-    `restart-budget-spent` if the controller of the job starts nothing again; with `torn-checkpoint` (and `checkpoint-lost`)
-    before these if every restart after a fault inside a save ended before a step.
+    `restart-budget-spent` if the controller of the job starts nothing again; with `torn-checkpoint` (and
+    `checkpoint-lost`) before these if every restart after a fault inside a save ended before a step.
     """
     return Completed()

@@ -45,8 +45,9 @@ def fail_on(text: str) -> str:
 
 #: Where the keys stand in each file.
 PREFIXES: dict[str, tuple[str, ...]] = {PYPROJECT: ("tool", "chaoskit"), OWN: ()}
-#: Options that a file cannot have: `strict` is for the one who asks whether the list still holds.
-NOT_IN_FILE = ("strict",)
+#: Options that are no keys of the table itself: `strict` is for the one who asks whether the list still holds, and the
+#: job template belongs to the settings of the pods.
+NOT_IN_FILE = ("strict", "job-template")
 #: Options of `chaoskit run` that are for one run, and how they are typed.
 FOR_ONE_RUN = {"no-proof": "--no-proof", "verbose": "-v", "v": "-v", "list": "--list", "x": "-x"}
 #: What `--fail-on` may be; the first is the default.
@@ -223,6 +224,8 @@ class _Reader:
             return f"in {OWN} the keys stand at the top, and accept is [[accept]]: remove 'tool.chaoskit.'"
         if key in MEANT:
             return f"there is no key {key!r}; did you mean {MEANT[key]!r}?"
+        if key in POD_KEYS:
+            return f"{key} is a key of the table kubernetes: move it there"
         if key in NOT_IN_FILE:
             return f"{key} is an option of the command line alone (--{key})"
         if (typed := FOR_ONE_RUN.get(key.replace("_", "-"))) is not None:
@@ -304,8 +307,9 @@ class _Reader:
                 raise self.wrong("kubernetes", key, what=f"there is no key {key!r}{near_miss(key, POD_KEYS)}")
             if not isinstance(each, kinds.get(key, dict)):
                 raise self.wrong("kubernetes", key, what=f"{key} must be {POD_KEYS[key][1]}, not {each!r}")
-        here = {key: str(self.file.parent / each) if key == "job-template" else each for key, each in value.items()}
-        return {POD_KEYS[key][0]: each for key, each in here.items()}
+        if "job-template" in value:
+            value = {**value, "job-template": str(self.file.parent.absolute() / value["job-template"])}
+        return {POD_KEYS[key][0]: each for key, each in value.items()}
 
     def _night(self) -> dict[str, Any]:
         value = self.table.get("nightly", {})

@@ -36,7 +36,7 @@ def add_to(commands: Any) -> None:
     add_options(command)
     run.add_battery_options(command)
     options.add_to_parser(command)
-    command.set_defaults(do=do, list=False, dry_run=False, x=False)
+    command.set_defaults(do=do, list=False, dry_run=False, harness_image=None, x=False)
 
 
 def add_options(command: argparse.ArgumentParser) -> None:

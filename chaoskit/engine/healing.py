@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from chaoskit.engine.armed_fault import ArmedFault
+from chaoskit.engine.claimed import claimed
 from chaoskit.engine.observation import Observation
 from chaoskit.engine.progress import Progress
 from chaoskit.environments.environment import Environment
@@ -76,5 +77,6 @@ class Healing:
                 self._observation.look(time.monotonic(), last=True)
             self.faults.remove(armed)
             self._progress.phase(f"heal: {armed.fault.action}")
-            evidence = armed.fault.action.heal(self._env, armed.evidence)
-            self._writer.write("fault.healed", fault=armed.index, evidence=dict(evidence))
+            said = claimed(self._env)
+            evidence = {**armed.fault.action.heal(self._env, armed.evidence), **said}
+            self._writer.write("fault.healed", fault=armed.index, evidence=evidence)

@@ -63,8 +63,9 @@ class Launches:
             self._record_end(code=None, cause="too-few-nodes", survivors=())
             return False
         except SupervisorGaveUp as error:
-            told = {"reason": error.reason, "code": error.code, "text": str(error)}
-            self._writer.write("supervisor.end", launch=self.index, **told)
+            self._writer.write(
+                "supervisor.end", launch=self.index, reason=error.reason, code=error.code, text=str(error)
+            )
             self._record_end(code=None, cause="supervisor", survivors=())
             return False
         self._writer.write("launch.how", launch=self.index, how=how)

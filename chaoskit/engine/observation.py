@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from chaoskit.engine.armed_fault import ArmedFault
+from chaoskit.engine.claimed import claimed
 from chaoskit.environments.environment import Environment
 from chaoskit.protocol.events import EventWriter
 
@@ -57,7 +58,8 @@ class Observation:
             self._finish(armed)
             return
         if seen is not None:
-            self._writer.write("fault.observed", fault=armed.index, evidence=dict(seen))
+            evidence = {**seen, **claimed(self._env)}
+            self._writer.write("fault.observed", fault=armed.index, evidence=evidence)
         within = armed.traits.observe_within or OBSERVE_WITHIN
         within = max(within, armed.fault.action.heal_after or 0.0)
         if seen is not None or last or now > armed.applied_at + within:

@@ -172,8 +172,10 @@ class Runner:
         described = [fault.to_json() for fault in faults]
         for fault in faults:
             environments.must_offer(self.environment, fault.action.needs, to=fault, job=job)
-        if not storage and any(CanFailStorage in fault.action.needs for fault in faults):
-            storage = "watched"
+        failing = [fault for fault in faults if CanFailStorage in fault.action.needs]
+        if failing and not storage:
+            picking = [fault for fault in failing if action_traits(fault.action).picks_requests]
+            storage = environments.failing_storage(self.environment, picking)
         some_nodes = any(action_traits(fault.action).some_nodes for fault in faults)
         environments.must_store(self.environment, storage, per_node=some_nodes)
         limits: tuple[str, ...] = ()

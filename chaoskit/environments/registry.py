@@ -155,6 +155,19 @@ def must_store(name: str, storage: StorageKind, *, per_node: bool = False) -> No
         raise MissingCapability(message, capability=capability.__name__, remedy=remedy or why)
 
 
+def failing_storage(name: str, picking: Sequence[object]) -> StorageKind:
+    """The storage that a run needs so that it can be made to fail. `picking` are the faults that pick some requests, by
+    their files or number. Raises MissingCapability where the environment cannot do that."""
+    if not environment(name).traits.plain_fails:
+        return "watched"
+    if picking:
+        names = [other for other, kind in environments().items() if "watched" in kind.traits.storage]
+        remedy = _use(names, CanFailStorage)
+        why = f"{picking[0]} picks requests, and environment {name!r} can only fail all of some kinds: {remedy}"
+        raise MissingCapability(why, capability=CanFailStorage.__name__, remedy=remedy)
+    return ""
+
+
 def must_share_files(name: str, *, to: object) -> None:
     """Raises MissingCapability unless ranks and harness see the run's directory at the same path."""
     if not environment(name).traits.shares_files:

@@ -19,11 +19,12 @@ class EnvironmentTraits:
     what a machine must have for it.
 
     `nodes_least` and `nodes_most`: on how many nodes a job can run. `storage`: what the job's `{out}` can be.
-    `storage_per_node`: storage faults can be limited to some of the nodes. `launches_warm`: it can fork ranks from
-    a process that has imported torch. `shares_files`: the harness and all ranks see the run's directory at the same
-    path, so that one rank can read a file that another one wrote there. `shares_ports`: two runs cannot listen at
-    the same port. `one_clock`: all records have times of one clock; if not, each rank measures the offset of its
-    machine's clock. `files_here`: the programs and files that the job's command names are those of this machine.
+    `storage_per_node`: storage faults can be limited to some of the nodes. `plain_fails`: a plain `{out}` can be made
+    to fail, too, but only all requests of some kinds, until that is mended. `launches_warm`: it can fork ranks from a
+    process that has imported torch. `shares_files`: the harness and all ranks see the run's directory at the same path,
+    so that one rank can read a file that another one wrote there. `shares_ports`: two runs cannot listen at the same
+    port. `one_clock`: all records have times of one clock; if not, each rank measures the offset of its machine's
+    clock. `files_here`: the programs and files that the job's command names are those of this machine.
     """
 
     name: str
@@ -33,6 +34,7 @@ class EnvironmentTraits:
     nodes_most: int = 1
     storage: tuple[StorageKind, ...] = ("",)
     storage_per_node: bool = False
+    plain_fails: bool = False
     launches_warm: bool = False
     shares_files: bool = False
     shares_ports: bool = False

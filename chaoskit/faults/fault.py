@@ -61,6 +61,7 @@ class ActionTraits:
       waits at its gate.
     - `nodes_meant`: the numbers of the nodes that it names.
     - `some_nodes`: the environment must keep the effect to the nodes that it names.
+    - `picks_requests`: it lets some requests to the storage fail, and not all of their kind.
     - `ahead`: how many steps before its own it is applied, or at the beginning of the job if there are fewer.
     - `earliest`: the first step in which it can strike.
     - `apart`: it strikes each rank at that rank's own moment; see `PerRank`.
@@ -75,6 +76,7 @@ class ActionTraits:
     unhurried: bool = False
     nodes_meant: tuple[int, ...] = ()
     some_nodes: bool = False
+    picks_requests: bool = False
     ahead: int = 0
     earliest: int = 1
     apart: bool = False

@@ -37,6 +37,7 @@ SMALLEST = {
     "launch.py": "--rounds 1",
     "nonfinite.py": "--quick --only 'ddp fp32: nan in loss'",
     "partitions.py": "--runs 1 --ranks 1",
+    "pods.py": "-k worker_node",
     "probe.py": "--rounds 1",
     "putting_back.py": "--only scaler-missing --dir {tmp}/store --json {tmp}/figures.json",
     "report.py": "--steps 100 --runs 3",
@@ -50,12 +51,13 @@ SMALLEST = {
 #: What these do is done by other tests of every change: of commands, virtual hosts, launching, replicas, the gallery.
 NIGHTLY = frozenset({
     "compare.py", "disaster.py", "environments.py", "five_bugs.py", "frameworks.py", "gallery.py", "hosts.py",
-    "killed_at_saves.py", "launch.py", "nonfinite.py", "partitions.py", "suite.py",
+    "killed_at_saves.py", "launch.py", "nonfinite.py", "partitions.py", "pods.py", "suite.py",
 })  # fmt: skip
 #: What some of them cannot do without.
 NEEDS = {
     "killed_in_containers.py": lambda: images.no_daemon() or why_no_storage(),
     "killed_in_pods.py": images.no_daemon,
+    "pods.py": images.no_daemon,
 }
 #: Parts of other benchmarks, and what cannot run here, with the reason.
 WITHOUT = {

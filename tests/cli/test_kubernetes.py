@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -42,17 +43,17 @@ def test_everything_is_there(check):
     code, out, err, _ = check()
     assert (code, err) == (ExitCode.PASS, "")
     assert re.search(r"^ok +version +v1.36.0", out, re.M) and re.search(r"^ok +Chaos Mesh +serves v1alpha1", out, re.M)
-    assert "Not checked: admission policies" in out and out.endswith("All that is needed is there.\n")
+    assert "Not checked: whether nodes have room" in out and out.endswith("All that is needed is there.\n")
 
 
 def test_something_is_missing(check):
-    cluster = StagedCluster(allows=lambda group, resource, verb: (resource, verb) != ("pods/exec", "get"))
+    cluster = StagedCluster(allows=lambda group, resource, verb: (resource, verb) != ("pods/log", "get"))
     code, out, _, _ = check(cluster=cluster)
     assert code == ExitCode.INCONCLUSIVE
-    assert re.search(r"^-- +permission on pods/exec +not allowed: get", out, re.M)
-    rule = 'add to the Role: {apiGroups: [""], resources: [pods/exec], verbs: [get]}'
+    assert re.search(r"^-- +permission on pods/log +not allowed: get", out, re.M)
+    rule = 'add to the Role: {apiGroups: [""], resources: [pods/log], verbs: [get]}'
     assert rule in " ".join(out.split())
-    assert "Missing: permission on pods/exec.\nchaoskit kubernetes check --role prints" in out
+    assert "Missing: permission on pods/log.\nchaoskit kubernetes check --role prints" in out
 
 
 def test_what_is_not_needed_does_not_change_the_exit_code(check):
@@ -64,6 +65,27 @@ def test_the_role_is_all_that_is_printed(check):
     code, out, err, _ = check("--role")
     assert (code, err) == (ExitCode.PASS, "")
     assert [one["kind"] for one in yaml.safe_load_all(out)] == ["Role", "RoleBinding"]
+
+
+@pytest.mark.parametrize(("word", "has_chaos"), [("plain", False), ("chaos-mesh", True)])
+def test_the_role_without_chaos_mesh_and_with_it(check, word, has_chaos):
+    _, out, _, _ = check("--role", word, cluster=StagedCluster(kinds=()))
+    role, _ = yaml.safe_load_all(out)
+    assert any("chaos-mesh.org" in rule["apiGroups"] for rule in role["rules"]) is has_chaos
+
+
+def test_findings_as_json(check, tmp_path):
+    code, out, _, _ = check("--json", "-")
+    assert code == ExitCode.PASS and json.loads(out)["missing"] == []
+    refusal = status(403, "Forbidden", 'admission webhook "g" denied the request: no')
+    cluster = StagedCluster(refusals={"services": refusal})
+    code, out, _, _ = check("--json", str(tmp_path / "found.json"), cluster=cluster)
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert code == ExitCode.INCONCLUSIVE and found["missing"] == ["admission of services"]
+    assert {one["what"]: one["good"] for one in found["findings"]}["admission of pods"] is True
+    assert "prints the Role" not in out
+    code, _, err, requests = check("--json", "/none/found.json")
+    assert code == ExitCode.USAGE and "'/none/found.json' is in /none" in err and requests == []
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from tests.users import REPOSITORY
 pytestmark = [pytest.mark.slow, pytest.mark.launches]
 
 SCRIPT = "import runpy\nrunpy.run_module({module!r}, run_name='__main__')\n"
-#: Pods have no links that could be made slow.
-SKIPPED = "needs CanDegrade, which environment 'kubernetes' lacks: use --env docker or --env netns"
+#: The cluster knows the kinds of Chaos Mesh, and nobody looks at their objects.
+SKIPPED = "it needs Chaos Mesh, whose controller has not looked at a new NetworkChaos within 20 s"
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def run(machines, connection, tmp_path):  # noqa: F811
     cluster, store = machines.cluster, machines.volume / "store"
     shutil.copytree(REPOSITORY / "tinymodels", store / "code" / "tinymodels")
 
-    def experiments(module, chosen):
+    def experiments(module, chosen, *args):
         script = store / "code" / "train.py"
         script.write_text(SCRIPT.format(module=module))
         words = [
@@ -35,7 +35,7 @@ def run(machines, connection, tmp_path):  # noqa: F811
             "--context", cluster.context, "--kubeconfig", str(cluster.kubeconfig), "--namespace", cluster.namespace,
             "--volume", f"runs:{machines.volume}", "--dir", str(store), "--address", machines.address,
             "--nodes", "2", "-k", chosen, "-n", "1", "--no-proof", "--json", str(tmp_path / "found.json"),
-            "--", "torchrun", "--nproc-per-node", "1", str(script), "--out", "{out}",
+            "--", "torchrun", "--nproc-per-node", "1", str(script), "--out", "{out}", *args,
         ]  # fmt: skip
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=900)
         assert (tmp_path / "found.json").exists(), done.stderr
@@ -61,3 +61,49 @@ def test_a_broken_trainer_is_caught_and_named_on_pods(run):
     code, found = run("tinymodels.gallery.rng_missing", "one_rank_mid_epoch")
     assert code == ExitCode.FAIL
     assert "rng-not-restored" in json.dumps(found["test_one_rank_mid_epoch"])
+
+
+PARTITIONS = "longer_than or shorter_than or one_way or connections_reset or (ridden_out and forget_names)"
+
+
+def test_a_good_trainer_passes_on_pods_that_chaos_mesh_cuts_off(run, mesh_in_pods, machines):
+    code, found = run("tinymodels.train", PARTITIONS, "--timeout", "6")
+    assert {name: each["verdict"] for name, each in found.items()} == {
+        "test_longer_than_the_timeout": "pass",
+        "test_shorter_than_the_timeout": "pass",
+        "test_one_way": "pass",
+        "test_connections_reset": "skipped",
+        "test_ridden_out[forget_names]": "pass",
+    }, found
+    assert "needs CanReset, which environment 'kubernetes' lacks" in json.dumps(found["test_connections_reset"])
+    assert code == ExitCode.PASS
+    # Both what Chaos Mesh said and what the job felt is in the record.
+    ((_, evidence),) = [one for one in evidence_of(machines, "test_longer") if one[0] == "fault.observed"]
+    assert any(evidence["lost"].values()) and not any(evidence["reaches"].values())
+    assert [claim["conditions"]["AllInjected"] for claim in evidence["claimed"]] == [True, True]
+
+
+def test_a_chaos_mesh_that_only_says_so_makes_no_pass(run, mesh_in_pods, machines):
+    mesh_in_pods.lies = True
+    code, found = run("tinymodels.train", "longer_than", "--timeout", "6")
+    assert found["test_longer_than_the_timeout"]["verdict"] == "inconclusive", found
+    assert found["test_longer_than_the_timeout"]["codes"] == ["fault-not-observed"]
+    assert code == ExitCode.INCONCLUSIVE
+    events = dict(evidence_of(machines, "test_longer"))
+    assert "fault.observed" not in events
+    assert all(claim["conditions"]["AllInjected"] for claim in events["fault.healed"]["claimed"])
+
+
+def evidence_of(machines, experiment):
+    """The evidence of the faults of an experiment, by event, in the record."""
+    found = []
+    for content in (machines.volume / "store" / "runs").glob("*/run.json"):
+        if experiment in json.loads(content.read_text())["experiment"]:
+            lines = (content.parent / "events" / "harness.jsonl").read_text().splitlines()
+            events = [json.loads(line) for line in lines]
+            found += [
+                (one["e"], one["evidence"])
+                for one in events
+                if one["e"].startswith("fault.") and "evidence" in one
+            ]
+    return found

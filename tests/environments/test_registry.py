@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from chaoskit import capabilities, environments
-from chaoskit.capabilities import CanFailStorage, CanPartition, CanSignal
+from chaoskit.capabilities import CanFailStorage, CanReset, CanSignal
 from chaoskit.environments import DEFAULT_ENVIRONMENT, ENVIRONMENTS, EnvironmentTraits
 from chaoskit.errors import MissingCapability, UsageError
 from chaoskit.nodes import Nodes
@@ -76,9 +76,9 @@ def test_a_job_too_large_is_sent_to_where_it_fits():
 
 def test_a_capability_that_is_missing_names_who_has_it(moon):
     environments.must_offer("local", [CanSignal], to="a fault")
-    with pytest.raises(MissingCapability, match=r"cut the link.*CanPartition.*--env docker or --env netns") as caught:
-        environments.must_offer("local", [CanSignal, CanPartition], to="cut the link")
-    assert caught.value.capability == "CanPartition"
+    with pytest.raises(MissingCapability, match=r"cut the link.*CanReset.*--env docker or --env netns") as caught:
+        environments.must_offer("local", [CanSignal, CanReset], to="cut the link")
+    assert caught.value.capability == "CanReset"
     everybody = "--env docker or --env kubernetes or --env local or --env netns"
     with pytest.raises(MissingCapability, match=f"CanSignal.*use {everybody}"):
         environments.must_offer(moon, [CanSignal], to="a fault")
@@ -94,6 +94,14 @@ def test_storage_that_is_missing_names_who_has_it(moon, monkeypatch):
         environments.must_store("local", "watched")
     with pytest.raises(UsageError, match="storage must be one of"):
         environments.must_store("local", "sometimes")
+
+
+def test_a_plain_storage_that_fails_as_a_whole(moon):
+    assert environments.failing_storage("local", ["a fault"]) == "watched"
+    assert environments.failing_storage("kubernetes", []) == ""
+    environments.must_store("kubernetes", "", per_node=True)
+    with pytest.raises(MissingCapability, match=r"a fault picks requests.*'kubernetes' can only.*--env docker"):
+        environments.failing_storage("kubernetes", ["a fault"])
 
 
 def test_every_capability_says_what_it_takes():

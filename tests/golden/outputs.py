@@ -20,6 +20,7 @@ from chaoskit.engine.coded_finding import CodedFinding
 from chaoskit.engine.result import Result, of_error, of_verdicts
 from chaoskit.environments.kubernetes import cluster_check
 from chaoskit.errors import ReferenceFailed
+from chaoskit.nodes import ClusterPlace
 from chaoskit.remedies import REMEDIES
 from chaoskit.report.headline import headline
 from chaoskit.report.story import story
@@ -186,12 +187,14 @@ def help_of_run():
 def kubernetes_check():
     """`chaoskit kubernetes check` where a permission and some kinds are missing, and the Role that it prints."""
     shown = console()
-    cluster = StagedCluster(kinds=("PodChaos", "JobSet"), allows=lambda *asked: asked != ("", "pods/exec", "get"))
+    cluster = StagedCluster(kinds=("PodChaos", "JobSet"), allows=lambda *asked: asked != ("", "pods", "list"))
     with cluster.serve() as script:
         connection = script.connection()
-        found = cluster_check.examine(connection, "staging")
+        place = ClusterPlace(namespace="staging", claim="runs", path="/runs")
+        found = cluster_check.examine(connection, place)
         role = cluster_check.smallest_role(connection, "staging").as_yaml()
-    kubernetes.show([one for one in found if one.what != "server"], shown)
+    open_questions = cluster_check.not_checked(image="", has_claim=False)
+    kubernetes.show([one for one in found if one.what != "server"], shown, not_checked=open_questions)
     return f"{shown.file.getvalue()}\n{role}"
 
 

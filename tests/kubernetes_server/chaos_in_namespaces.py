@@ -8,6 +8,8 @@ directions: a kernel may have no netem.
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 from chaoskit.environments.docker import network_helper
 from chaoskit.environments.machine.helper_process import HelperProcess
 from chaoskit.errors import ChaoskitError
+from tests.kubernetes_server.chaos_in_volumes import fail_requests
 from tests.kubernetes_server.chaos_rules import go_seconds
 
 Json = dict[str, Any]
@@ -30,6 +33,10 @@ class NamespaceBackend:
         self._numbers = itertools.count(1)
 
     def apply(self, kind: str, spec: Json, pods: Mapping[str, list[Json]]) -> Callable[[], None]:
+        if kind == "DNSChaos":
+            return self._no_names([self._pid_of(pod) for pod in pods["."]])
+        if kind == "IOChaos":
+            return fail_requests(spec, [self._pid_of(pod) for pod in pods["."]])
         if kind != "NetworkChaos":
             raise OSError(f"{kind} is not possible here")
         if spec["action"] == "partition":
@@ -51,22 +58,34 @@ class NamespaceBackend:
         return found + [(self._pid_of(a), "output", b["status"]["podIP"]) for a, b in pairs if at_sender]
 
     def _drop(self, ends: list[tuple[int, str, str]], share: str) -> Callable[[], None]:
+        stop = [(pid, f"{hook} priority 0", f"ip {_HOOKS[hook]} {at} {share}drop") for pid, hook, at in ends]
+        return self._rule(stop)
+
+    def _no_names(self, pids: list[int]) -> Callable[[], None]:
+        """Chaos Mesh answers that there is no such name; here nobody answers."""
+        before = "output priority -300"  # Docker moves what goes to this port to another one
+        return self._rule([(pid, before, f"{way} dport 53 drop") for pid in pids for way in ("udp", "tcp")])
+
+    def _rule(self, rules: list[tuple[int, str, str]]) -> Callable[[], None]:
         made: list[tuple[int, str]] = []
 
         def undo() -> None:
             while made:
                 pid, table = made.pop()
-                if Path(f"/proc/{pid}").exists():  # what is done to a network ends with it
+                try:
                     nft(pid, f"delete table {table}")
+                except OSError:
+                    if is_there(pid):  # what is done to a network ends with it
+                        raise
 
         try:
-            for pid, hook, address in ends:
+            for pid, hook, rule in rules:
                 table = f"inet mesh_{next(self._numbers)}"
                 nft(
                     pid,
                     f"add table {table}",
-                    f"add chain {table} stop {{ type filter hook {hook} priority 0; }}",
-                    f"add rule {table} stop ip {_HOOKS[hook]} {address} {share}drop",
+                    f"add chain {table} stop {{ type filter hook {hook}; }}",
+                    f"add rule {table} stop {rule}",
                 )
                 made.append((pid, table))
         except OSError:
@@ -101,9 +120,25 @@ class NamespaceBackend:
         return undo
 
 
+def why_not() -> str | None:
+    """Why this machine cannot disturb the network of a pod; None if it can."""
+    if os.geteuid():
+        return "only root disturbs the networks of pods"
+    lacking = [tool for tool in ("nft", "ip", "nsenter") if not shutil.which(tool)]
+    return f"there is no {', '.join(lacking)}" if lacking else None
+
+
 def nft(pid: int, *lines: str) -> None:
     """Run lines of nftables in the network namespace of a process; raises OSError."""
     inside(pid, ["nft", "-f", "-"], "\n".join(lines) + "\n")
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process is in a network namespace; one that is being ended is in none."""
+    try:
+        return bool(os.readlink(f"/proc/{pid}/ns/net"))
+    except OSError:
+        return False
 
 
 def inside(pid: int, command: list[str], text: str = "") -> None:

@@ -20,6 +20,7 @@ from tests.kubernetes_server.server import KubernetesServer
 from tests.users import REPOSITORY, must_have
 
 if TYPE_CHECKING:
+    from tests.kubernetes_server.chaos_controller import ChaosController
     from tests.kubernetes_server.kubelet import Kubelet
 
 #: The definitions as their projects publish them; they lie beside the repository.
@@ -148,6 +149,20 @@ def machines(api_server: KubernetesServer, real_cluster: RealCluster, tmp_path: 
     api_server.put("persistentvolumeclaims", claim("runs", "ReadWriteMany"), namespace=real_cluster.namespace)
     kubelet.volumes[(real_cluster.namespace, "runs")] = volume
     return Machines(real_cluster, kubelet, volume, kubelet.host_address)
+
+
+@pytest.fixture
+def mesh_in_pods(
+    request: pytest.FixtureRequest, api_server: KubernetesServer, crds: Any, machines: Machines
+) -> Iterator[ChaosController]:
+    """A controller of Chaos Mesh that really disturbs the pods of `machines`; only root can. A test sets its hooks."""
+    from tests.kubernetes_server.chaos_controller import ChaosController
+    from tests.kubernetes_server.chaos_in_namespaces import NamespaceBackend, why_not
+
+    must_have(request, why_not())
+    made = ChaosController(api_server, NamespaceBackend(machines.kubelet.pid_of)).start()
+    yield made
+    made.stop()
 
 
 def _wait_until_furnished(core: Any, namespace: str) -> None:

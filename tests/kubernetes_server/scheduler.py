@@ -93,6 +93,8 @@ class Scheduler:
             return ["node(s) were unschedulable"]
         if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
             return ["node(s) didn't match Pod's node affinity/selector"]
+        if self._shuns(pod, node):
+            return ["node(s) didn't match pod anti-affinity rules"]
         used: Counter[str] = Counter()
         for other in self._pods():
             if other["spec"].get("nodeName") == node["metadata"]["name"]:
@@ -103,6 +105,17 @@ class Scheduler:
             for name, wanted in _requests(pod).items()
             if used[name] + wanted > quantity(capacity.get(name, 0))
         ]
+
+    def _shuns(self, pod: Json, node: Json) -> bool:
+        """Whether a pod must not be where another one is: only by labels, and only node by node."""
+        affinity = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+        others = [other for other in self._pods() if other["spec"].get("nodeName") == node["metadata"]["name"]]
+        return any(
+            (term["labelSelector"].get("matchLabels") or {}).items() <= (other["metadata"].get("labels") or {}).items()
+            for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+            for other in others
+            if other["metadata"]["namespace"] == pod["metadata"]["namespace"]
+        )
 
     def _pods(self) -> list[Json]:
         return [pod for pod in self._plane.all("pods") if pod.get("status", {}).get("phase") not in ENDED]

@@ -1,9 +1,9 @@
 """The agent: the first process of a container or a pod. It starts the job there, and answers for its processes.
 
-A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE [-- COMMAND...]]`), started from a read-only mount by the Python of the image;
-it and all that it imports need the standard library alone. It speaks JSON lines on a socket of the harness, as other
-helpers do, and ends with it: then the container ends, with everything that runs there. For each launch it connects once
-more and hands that line to a keeper, so that harness and keeper speak with each other directly.
+A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE [-- COMMAND...]]`), started from a read-only mount by the
+Python of the image; it and all that it imports need the standard library alone. It speaks JSON lines on a socket of the
+harness, as other helpers do, and ends with it: then the container ends, with everything that runs there. For each
+launch it connects once more and hands that line to a keeper, so that harness and keeper speak with each other directly.
 
 With a command it stands in front of what somebody else wants to run in this container: it tells the harness that
 command, which the harness has it start, and ends with its exit code, so that whoever made the container sees that.
@@ -11,6 +11,7 @@ command, which the harness has it start, and ends with its exit code, so that wh
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -40,7 +41,7 @@ from chaoskit.environments.launch.launcher import Launcher
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.environments.launch.order import Order
 from chaoskit.environments.launch.warm import WarmLauncher
-from chaoskit.environments.machine import activity, processes, stacks
+from chaoskit.environments.machine import activity, processes, stacks, tcp_retransmissions
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.machine.serve import REFUSALS, serve
 from chaoskit.environments.records.ranks import Rank
@@ -190,6 +191,14 @@ class Agent:
             found |= self._ear.recvfrom(64)[1][0] == address
         return found
 
+    def network_felt(self) -> dict[str, Any]:
+        """What the network does to the connections here (see `tcp_retransmissions.felt`)."""
+        return tcp_retransmissions.felt()
+
+    def round_trips(self, address: str, port: int, count: int, limit: float) -> list[float]:
+        """See `tcp_retransmissions.round_trips`."""
+        return tcp_retransmissions.round_trips(address, port, count=count, limit=limit)
+
     def unwritable(self, paths: list[str]) -> list[str]:
         """Those of these directories in which the user of the image cannot make a file."""
         found = []
@@ -201,6 +210,20 @@ class Agent:
             except OSError:
                 found.append(path)
         return found
+
+    def error_of_write(self, directory: str) -> int:
+        """The number of the error with which making, writing and removing a file there fails; 0 if nothing fails."""
+        trial = os.path.join(directory, f".chaoskit-{os.getpid()}")
+        try:
+            made = os.open(trial, os.O_CREAT | os.O_WRONLY | os.O_EXCL)
+            try:
+                os.write(made, _PING)
+            finally:
+                os.close(made)
+                os.unlink(trial)
+        except OSError as error:
+            return error.errno or errno.EIO
+        return 0
 
     def file_system(self, path: str) -> str:
         """The type of the file system that is mounted at a path; "" if none is."""

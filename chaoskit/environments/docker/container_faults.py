@@ -36,6 +36,10 @@ class ContainerFaults(AgentJob):
         """See `CanPartition`."""
         return self.network.cut(ways, how=how, percent=percent)
 
+    def reset(self, ways: Sequence[Way]) -> int:
+        """See `CanReset`."""
+        return self.cut(ways, how="reset")
+
     def mend(self, cut: int) -> None:
         """See `CanPartition`."""
         self.network.mend(cut)

@@ -36,6 +36,7 @@ class ApiKind:
 CONFIG_MAPS = ApiKind("", "v1", "configmaps", "ConfigMap")
 PODS = ApiKind("", "v1", "pods", "Pod")
 SERVICES = ApiKind("", "v1", "services", "Service")
+CLAIMS = ApiKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 QUOTAS = ApiKind("", "v1", "resourcequotas", "ResourceQuota")
 JOBS = ApiKind("batch", "v1", "jobs", "Job")
 JOB_SETS = ApiKind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")

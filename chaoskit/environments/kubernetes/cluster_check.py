@@ -1,63 +1,117 @@
-"""`chaoskit kubernetes check`: whether runs will be possible in a namespace. It makes nothing in the cluster."""
+"""`chaoskit kubernetes check`: whether runs will be possible in a namespace. Without an image it makes nothing in the
+cluster."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from uuid import uuid4
 
-from chaoskit.environments.kubernetes import cluster_about, permissions
+from chaoskit.environments.kubernetes import admission_check, chaos_check, cluster_about, permissions, volume_check
 from chaoskit.environments.kubernetes.access_rule import AccessRule
-from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS, CHAOS_SCHEDULES, FURTHER_JOBS, QUOTAS
+from chaoskit.environments.kubernetes.api_kinds import FURTHER_JOBS, POD_CHAOS, QUOTAS
 from chaoskit.environments.kubernetes.cluster_about import OLDEST, ClusterAbout
+from chaoskit.environments.kubernetes.cluster_finding import ClusterFinding
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
-from chaoskit.environments.kubernetes.permissions import SmallestRole
-from chaoskit.errors import UsageError
+from chaoskit.environments.kubernetes.image_look import examine as look_into
+from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.permissions import ClusterUser, SmallestRole
+from chaoskit.environments.machine import scratch
+from chaoskit.errors import ChaoskitError, UsageError
+from chaoskit.nodes import ClusterPlace
 
 #: What only a run finds out.
-NOT_CHECKED = (
-    "admission policies and webhooks that would refuse an object",
-    "whether the controller of Chaos Mesh runs",
-    "whether nodes have room, and fetch the image",
-    "whether two nodes can write to one volume",
-)
+NOT_CHECKED = ("whether nodes have room for the job",)
+#: What pods of the check find out: they are made where an image is given.
+_BY_PODS = "whether nodes fetch the image, and whether two nodes can write to the volume (give --image and --volume)"
+_CONTROLLER = "whether the controller of Chaos Mesh works (give --image)"
 
 
-@dataclass(frozen=True)
-class ClusterFinding:
-    """One line: `what` was examined, what was `found`, whether it is `good`, and the remedy if not. Without what is
-    `needed` there can be no run."""
+def examine(
+    connection: ClusterConnection, place: ClusterPlace, *, has_claim: bool = False, image: str = ""
+) -> list[ClusterFinding]:
+    """Examine everything that a run in the namespace of `place` depends on; the claim only if it `has_claim`. With an
+    `image` this makes short pods, and a fault that matches none, and removes them.
 
-    what: str
-    found: str
-    good: bool = True
-    remedy: str = ""
-    needed: bool = True
-
-
-def examine(connection: ClusterConnection, namespace: str) -> list[ClusterFinding]:
-    """Examine everything that a run in the namespace depends on. Raises UsageError if there is no such namespace,
-    ClusterError if the server fails or does not accept the credentials."""
-    about = cluster_about.ask(connection)
-    return [
+    Raises UsageError if there is no such namespace, ClusterError if the server fails or does not accept the
+    credentials.
+    """
+    namespace, about = place.namespace, cluster_about.ask(connection)
+    found = [
         ClusterFinding("server", connection.address.server),
         _version(about),
         _namespace(connection, namespace),
         *_permissions(connection, namespace, about),
-        _chaos_mesh(about),
+        *admission_check.examine(connection, place, image),
+        *([volume_check.of_claim(connection, namespace, place.claim)] if has_claim else []),
+        *chaos_check.examine(connection, namespace, about),
         *_jobs(connection, namespace, about),
         *_quota(connection, namespace),
     ]
+    if image:
+        hopeless = [one for one in found if one.needed and not one.good]
+        if hopeless:
+            said = "none was made: what is missing above comes first"
+            found.append(ClusterFinding("pods of the image", said, False, needed=False))
+        else:
+            found += _by_pods(connection, place, about, has_claim=has_claim, image=image)
+    return found
 
 
-def smallest_role(connection: ClusterConnection, namespace: str) -> SmallestRole:
-    """The Role for what the cluster has. Raises ClusterError."""
+def not_checked(*, image: str, has_claim: bool) -> tuple[str, ...]:
+    """What the check leaves open."""
+    return (*NOT_CHECKED, *([] if image and has_claim else [_BY_PODS]), *([] if image else [_CONTROLLER]))
+
+
+def smallest_role(
+    connection: ClusterConnection,
+    namespace: str,
+    *,
+    chaos: bool | None = None,
+    from_outside: bool = False,
+    account: str = "",
+) -> SmallestRole:
+    """The Role for a run with faults of Chaos Mesh or without; None goes by what the cluster has. With `from_outside`
+    it is for somebody who starts chaoskit in a pod. It is bound to the service account `account`, or else to this user.
+    Raises ClusterError."""
     about = cluster_about.ask(connection)
+    there = permissions.CHAOS_MADE if chaos else () if chaos is False else about.kinds
     return SmallestRole(
         namespace,
-        (*permissions.BASE, *permissions.for_chaos(about.kinds)),
-        permissions.for_jobs(about.kinds),
-        permissions.who_am_i(connection),
+        (*permissions.BASE, *(permissions.FROM_OUTSIDE if from_outside else permissions.for_chaos(there))),
+        {} if from_outside else permissions.for_jobs(about.kinds),
+        ClusterUser(f"system:serviceaccount:{namespace}:{account}") if account else permissions.who_am_i(connection),
     )
+
+
+def _by_pods(
+    connection: ClusterConnection, place: ClusterPlace, about: ClusterAbout, *, has_claim: bool, image: str
+) -> Iterator[ClusterFinding]:
+    """What only pods can show. Everything is removed before the last line."""
+    try:
+        facts = look_into(place, image, program="", has_claim=has_claim)
+    except UsageError as error:
+        yield ClusterFinding("image", str(error), False, "see above")
+        return
+    version = ".".join(map(str, facts.version))
+    yield ClusterFinding("image", f"{image} runs: Python {version} with torch, as user {facts.uid}")
+    run_id = f"check-{os.getpid()}-{uuid4().hex[:8]}"
+    directory = scratch.make(run_id)
+    try:
+        run = RunObjects(connection, namespace=place.namespace, run_id=run_id, run_dir=directory)
+        try:
+            found = []
+            if has_claim:
+                found.append(volume_check.by_two_pods(run, connection, place, image=image, python=facts.python))
+            if POD_CHAOS in about.kinds:
+                found.append(chaos_check.takes_up(run, connection))
+        finally:
+            report = run.close()
+        yield from found
+        if report.sentences:
+            raise ChaoskitError("; ".join(report.sentences))
+    finally:
+        scratch.remove(run_id)
 
 
 def _version(about: ClusterAbout) -> ClusterFinding:
@@ -75,33 +129,20 @@ def _namespace(connection: ClusterConnection, namespace: str) -> ClusterFinding:
 
 
 def _permissions(connection: ClusterConnection, namespace: str, about: ClusterAbout) -> Iterator[ClusterFinding]:
-    for rule in (*permissions.BASE, *permissions.for_chaos(about.kinds)):
+    chaos = permissions.for_chaos(about.kinds)
+    for rule in (*permissions.BASE, *chaos):
         lacking = {one.resources[0]: one for one in permissions.missing(connection, namespace, rule)}
         for resource in rule.resources:
-            yield _permission(resource, rule.verbs, lacking.get(resource))
+            yield _permission(resource, rule.verbs, lacking.get(resource), needed=rule not in chaos)
 
 
-def _permission(resource: str, verbs: tuple[str, ...], lacking: AccessRule | None) -> ClusterFinding:
+def _permission(
+    resource: str, verbs: tuple[str, ...], lacking: AccessRule | None, *, needed: bool
+) -> ClusterFinding:
     if lacking is None:
-        return ClusterFinding(f"permission on {resource}", ", ".join(verbs))
+        return ClusterFinding(f"permission on {resource}", ", ".join(verbs), needed=needed)
     found = f"not allowed: {', '.join(lacking.verbs)}"
-    return ClusterFinding(f"permission on {resource}", found, False, f"add to the Role: {lacking}")
-
-
-def _chaos_mesh(about: ClusterAbout) -> ClusterFinding:
-    known = (*CHAOS_FAULTS, *CHAOS_SCHEDULES)
-    if not about.chaos_versions:
-        remedy = "install it for faults of network, storage, clock and memory (https://chaos-mesh.org/docs)"
-        return ClusterFinding("Chaos Mesh", "not installed", False, remedy, needed=False)
-    served, wanted = ", ".join(about.chaos_versions), known[0].version
-    if wanted not in about.chaos_versions:
-        remedy = f"install Chaos Mesh 2.x, which serves {wanted}"
-        return ClusterFinding("Chaos Mesh", f"serves {served} only", False, remedy, needed=False)
-    there = [kind.kind for kind in about.chaos_kinds]
-    lacking = [kind.kind for kind in known if kind not in about.chaos_kinds]
-    found = f"serves {served}: {', '.join(there) or 'no kind that chaoskit knows'}"
-    remedy = f"install the missing kinds of Chaos Mesh: {', '.join(lacking)}"
-    return ClusterFinding("Chaos Mesh", found, not lacking, remedy, needed=False)
+    return ClusterFinding(f"permission on {resource}", found, False, f"add to the Role: {lacking}", needed)
 
 
 def _jobs(connection: ClusterConnection, namespace: str, about: ClusterAbout) -> Iterator[ClusterFinding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,17 @@ from chaoskit.errors import ChaoskitError, ExitCode
 _PASSING = (429, 502, 503, 504)
 #: Who sends these may not do what he asks for.
 _CREDENTIALS = (401, 403)
+#: How the server says that something of the cluster does not admit an object, and the name of it.
+_REFUSED = re.compile(
+    r"""admission webhook "(?P<webhook>[^"]+)" denied the request|ValidatingAdmissionPolicy '(?P<policy>[^']+)' with """
+    r"""binding '[^']+' denied request|violates PodSecurity "(?P<security>[^"]+)"|(?:exceeded|failed) quota: """
+    r"""(?P<quota>[^,:]+)|failed calling webhook "(?P<absent>[^"]+)["]"""
+)
+_NO_NAMESPACE = re.compile(r'namespaces "([^"]+)" not found')
+_TITLES = {
+    "webhook": "the webhook", "policy": "the ValidatingAdmissionPolicy", "security": "the PodSecurity level",
+    "quota": "the quota", "absent": "the webhook, which does not answer,",
+}  # fmt: skip
 #: Whoever sends no credentials at all, for instance because the login command of the kubeconfig has failed.
 _ANONYMOUS = 'User "system:anonymous"'
 
@@ -45,7 +57,14 @@ class ClusterError(ChaoskitError):
         self.rule = rule
         self.passing = passing
         self.retry_after = retry_after
-        self.exit_code = ExitCode.USAGE if status in _CREDENTIALS else ExitCode.INTERNAL
+        is_refused = status in _CREDENTIALS or (status == 422 and bool(_REFUSED.search(sentence)))
+        is_refused |= status == 404 and bool(_NO_NAMESPACE.search(sentence))
+        self.exit_code = ExitCode.USAGE if is_refused else ExitCode.INTERNAL
+
+    @property
+    def lacks_permission(self) -> bool:
+        """Whether `rule` would let this user do it: nothing else stands against it so far."""
+        return self.rule is not None and "the permission is missing" in self.sentence
 
 
 def of_answer(
@@ -65,8 +84,14 @@ def of_answer(
         sentence, remedy = f"cannot {what}: the permission is missing", f"add to a Role of the namespace: {rule}"
     elif status == 403 and "exceeded quota" in message:
         remedy = "free what the namespace holds, or ask for a larger quota"
+    elif "failed quota" in message:
+        remedy = "give the pods those resources: resources in [tool.chaoskit.kubernetes]"
     elif "failed calling webhook" in message:
         remedy = "the controller of that webhook does not answer: check that its pods run"
+    elif status == 404 and (lacking := _NO_NAMESPACE.search(message)):
+        remedy = f"name another namespace, or make it: kubectl create namespace {lacking[1]}"
+    elif _REFUSED.search(message):
+        remedy = "change what it names, or have the rules of the cluster admit what chaoskit makes in this namespace"
     elif status in _PASSING:
         remedy = "the cluster is busy or is being restarted; try again later"
     return ClusterError(
@@ -89,6 +114,15 @@ def of_failure(what: str, server: str, error: Exception) -> ClusterError:
     sentence = f"cannot {what}: the API server at {server} does not answer ({type(error).__name__})"
     remedy = "check that the cluster runs, and that this machine reaches it (network, VPN, proxy)"
     return ClusterError(sentence, remedy=remedy, passing=True)
+
+
+def who_refuses(error: ClusterError) -> str:
+    """What of the cluster does not admit an object, by kind and name; "" if the error is none of that."""
+    found = _REFUSED.search(error.sentence)
+    if found is None:
+        return ""
+    kind = next(name for name, value in found.groupdict().items() if value)
+    return f"{_TITLES[kind]} {found[kind]!r}"
 
 
 def _status_of(body: Any) -> Mapping[str, Any]:

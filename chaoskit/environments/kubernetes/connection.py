@@ -76,6 +76,26 @@ class ClusterConnection:
         """The last lines that the container of a pod has written."""
         return self._retried(lambda: self._text(target, {"tailLines": str(lines)}))
 
+    @contextmanager
+    def follow(self, target: ApiTarget) -> Iterator[Iterator[bytes]]:
+        """What the container of a pod writes, from the beginning and as it comes, until it ends or the connection does.
+        One attempt: raises ClusterError if it is refused or breaks off."""
+        part = ApiTarget(target.kind, target.namespace, target.name, "log")
+        what, rule = f"follow the log of {target} in {target.namespace}", part.rule("get")
+        with self._failures(what, rule):
+            answer = self._client.request(
+                "GET", part.path, serialize=False, query_params=[("follow", "true")],
+                _request_timeout=(_CONNECT_LIMIT, None),
+            )  # fmt: skip
+        try:
+            yield self._pieces(answer, what, rule)
+        finally:
+            answer.close()
+
+    def _pieces(self, answer: Any, what: str, rule: AccessRule) -> Iterator[bytes]:
+        with self._failures(what, rule):
+            yield from answer.stream(amt=None, decode_content=True)
+
     def ask(self, path: str, question: Mapping[str, Any], *, what: str) -> dict[str, Any]:
         """The answer to a review: it is sent like an object, and the server stores nothing."""
         query = {"fieldValidation": "Strict"}

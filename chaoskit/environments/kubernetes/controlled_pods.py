@@ -14,23 +14,25 @@ from typing import Any
 from chaoskit.environments.agents.agent_line import AgentDoor, AgentGone, AgentLine
 from chaoskit.environments.kubernetes.api_kinds import JOBS, PODS
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
-from chaoskit.environments.kubernetes.job_status import COMPLETION_INDEX, JobStatus
+from chaoskit.environments.kubernetes.job_status import JobStatus
 from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
 from chaoskit.environments.kubernetes.pods import UP_LIMIT, PodNode, PodNodes
-from chaoskit.environments.kubernetes.selectors import RunSelector
+from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
 from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.errors import ChaoskitError
 
 _LOOK = 0.2
 #: Between two looks at the cluster while a pod is awaited, in seconds.
 _ASK_EVERY = 1.0
+#: Seconds that the controller may wait before it makes a pod again that has failed several times.
+_BACK_OFF = 600.0
 
 
 class ControlledPods(PodNodes):
-    """The pods of the Job `name`, one for each of `count` indexes: index 1 is `node1`. `before_end` is called before a
-    pod is let go."""
+    """The pods of a `job`, one for each of `count` indexes: index 1 is `node1`. Its service has the same name.
+    `before_end` is called before a pod is let go."""
 
     def __init__(
         self,
@@ -39,14 +41,16 @@ class ControlledPods(PodNodes):
         *,
         door: AgentDoor,
         roster: NodeRoster,
-        name: str,
-        manifest: Mapping[str, Any],
+        job: Mapping[str, Any],
         count: int,
         before_end: Callable[[], object],
-        limit: float = UP_LIMIT,
+        limit: float = UP_LIMIT + _BACK_OFF,
     ) -> None:
-        super().__init__(connection, objects, door=door, roster=roster, manifest=_never, limit=limit)
-        self._name, self._job, self._count, self._before_end = name, manifest, count, before_end
+        self._name = str(job["metadata"]["name"])
+        super().__init__(
+            connection, objects, door=door, roster=roster, service=self._name, manifest=_never, limit=limit
+        )
+        self._job, self._count, self._before_end = job, count, before_end
         #: The uids of all pods whose agent has come.
         self._known: set[str] = set()
         #: The exit code with which the newest pod of an index was let go.
@@ -55,9 +59,19 @@ class ControlledPods(PodNodes):
             roster.number(f"node{index}")
 
     def make(self, node: str | None = None) -> str:
-        """Wait for the pod that the controller makes for a node. Raises SupervisorGaveUp, ChaoskitError."""
+        """Wait until the controller has made the pods of all nodes; returns this node, or the next one. Raises
+        SupervisorGaveUp, ChaoskitError."""
         self.gather()
-        return node or "node0"
+        self._made += 1
+        return node or f"node{(self._made - 1) % self._count}"
+
+    def selector(self, node: str) -> RunSelector:
+        """See `ChaosPods`: the pods have the label of the controller, and none of ours, with their number."""
+        return RunSelector(self.objects.identity, NODE_ROLE, index=self.roster.number(node))
+
+    def names(self, node: str) -> tuple[str, ...]:
+        """See `ChaosPods`."""
+        return (f"{self._name}-{self.roster.number(node)}.{self._name}",)
 
     def gather(self) -> None:
         """Wait until the agent of each pod that the controller wants has come. Raises SupervisorGaveUp if the Job is
@@ -70,9 +84,7 @@ class ControlledPods(PodNodes):
                 return
             if time.monotonic() >= asked:
                 asked = time.monotonic() + _ASK_EVERY
-                status = self.status()
-                if (over := status.gave_up(self._job, self._codes)) is not None:
-                    raise over
+                status = self.must_go_on()
                 awaited = [index for index in awaited if index not in status.completed]
                 if not awaited:
                     return
@@ -95,7 +107,7 @@ class ControlledPods(PodNodes):
         fresh = []
         for hello, line in self._door.take_all("agent"):
             pod = self._pod(str(hello["agent"]))
-            if pod is None or not RunSelector(self._objects.identity, NODE_ROLE).matches(pod):
+            if pod is None or not RunSelector(self.objects.identity, NODE_ROLE).matches(pod):
                 line.close()  # it has gone again, or somebody has put our token to use elsewhere
                 continue
             node = f"node{index_of(pod)}"
@@ -142,10 +154,17 @@ class ControlledPods(PodNodes):
         words: list[str] = self.now[node].agent.ask("command")
         return words
 
+    def must_go_on(self) -> JobStatus:
+        """What the controller says of the Job. Raises SupervisorGaveUp if it starts nothing again, ClusterError."""
+        status = self.status()
+        if (over := status.gave_up(self._job, self._codes)) is not None:
+            raise over
+        return status
+
     def status(self) -> JobStatus:
         """What the controller says of the Job. Raises ClusterError."""
-        target = ApiTarget(JOBS, self._objects.identity.namespace, self._name)
-        return JobStatus.of(self._connection.get(target))
+        target = ApiTarget(JOBS, self.objects.identity.namespace, self._name)
+        return JobStatus.of(self.connection.get(target))
 
     def close(self) -> None:
         """Let go of the agents. The Job is gone by then: its controller would replace their pods."""
@@ -154,24 +173,20 @@ class ControlledPods(PodNodes):
 
     def _look_at(self, awaited: Sequence[int]) -> str:
         """Why a pod does not run yet, "" if unknown. Raises ChaoskitError for one that will not."""
-        selector = RunSelector(self._objects.identity, NODE_ROLE)
+        selector = RunSelector(self.objects.identity, NODE_ROLE)
         why = ""
-        for pod in listed(self._connection, PODS, selector).manifests:
+        for pod in listed(self.connection, PODS, selector).manifests:
             is_new = pod["metadata"]["uid"] not in self._known and "deletionTimestamp" not in pod["metadata"]
             if is_new and index_of(pod) in awaited:
                 why = self.must_live(f"node{index_of(pod)}", str(pod["metadata"]["name"])) or why
         return why
-
-    def _number(self, node: str) -> int | None:
-        """Pods of a controller have no label of ours with their number."""
-        return None
 
 
 def index_of(pod: Mapping[str, Any]) -> int:
     """The completion index of a pod of an Indexed Job."""
     metadata = pod["metadata"]
     found = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
-    return int(found.get(COMPLETION_INDEX, 0))
+    return int(found.get(INDEX, 0))
 
 
 def _never(node: str, pod: str) -> Mapping[str, Any]:

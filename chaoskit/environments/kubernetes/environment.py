@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from chaoskit.capabilities import CanDegrade, CanFailStorage, CanHideNames, CanPartition
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
-from chaoskit.environments.kubernetes import objects
-from chaoskit.environments.kubernetes.api_kinds import JOBS, SERVICES
+from chaoskit.environments.kubernetes import objects, permissions
+from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, JOBS, NETWORK_CHAOS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.chaos import mesh_look
+from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
+from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
+from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
+from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
-from chaoskit.environments.kubernetes.filled_template import POD, difference, filled
+from chaoskit.environments.kubernetes.filled_template import difference, filled
 from chaoskit.environments.kubernetes.image_look import examine
-from chaoskit.environments.kubernetes.job_template import JobTemplate, digest, must_suit, of_place
+from chaoskit.environments.kubernetes.job_template import digest, must_suit, of_place
 from chaoskit.environments.kubernetes.objects import RunObjects, owned
+from chaoskit.environments.kubernetes.pod_additions import PodAdditions
 from chaoskit.environments.kubernetes.pod_faults import PodFaults
-from chaoskit.environments.kubernetes.pod_manifest import (
-    NAMES_ROLE,
-    NODE_ROLE,
-    TOKEN,
-    VolumePart,
-    agent_command,
-    names_service,
-    node_pod,
-    on_volume,
-)
+from chaoskit.environments.kubernetes.pod_manifest import NAMES_ROLE, NODE_ROLE, TOKEN, names_service, on_volume
 from chaoskit.environments.kubernetes.pods import PodNodes
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
 from chaoskit.environments.kubernetes.selectors import RunSelector
@@ -54,11 +52,18 @@ from chaoskit.protocol.fingerprint import LENT, library
 MOST_NODES = 32
 #: In the directory of a run, how its Job differs from the template of the team.
 DIFFERENCE = "job-template.diff"
+#: The kinds of Chaos Mesh that capabilities need.
+_NEED_CHAOS_MESH: dict[type, ApiKind] = {
+    CanPartition: NETWORK_CHAOS,
+    CanDegrade: NETWORK_CHAOS,
+    CanHideNames: DNS_CHAOS,
+    CanFailStorage: IO_CHAOS,
+}
 
 
-class KubernetesEnvironment(RunFiles, PodFaults):
+class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, and those of `PodFaults`."""
+    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -67,19 +72,25 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         nodes_most=MOST_NODES,
         launches_warm=True,
         shares_files=True,
+        storage_per_node=True,
+        plain_fails=True,
         one_clock=False,
         files_here=False,
     )
 
     def __init__(self, spec: RunSpec) -> None:
-        self._place = _place_of(spec.cluster)
+        place = _place_of(spec.cluster)
+        self._template = of_place(place)
+        self._place = place if self._template is None else self._template.place(place)
         # A pod has a control group of its own, which only the cluster may change.
         RunFiles.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
-        self._template = of_place(spec.cluster)
         kind = JobOnNodes if self._template is None else SupervisedJob
         self.job = kind(self.run, NodeRoster(MOST_NODES), self)
         self._lost = set()
         self._pods: PodNodes | None = None
+        self._links: PodLinks | None = None
+        self._hidden: HiddenNames | None = None
+        self._pod_storage: PodStorage | None = None
         self._owners: FileOwners | None = None
         self._service = ""
         self._cwd = ""
@@ -93,13 +104,16 @@ class KubernetesEnvironment(RunFiles, PodFaults):
 
     @staticmethod
     def storage_available() -> str | None:
-        """None: it has no storage of ours."""
+        """None: it has no storage of ours, and makes a plain one fail."""
         return None
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """None: what it has, it has everywhere."""
-        return None
+        """Some need a kind of Chaos Mesh, and permissions on it."""
+        kind = _NEED_CHAOS_MESH.get(capability)
+        if kind is None or job is None or job.cluster is None:
+            return None
+        return mesh_look.why_not(connection_to(job.cluster), job.cluster.namespace, kind)
 
     @staticmethod
     def rests_on(job: Job) -> Mapping[str, Any]:
@@ -113,6 +127,7 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         if template is not None:
             must_suit(job, template)
             place = template.place(place)
+            permissions.must_have(connection_to(place), place.namespace, templated=True)
         facts = examine(place, job.image, program=job.words()[0])
         return {"image": facts.id, **({"template": digest(template)} if template is not None else {})}
 
@@ -134,6 +149,24 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         assert self._pods is not None, "the environment has not been entered"
         return self._pods
 
+    @property
+    def links(self) -> PodLinks:
+        """See `PodMeshFaults`."""
+        assert self._links is not None, "the environment has not been entered"
+        return self._links
+
+    @property
+    def hidden(self) -> HiddenNames:
+        """See `PodMeshFaults`."""
+        assert self._hidden is not None, "the environment has not been entered"
+        return self._hidden
+
+    @property
+    def pod_storage(self) -> PodStorage:
+        """See `PodMeshFaults`."""
+        assert self._pod_storage is not None, "the environment has not been entered"
+        return self._pod_storage
+
     def out(self) -> Path:
         """See `CanTouchFiles`."""
         found = RunFiles.out(self)
@@ -143,11 +176,10 @@ class KubernetesEnvironment(RunFiles, PodFaults):
     def __enter__(self) -> KubernetesEnvironment:
         run, spec, place = self.run, self.run.spec, self._place
         template = self._template
-        if template is not None:
-            place = template.place(place)
         on_volume(place, run.run_dir)
         connection = connection_to(place)
         address = own_address(place, connection)
+        permissions.must_have(connection, place.namespace, templated=template is not None)
         objects.sweep(connection, place.namespace)
         facts = examine(place, spec.image, program=spec.program, run_dir=run.run_dir)
         if template is not None and template.user is not None:
@@ -177,41 +209,17 @@ class KubernetesEnvironment(RunFiles, PodFaults):
             store = (spec.store or run.run_dir).absolute()
             package = copy_of(PACKAGE.resolve(), store)
             lent = {LENT: str(copy_of(Path(found).resolve(), store))} if (found := library()) else {}
-            parts = [VolumePart(store, read_only=True)] if store != run.run_dir else []
-            parts.append(VolumePart(run.run_dir))
-
-            def agent(pod: str) -> list[str]:
-                return agent_command(facts.python, package, address=door.address, pod=pod, run_dir=run.run_dir)
-
-            def manifest(node: str, pod: str) -> Mapping[str, Any]:
-                return node_pod(
-                    pod,
-                    node=node,
-                    service=self._service,
-                    place=place,
-                    image=spec.image,
-                    command=agent(pod),
-                    variables=lent,
-                    parts=parts,
-                )
-
-            if template is None:
-                self._pods = PodNodes(connection, made, door=door, roster=self.job.roster, manifest=manifest)
-                run.keep(self._pods.close)
-                for _ in range(spec.nodes.most):
-                    self.bring_up()
-            else:
-                self._pods = self._make_job(
-                    template,
-                    made,
-                    place,
-                    connection=connection,
-                    door=door,
-                    agent=agent(f"$({POD})"),
-                    lent=lent,
-                    parts=parts,
-                )
-                self._pods.gather()
+            added = PodAdditions(
+                place=place, service=self._service, python=facts.python, package=package, address=door.address,
+                run_dir=run.run_dir, store=store, variables=lent,
+            )  # fmt: skip
+            pods = self._pods = self._made_pods(made, added, connection=connection, door=door)
+            self._links, self._hidden = PodLinks(pods), HiddenNames(pods)
+            self._pod_storage = PodStorage(pods, volume=run.run_dir, out=spec.out.absolute())
+            for faults in (self._links, self._hidden, self._pod_storage):
+                run.keep(faults.close)
+            for _ in range(spec.nodes.most):
+                self.bring_up()
             remedy = f"build the image with another user, or let it write to the volume of the claim {place.claim!r}"
             self.check_first_node(facts, remedy=remedy)
             run.keep(owners.take)
@@ -221,41 +229,21 @@ class KubernetesEnvironment(RunFiles, PodFaults):
             raise
         return self
 
-    def _make_job(
-        self,
-        template: JobTemplate,
-        made: RunObjects,
-        place: ClusterPlace,
-        *,
-        connection: ClusterConnection,
-        door: AgentDoor,
-        agent: Sequence[str],
-        lent: Mapping[str, str],
-        parts: Sequence[VolumePart],
-    ) -> ControlledPods:
-        """Make the Job of the template, and the file with the difference."""
-        run = self.run
-        job = filled(
-            template,
-            name=self._service,
-            service=self._service,
-            agent=agent,
-            variables=lent,
-            place=place,
-            parts=parts,
-            out=run.spec.out.absolute(),
-        )
+    def _made_pods(
+        self, made: RunObjects, added: PodAdditions, *, connection: ClusterConnection, door: AgentDoor
+    ) -> PodNodes:
+        """The pods of the run, none of which is there yet; the controller of a job template begins to make them."""
+        roster, spec, template = self.job.roster, self.run.spec, self._template
+        if template is None:
+            return PodNodes(
+                connection, made, door=door, roster=roster, service=self._service,
+                manifest=lambda node, pod: added.node_pod(pod, node=node, image=spec.image),
+            )  # fmt: skip
+        job = filled(template, added, out=spec.out.absolute())
         shown = difference(template, owned(job, made.identity, role=NODE_ROLE))
-        (run.run_dir / DIFFERENCE).write_text(shown)
+        (self.run.run_dir / DIFFERENCE).write_text(shown)
         pods = ControlledPods(
-            connection,
-            made,
-            door=door,
-            roster=self.job.roster,
-            name=self._service,
-            manifest=job,
-            count=template.nodes,
-            before_end=self.owners.take,
+            connection, made, door=door, roster=roster, job=job, count=template.nodes, before_end=self.owners.take
         )
         assert isinstance(self.job, SupervisedJob)
         self.job.pods = pods
@@ -275,26 +263,24 @@ class KubernetesEnvironment(RunFiles, PodFaults):
         return RunFiles.stop(self)
 
     def meeting_host(self) -> str:
-        """See `AgentJob`: below the service of the run. A pod of a Job is named by that and by its index."""
-        if self._template is not None:
-            return f"{self._service}-0.{self._service}"
+        """See `AgentJob`: below the service of the run."""
         return f"{self.job.meeting}.{self._service}"
 
     def _request(self, node: str) -> dict[str, Any]:
-        """See `AgentJob`. The command of a template and the variables that it sets are those of its pod, where the
-        cluster has filled them in."""
+        """See `AgentJob`. With a template the command is that of the pod, where the cluster has filled it in; the
+        template alone tells torchrun where the others are, and what it sets stays."""
         request = PodFaults._request(self, node)
         if self._template is None:
             return request
         assert isinstance(self._pods, ControlledPods)
-        own = set(self._template.variables)
-        told = {**request["spec"], "env": _without(request["spec"]["env"], own)}
-        return {
-            **request,
-            "command": self._pods.command(node),
-            "spec": told,
-            "node": _without(request["node"], own),
+        spec, own = request["spec"], self._template.variables
+        given = {name: value for name, value in spec["env"].items() if name not in own}
+        told = {
+            name: value
+            for name, value in request["node"].items()
+            if name not in own and (name == "PET_LOG_DIR" or not name.startswith("PET_"))
         }
+        return {**request, "command": self._pods.command(node), "spec": {**spec, "env": given}, "node": told}
 
     def variables_of(self, node: str) -> dict[str, str]:
         """See `AgentJob`. A pod knows its own name, and the others know it by that of the service alone."""
@@ -302,7 +288,10 @@ class KubernetesEnvironment(RunFiles, PodFaults):
 
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
-        return self.pods.make(node)
+        made = self.pods.make(node)
+        for faults in (self.links, self.hidden, self.pod_storage):
+            faults.came_up(made)
+        return made
 
 
 def _place_of(cluster: ClusterPlace | None) -> ClusterPlace:
@@ -312,10 +301,6 @@ def _place_of(cluster: ClusterPlace | None) -> ClusterPlace:
             "NAME"
         )
     return cluster
-
-
-def _without(variables: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    return {name: value for name, value in variables.items() if name not in names}
 
 
 def _close(made: RunObjects) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import difflib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from chaoskit.environments.kubernetes.job_template import JOB, RESERVED, SERVICE, JobTemplate
-from chaoskit.environments.kubernetes.pod_manifest import VolumePart, mount
+from chaoskit.environments.kubernetes.pod_additions import PodAdditions
+from chaoskit.environments.kubernetes.pod_manifest import mount
 from chaoskit.job import OUT
-from chaoskit.nodes import ClusterPlace
 
 #: The variable with the name of a pod, which its agent says. It is of no interest to the job.
 POD = "CHAOSKIT_POD"
@@ -21,42 +21,33 @@ VOLUME = "chaoskit-runs"
 BEHIND = "--"
 
 
-def filled(
-    template: JobTemplate,
-    *,
-    name: str,
-    service: str,
-    agent: Sequence[str],
-    variables: Mapping[str, str],
-    place: ClusterPlace,
-    parts: Sequence[VolumePart],
-    out: Path,
-) -> dict[str, Any]:
-    """The manifest of a run's Job: that of the template with the name of the run and `{out}`, `{job}` and `{service}`
-    filled in; the agent in front of its command, and what that needs. `owned` adds the labels. Raises UsageError for a
-    part that is not on the volume."""
+def filled(template: JobTemplate, added: PodAdditions, *, out: Path) -> dict[str, Any]:
+    """The manifest of a run's Job: that of the template with the name of the run, which is that of its service, too;
+    with `{out}`, `{job}` and `{service}` filled in; with the agent in front of its command, and what that needs.
+    `owned` adds the labels. Raises UsageError for a part that is not on the volume."""
+    name = service = added.service
     found: dict[str, Any] = copy.deepcopy(dict(template.manifest))
     found["metadata"] = {**found["metadata"], "name": name}
     pod = found["spec"]["template"]["spec"]
     pod["subdomain"] = service
     pod["volumes"] = [
         *(pod.get("volumes") or ()),
-        {"name": VOLUME, "persistentVolumeClaim": {"claimName": place.claim}},
+        {"name": VOLUME, "persistentVolumeClaim": {"claimName": added.place.claim}},
     ]
     container = next(each for each in pod["containers"] if each["name"] == template.container["name"])
 
     def fill(text: str) -> str:
         return text.replace(OUT, str(out)).replace(JOB, name).replace(SERVICE, service)
 
-    container["command"] = [*agent, BEHIND, *map(fill, container["command"])]
+    container["command"] = [*added.command(f"$({POD})"), BEHIND, *map(fill, container["command"])]
     if "args" in container:
         container["args"] = list(map(fill, container["args"] or ()))
     given = [{**each, "value": fill(str(each["value"]))} if "value" in each else each for each in _env(container)]
     own = {"name": POD, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    container["env"] = [*given, own, *({"name": key, "value": value} for key, value in variables.items())]
+    container["env"] = [*given, own, *({"name": key, "value": value} for key, value in added.variables.items())]
     container["volumeMounts"] = [
         *(container.get("volumeMounts") or ()),
-        *(mount(place, part, volume=VOLUME) for part in parts),
+        *(mount(added.place, part, volume=VOLUME) for part in added.parts),
     ]
     return found
 

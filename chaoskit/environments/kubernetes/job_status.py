@@ -8,7 +8,6 @@ from typing import Any
 
 from chaoskit.errors import SupervisorGaveUp
 
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 #: The actions of a policy after which nothing is started again.
 FINAL = ("FailJob", "FailIndex")
 _BUDGETS = ("BackoffLimitExceeded", "FailedIndexes", "MaxFailedIndexesExceeded")

@@ -42,14 +42,17 @@ class ForeignTarget(ChaoskitError):
 class RunObjects:
     """The objects of one run. Making one begins with its ConfigMap.
 
-    `run_dir` gets the journal of what is about to be made. Raises UsageError for a namespace or an id that cannot be
-    used, ClusterError if the server refuses, OSError if the journal cannot be written.
+    `run_dir` gets the journal of what is about to be made. While a pod named `harness` runs, no sweep removes them.
+    Raises UsageError for a namespace or an id that cannot be used, ClusterError if the server refuses, OSError if the
+    journal cannot be written.
     """
 
-    def __init__(self, connection: ClusterConnection, *, namespace: str, run_id: str, run_dir: Path) -> None:
+    def __init__(
+        self, connection: ClusterConnection, *, namespace: str, run_id: str, run_dir: Path, harness: str = ""
+    ) -> None:
         self._connection = connection
         self._namespace = check_namespace("RunObjects", "namespace", namespace)
-        owner = run_owner.manifest(run_id, connection)
+        owner = run_owner.manifest(run_id, connection, harness=harness)
         self._journal = IntentJournal(run_dir / NAME)
         try:
             self.identity: RunIdentity = run_owner.identity_of(self._make(CONFIG_MAPS, owner))
@@ -74,11 +77,11 @@ class RunObjects:
         """The objects of a kind that are there now."""
         return listed(self._connection, kind, RunSelector(self.identity, role, node))
 
-    def remove(self, kind: ApiKind, *, role: str, node: int | None, uid: str) -> bool:
-        """Begin the removal of the object of a node, or of whichever, that has this uid, a pod without any grace;
-        whether it was there. Raises ClusterError."""
-        selector = RunSelector(self.identity, role, node)
-        return remove_one(self._connection, kind, selector, uid=uid)
+    def remove(self, kind: ApiKind, *, role: str, uid: str, grace: int = 0) -> bool:
+        """Begin the removal of the object of this run that has this role and this uid; whether it was there. A pod has
+        `grace` seconds to end by itself. Raises ClusterError."""
+        selector = RunSelector(self.identity, role)
+        return remove_one(self._connection, kind, selector, uid=uid, grace=grace)
 
     def close(self, *, limit: float = 60.0) -> CleanupReport:
         """Remove everything of the run. Raises ClusterError if the API server fails: then the journal names what may

@@ -5,41 +5,51 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from chaoskit.environments.kubernetes.access_rule import AccessRule
 from chaoskit.environments.kubernetes.api_kinds import (
-    CHAOS_FAULTS,
     CHAOS_MESH,
-    CHAOS_SCHEDULES,
+    DNS_CHAOS,
     FURTHER_JOBS,
+    IO_CHAOS,
+    NETWORK_CHAOS,
+    POD_CHAOS,
+    SCHEDULES,
+    STRESS_CHAOS,
+    TIME_CHAOS,
     ApiKind,
 )
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.errors import UsageError
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ROLES = "rbac.authorization.k8s.io"
-_SEEN, _MADE = ("get", "list", "watch"), ("create", "patch", "delete")
-#: What every run needs.
+#: What every run asks for, and no more: a test compares it with the requests of whole runs. Objects are found again by
+#: `get` where the answer to `create` or `delete` was lost.
+_OWN = ("create", "get", "list", "delete")
 BASE = (
-    AccessRule("", ("pods", "services", "configmaps", "persistentvolumeclaims"), (*_SEEN, *_MADE)),
-    AccessRule("", ("events",), _SEEN),
+    AccessRule("", ("pods", "services", "configmaps"), _OWN),
     AccessRule("", ("pods/log",), ("get",)),
-    AccessRule("", ("pods/exec",), ("create", "get")),
-    AccessRule("batch", ("jobs",), (*_SEEN, *_MADE)),
-    AccessRule("coordination.k8s.io", ("leases",), ("get", "create", "update", "delete")),
+    AccessRule("batch", ("jobs",), ("list",)),  # a run looks whether it has left some
 )
-#: What is needed of each kind of Chaos Mesh that the cluster has, and of each further kind of job.
-_CHAOS_VERBS, _JOB_VERBS = (*_SEEN, *_MADE, "deletecollection"), (*_SEEN, "create", "delete")
+#: What a run with a job template needs as well.
+FOR_TEMPLATE = AccessRule("batch", ("jobs",), ("create", "get", "delete"))
+#: What somebody needs as well who starts chaoskit in a pod, and fetches its files.
+FROM_OUTSIDE = (AccessRule("", ("pods/exec",), ("create", "get")),)
+#: The kinds of Chaos Mesh that runs make, and what is asked of each: `patch` pauses a fault, or forces it to go.
+CHAOS_MADE = (POD_CHAOS, NETWORK_CHAOS, IO_CHAOS, STRESS_CHAOS, TIME_CHAOS, DNS_CHAOS, SCHEDULES)
+_CHAOS_VERBS, _JOB_VERBS = (*_OWN, "watch", "patch"), (*_OWN, "watch")
 #: Kinds that a job of some kind refers to.
 _REFERRED = {"trainjobs": ("trainingruntimes",)}
 
 
 def for_chaos(there: Iterable[ApiKind]) -> tuple[AccessRule, ...]:
-    """What the kinds of Chaos Mesh that are there need."""
-    plurals = tuple(kind.plural for kind in (*CHAOS_FAULTS, *CHAOS_SCHEDULES) if kind in set(there))
+    """What those of the kinds that runs make need."""
+    plurals = tuple(kind.plural for kind in CHAOS_MADE if kind in set(there))
     return (AccessRule(CHAOS_MESH, plurals, _CHAOS_VERBS),) if plurals else ()
 
 
@@ -60,6 +70,20 @@ def missing(connection: ClusterConnection, namespace: str, rule: AccessRule) -> 
         verbs = tuple(one.verbs[0] for one in asked if not _is_allowed(connection, namespace, one))
         if verbs:
             yield AccessRule(rule.group, (resource,), verbs)
+
+
+@cache
+def must_have(connection: ClusterConnection, namespace: str, *, templated: bool = False) -> None:
+    """Look once, before anything is made, whether a run may do what it will ask for, one that is `templated` whether it
+    may make a Job: what it could not list it could not remove. Raises UsageError with each rule that is missing,
+    ClusterError if the server fails."""
+    rules = (*BASE, FOR_TEMPLATE) if templated else BASE
+    lacking = [one for rule in rules for one in missing(connection, namespace, rule)]
+    if lacking:
+        raise UsageError(
+            f"permissions are missing in namespace {namespace}: add to a Role of the namespace: "
+            f"{', '.join(map(str, lacking))} (chaoskit kubernetes check --role prints the whole Role)"
+        )
 
 
 def _is_allowed(connection: ClusterConnection, namespace: str, one: AccessRule) -> bool:

@@ -21,6 +21,10 @@ SHM = "2Gi"
 LONGEST_POD = 24 * 3600
 #: In the directory of a run, the word that shows that an agent belongs to it. It is on the volume, and in no manifest.
 TOKEN = "agents.token"
+#: Resources that every machine has.
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+#: Where a pod of the check has the volume.
+_VOLUME = "/chaoskit-volume"
 _AGENT = Path("environments", "agents", "agent.py")
 #: Seconds that a container has to end by itself.
 _GRACE = 5
@@ -73,7 +77,7 @@ def node_pod(
         hostname=node,
         subdomain=service,
         volumes=[
-            {"name": "runs", "persistentVolumeClaim": {"claimName": place.claim}},
+            _volume_of(place),
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHM}},
         ],
     )
@@ -84,10 +88,39 @@ def agent_command(python: str, package: Path, *, address: str, pod: str, run_dir
     return [python, "-I", "-S", str(package / _AGENT), address, pod, str(run_dir / TOKEN)]
 
 
-def look_pod(name: str, *, place: ClusterPlace, image: str, command: Sequence[str]) -> dict[str, Any]:
-    """A pod that says what its image is like, and ends."""
-    container = {"name": CONTAINER, "image": image, "imagePullPolicy": "IfNotPresent", "command": list(command)}
-    return _pod(name, place, container)
+def look_pod(
+    name: str, *, place: ClusterPlace, image: str, command: Sequence[str], has_claim: bool = True
+) -> dict[str, Any]:
+    """A pod that says what its image is like, and ends. It has the claim, only to show that pods can have it."""
+    container: dict[str, Any] = {"name": CONTAINER, "image": image, "imagePullPolicy": "IfNotPresent"}
+    container |= {"command": list(command)} | _without_devices(place)
+    if not has_claim:
+        return _pod(name, place, container)
+    container["volumeMounts"] = [{"name": "runs", "mountPath": _VOLUME, "readOnly": True}]
+    return _pod(name, place, container, volumes=[_volume_of(place)])
+
+
+def volume_pod(
+    name: str, *, place: ClusterPlace, image: str, python: str, script: str, words: Sequence[str],
+    apart: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """A pod that runs a script in the claim's volume and ends. `apart` is an affinity term: it runs on no such
+    machine."""
+    return _pod(
+        name,
+        place,
+        {
+            "name": CONTAINER,
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": [python, "-I", "-S", "-c", script, *words],
+            "workingDir": _VOLUME,
+            **_without_devices(place),
+            "volumeMounts": [{"name": "runs", "mountPath": _VOLUME}],
+        },
+        affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [dict(apart)]}},
+        volumes=[_volume_of(place)],
+    )
 
 
 def _pod(name: str, place: ClusterPlace, container: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -109,6 +142,19 @@ def _pod(name: str, place: ClusterPlace, container: Mapping[str, Any], **more: A
             **({"serviceAccountName": place.service_account} if place.service_account else {}),
         },
     }
+
+
+def _volume_of(place: ClusterPlace) -> dict[str, Any]:
+    return {"name": "runs", "persistentVolumeClaim": {"claimName": place.claim}}
+
+
+def _without_devices(place: ClusterPlace) -> dict[str, Any]:
+    """The resources of a pod that runs no rank: a quota may want them, and no GPU is held for it."""
+    kept = {
+        key: {name: str(amount) for name, amount in each.items() if name in _COMPUTE}
+        for key, each in place.resources.items()
+    }
+    return {"resources": kept} if any(kept.values()) else {}
 
 
 def mount(place: ClusterPlace, part: VolumePart, *, volume: str = "runs") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ _NO_IMAGE = {
     "InvalidImageName": "write the image as REGISTRY/NAME:TAG",
     "ErrImageNeverPull": "the image is on no node of the cluster",
 }
+_NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 #: or its command cannot be started.
 _NO_START = {
     "CreateContainerConfigError": "see kubectl describe pod",
@@ -22,12 +24,21 @@ _NO_START = {
 
 def hopeless(pod: Mapping[str, Any]) -> str | None:
     """Why the pod will never run, and what to do; None if it runs or may still."""
-    return without_image(pod) or without_start(pod)
+    return without_image(pod) or without_volume(pod) or without_start(pod)
 
 
 def without_image(pod: Mapping[str, Any]) -> str | None:
     """The same, if the reason is that its image cannot be had."""
     return _waits_in_vain(pod, _NO_IMAGE)
+
+
+def without_volume(pod: Mapping[str, Any]) -> str | None:
+    """The same, if the reason is that its volume claim is not there."""
+    found = _NO_CLAIM.search(_unscheduled(pod) or "")
+    if found is None:
+        return None
+    remedy = "make it, with accessModes [ReadWriteMany], or name another one with --volume"
+    return f"there is no volume claim {found[1]!r} in its namespace: {remedy}"
 
 
 def without_start(pod: Mapping[str, Any]) -> str | None:
@@ -37,11 +48,9 @@ def without_start(pod: Mapping[str, Any]) -> str | None:
 
 def waits_for(pod: Mapping[str, Any]) -> str:
     """Why a pod that may still run does not yet; "" if its status does not say."""
-    status = pod.get("status") or {}
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return f"no node of the cluster takes the pod: {_line(condition.get('message')) or condition.get('reason')}"
-    for container in _containers(status):
+    if (said := _unscheduled(pod)) is not None:
+        return f"no node of the cluster takes the pod: {said} {_room(said)}"
+    for container in _containers(pod.get("status") or {}):
         if reason := ((container.get("state") or {}).get("waiting") or {}).get("reason"):
             return f"its container waits: {reason}"
     return ""
@@ -58,6 +67,23 @@ def ended(pod: Mapping[str, Any]) -> str | None:
         said = _line(status.get("message") or status.get("reason"))
         return f"phase {status['phase']}" + (f" ({said})" if said else "")
     return None
+
+
+def _unscheduled(pod: Mapping[str, Any]) -> str | None:
+    """The scheduler's own sentence about a pod that is on no node; None if it is on one."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return _line(condition.get("message")) or str(condition.get("reason"))
+    return None
+
+
+def _room(said: str) -> str:
+    """What to do where the scheduler says this."""
+    if "PersistentVolumeClaim" in said:
+        return "(its volume claim is not bound: kubectl describe pvc)"
+    if "affinity/selector" in said or "taint" in said:
+        return "(check node-selector and tolerations in [tool.chaoskit.kubernetes])"
+    return "(give the pods smaller resources in [tool.chaoskit.kubernetes], or free some)"
 
 
 def _waits_in_vain(pod: Mapping[str, Any], remedies: Mapping[str, str]) -> str | None:

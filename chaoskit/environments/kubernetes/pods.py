@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.environments.agents.agent_line import AgentDoor, AgentLine
+from chaoskit.environments.agents.agent_line import AgentDoor, AgentGone, AgentLine
 from chaoskit.environments.agents.agent_nodes import AgentNode, AgentNodes
 from chaoskit.environments.kubernetes import pod_trouble
 from chaoskit.environments.kubernetes.api_kinds import PODS
@@ -16,6 +16,7 @@ from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
+from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.errors import ChaoskitError
 
@@ -41,7 +42,8 @@ class PodNode(AgentNode):
 
 
 class PodNodes(AgentNodes[PodNode]):
-    """The pods of the nodes in `roster`. `manifest` makes that of a node, given the name of its pod."""
+    """The pods of the nodes in `roster`, whose names are below `service`. `manifest` makes that of a node, given the
+    name of its pod. Fulfils `ChaosPods`."""
 
     def __init__(
         self,
@@ -50,12 +52,14 @@ class PodNodes(AgentNodes[PodNode]):
         *,
         door: AgentDoor,
         roster: NodeRoster,
+        service: str,
         manifest: Callable[[str, str], Mapping[str, Any]],
         limit: float = UP_LIMIT,
     ) -> None:
         super().__init__(door)
         self.roster = roster
-        self._connection, self._objects, self._manifest, self._limit = connection, objects, manifest, limit
+        self.connection, self.objects = connection, objects
+        self._service, self._manifest, self._limit = service, manifest, limit
         self._made = 0
 
     def make(self, node: str | None = None) -> str:
@@ -66,8 +70,8 @@ class PodNodes(AgentNodes[PodNode]):
         if node in self.now:
             self._forget(self.now.pop(node))
         self._made += 1
-        pod = f"chaoskit-{self._objects.identity.run}-{node}-{self._made}"
-        made = self._objects.create(PODS, self._manifest(node, pod), role=NODE_ROLE, node=number)
+        pod = f"chaoskit-{self.objects.identity.run}-{node}-{self._made}"
+        made = self.objects.create(PODS, self._manifest(node, pod), role=NODE_ROLE, node=number)
         uid = str(made["metadata"]["uid"])
         waits = _Waiting(self, node, pod)
         line = self._door.take({"agent": pod}, limit=self._limit, alive=waits.look, why=lambda: waits.why)
@@ -90,6 +94,31 @@ class PodNodes(AgentNodes[PodNode]):
         self.roster.admit(node)
         return node
 
+    def nodes(self) -> tuple[str, ...]:
+        """See `ChaosPods`."""
+        return tuple(self.roster.up)
+
+    def selector(self, node: str) -> RunSelector:
+        """See `ChaosPods`."""
+        return RunSelector(self.objects.identity, NODE_ROLE, self.roster.number(node))
+
+    def address(self, node: str) -> str:
+        """See `ChaosPods`."""
+        found = self.now.get(node)
+        if found is None or not found.address:
+            raise LookupError(f"{node} has no pod with an address")
+        return found.address
+
+    def names(self, node: str) -> tuple[str, ...]:
+        """See `ChaosPods`."""
+        return (f"{node}.{self._service}",)
+
+    def ask(self, node: str, request: str, **given: Any) -> Any:
+        """See `ChaosPods`."""
+        if node not in self.now:
+            raise AgentGone(f"{node} has no pod")
+        return self.now[node].agent.ask(request, **given)
+
     def must_live(self, node: str, pod: str) -> str:
         """Raises ChaoskitError if the pod will not run any more; returns why it does not run yet, "" if unknown."""
         found = self._pod(pod)
@@ -105,8 +134,8 @@ class PodNodes(AgentNodes[PodNode]):
     def last_words(self, pod: str) -> str:
         """What the container of a pod has written last; "" if that cannot be had."""
         with suppress(ClusterError):  # the reason of the failure is told without it
-            return self._connection.log(
-                ApiTarget(PODS, self._objects.identity.namespace, pod), lines=_LAST_LINES
+            return self.connection.log(
+                ApiTarget(PODS, self.objects.identity.namespace, pod), lines=_LAST_LINES
             ).strip()
         return ""
 
@@ -114,7 +143,7 @@ class PodNodes(AgentNodes[PodNode]):
         """Delete the pod of a node without grace, and wait until its processes are gone; returns evidence. Raises
         ChaoskitError if they do not go."""
         found = self.now[node]
-        self._objects.remove(PODS, role=NODE_ROLE, node=self._number(node), uid=found.uid)
+        self.objects.remove(PODS, role=NODE_ROLE, uid=found.uid)
         deadline = time.monotonic() + _DYING
         while self.exists(node) or not found.agent.is_gone:
             if time.monotonic() > deadline:
@@ -139,16 +168,12 @@ class PodNodes(AgentNodes[PodNode]):
 
     def _forget(self, node: PodNode) -> None:
         node.agent.close()
-        self._objects.remove(PODS, role=NODE_ROLE, node=self._number(node.name), uid=node.uid)
-
-    def _number(self, node: str) -> int | None:
-        """The number in the label of the node's pod; None if it has no such label."""
-        return self.roster.number(node)
+        self.objects.remove(PODS, role=NODE_ROLE, uid=node.uid)
 
     def _pod(self, name: str) -> Mapping[str, Any] | None:
         """A pod of this run as the cluster has it; None if there is none."""
         try:
-            return self._connection.get(ApiTarget(PODS, self._objects.identity.namespace, name))
+            return self.connection.get(ApiTarget(PODS, self.objects.identity.namespace, name))
         except ClusterError as error:
             if error.status != 404:
                 raise

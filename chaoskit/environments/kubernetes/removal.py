@@ -17,18 +17,21 @@ _FORCED = {"chaos-mesh.chaos-mesh.org/cleanFinalizer": "forced"}
 PAUSE = "experiment.chaos-mesh.org/pause"
 
 
-def remove(connection: ClusterConnection, kind: ApiKind, namespace: str, name: str, *, uid: str) -> None:
-    """Begin the removal of one object, a pod without any grace. Raises ClusterError."""
-    grace = 0 if kind == PODS else None
-    connection.delete(ApiTarget(kind, namespace, name), uid=uid, grace=grace)
+def remove(
+    connection: ClusterConnection, kind: ApiKind, namespace: str, name: str, *, uid: str, grace: int = 0
+) -> None:
+    """Begin the removal of one object; a pod has `grace` seconds to end by itself. Raises ClusterError."""
+    connection.delete(ApiTarget(kind, namespace, name), uid=uid, grace=grace if kind == PODS else None)
 
 
-def remove_one(connection: ClusterConnection, kind: ApiKind, selector: RunSelector, *, uid: str) -> bool:
+def remove_one(
+    connection: ClusterConnection, kind: ApiKind, selector: RunSelector, *, uid: str, grace: int = 0
+) -> bool:
     """Begin the removal of the object with this uid, if the selector finds it among those of its run; whether it does.
     Raises ClusterError."""
     for manifest in listed(connection, kind, selector).manifests:
         if manifest["metadata"]["uid"] == uid:
-            remove(connection, kind, selector.namespace, str(manifest["metadata"]["name"]), uid=uid)
+            remove(connection, kind, selector.namespace, str(manifest["metadata"]["name"]), uid=uid, grace=grace)
             return True
     return False
 

@@ -45,10 +45,12 @@ def name_of(run_id: str) -> str:
     return f"chaoskit-{run_id.lower()}"
 
 
-def manifest(run_id: str, connection: ClusterConnection) -> dict[str, Any]:
-    """The ConfigMap of a run whose harness is this process. Raises ClusterError."""
+def manifest(run_id: str, connection: ClusterConnection, *, harness: str = "") -> dict[str, Any]:
+    """The ConfigMap of a run whose harness is this process, or a pod of that name that goes on without this process.
+    Raises ClusterError."""
     check_label_value("run_owner", "run_id", run_id)
     record = {**owner.current(), "machine": machine_id(), "pod": _own_pod(connection)}
+    record |= {"harness": harness} if harness else {}
     return {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
@@ -88,6 +90,9 @@ def is_abandoned(found: Mapping[str, Any], connection: ClusterConnection) -> boo
         pod, machine, named = record.get("pod"), record.get("machine"), "host" in record
     except (KeyError, TypeError, ValueError, AttributeError):
         return False  # whoever has put our labels on it
+    namespace, harness = str((found.get("metadata") or {}).get("namespace") or ""), record.get("harness")
+    if isinstance(harness, str) and _may_run(_pod(connection, namespace, harness)):
+        return False
     if pod:
         return _has_ended(pod, connection)
     return named and bool(machine) and machine == machine_id() and owner.is_dead(record)
@@ -101,6 +106,11 @@ def _own_pod(connection: ClusterConnection) -> dict[str, str] | None:
         return None
     pod = _pod(connection, namespace, socket.gethostname()) if namespace else None
     return {name: pod["metadata"][name] for name in ("namespace", "name", "uid")} if pod else None
+
+
+def _may_run(pod: Mapping[str, Any] | None) -> bool:
+    """Whether a pod runs, or nobody knows."""
+    return pod is None or (bool(pod) and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"))
 
 
 def _has_ended(pod: Any, connection: ClusterConnection) -> bool:

@@ -17,6 +17,7 @@ from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes, NodeMaker
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.environments.machine.node_roster import NodeRoster
+from chaoskit.errors import SupervisorGaveUp
 
 _LOOK = 0.25
 #: Seconds between two events that say that a pod is awaited: that time is the controller's, and no hang of the job.
@@ -66,15 +67,25 @@ class SupervisedJob(JobOnNodes):
         launch = self.running
         if launch is not None:
             for node in self._pods.adopt():
+                self._maker.bring_up(node)  # what is done to the node is done to its fresh pod
                 if launch.agents and launch.ended() is None:
                     self._join(launch, node)
+            if self._pods.awaited and time.monotonic() > self._said + _SAY_EVERY:
+                self._said = time.monotonic()
+                self._wait_for_pods(launch)
         happened = super()._news()
         self._let_go()
-        if self.running is not None and self._pods.awaited and time.monotonic() > self._said + _SAY_EVERY:
-            self._said = time.monotonic()
-            nodes = [f"node{index}" for index in self._pods.awaited]
-            happened.append(ExtraEvent("node.awaited", {"launch": self.run.index, "nodes": nodes}))
         return happened
+
+    def _wait_for_pods(self, launch: MultiNodeLaunch) -> None:
+        """Say that pods are awaited. If the controller makes none any more, the launch cannot go on."""
+        nodes = [f"node{index}" for index in self._pods.awaited]
+        try:
+            self._pods.must_go_on()
+        except SupervisorGaveUp:
+            launch.stop()
+        else:
+            self._told.append(ExtraEvent("node.awaited", {"launch": self.run.index, "nodes": nodes}))
 
     def _let_go(self) -> None:
         """Let the containers end whose command has."""

@@ -26,6 +26,10 @@ class NetworkFaults:
         made: int = self.hosts.client.ask("cut", ways=list(ways), how=how, percent=percent)
         return made
 
+    def reset(self, ways: Sequence[Way]) -> int:
+        """See `CanReset`."""
+        return self.cut(ways, how="reset")
+
     def mend(self, cut: int) -> None:
         """See `CanPartition`."""
         self.hosts.client.ask("mend", cut=cut)

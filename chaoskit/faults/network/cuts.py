@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, cast
 
-from chaoskit.capabilities import CanPartition
+from chaoskit.capabilities import CanPartition, CanReset
 from chaoskit.faults.network.ways import Ways, reaches, show
 
 
@@ -16,9 +16,9 @@ class Cut:
     """Stop the packets on these `ways` for `heal_after` seconds. `name` is the function that made the fault,
     `given` its arguments besides `seconds`, and `text` says what it does.
 
-    `percent` of the packets are stopped: all, unless the fault thins out. `how` says what becomes of them: dropped,
-    or answered with a reset. A cut that `closes` its ways counts as observed once nothing gets through them, and,
-    if it closes one direction only, once the way back is proved open.
+    `percent` of the packets are stopped: all, unless the fault thins out. They are dropped or, if it `resets`, answered
+    with a reset: `needs` must then say so. A cut that `closes` its ways counts as observed once nothing gets through
+    them, and, if it closes one direction only, once the way back is proved open.
     """
 
     name: str
@@ -27,9 +27,9 @@ class Cut:
     heal_after: float
     text: str
     percent: float = 100.0
-    how: Literal["drop", "reset"] = "drop"
+    resets: bool = False
     closes: bool = True
-    needs = (CanPartition,)
+    needs: tuple[type, ...] = field(default=(CanPartition,), hash=False)
     heal_launches = None
     holds = False
 
@@ -45,7 +45,7 @@ class Cut:
         if not ways:
             raise LookupError("there is no other node")
         back = [] if not self.closes else [(b, a) for a, b in ways if (b, a) not in ways]
-        cut = env.cut(ways, how=self.how, percent=self.percent)
+        cut = cast(CanReset, env).reset(ways) if self.resets else env.cut(ways, percent=self.percent)
         opened = {"open": [show(way) for way in back]} if back else {}
         return {"cut": cut, "ways": [show(way) for way in ways], **opened}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaoskit.capabilities import CanPartition, CanReset
 from chaoskit.faults.fault import Fault
 from chaoskit.faults.network.cuts import Cut
 from chaoskit.faults.network.ways import AroundNodes
@@ -27,7 +28,8 @@ def reset(*, node: int = 1, seconds: float = 0.5) -> Fault:
             ways=AroundNodes(node),
             heal_after=check_number("reset", "seconds", seconds, over=0),
             text=f"reset the connections of {show_nodes(node)}",
-            how="reset",
+            resets=True,
             closes=False,
+            needs=(CanPartition, CanReset),
         )
     )

@@ -73,6 +73,10 @@ class FailStorage:
         return self.node is not None
 
     @property
+    def picks_requests(self) -> bool:
+        return replace(self.trouble, operations=(), error=None) != InjectedIOError() or self.trouble.error is None
+
+    @property
     def nodes_meant(self) -> tuple[int, ...]:
         return numbers(self.node) if self.node is not None else ()
 

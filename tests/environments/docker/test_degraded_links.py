@@ -65,7 +65,7 @@ def talk(env, until):
 
     def listen(count):
         lines = told.read_text().splitlines()
-        until(lambda: len(told.read_text().splitlines()) > len(lines) + count, timeout=60)
+        until(lambda: len(told.read_text().splitlines()) > len(lines) + count, timeout=180)
         found = told.read_text().split("\n")[len(lines) + 1 : -1]
         return [float(line.split()[0]) for line in found], {tuple(line.split()[1:]) for line in found}
 

@@ -20,7 +20,8 @@ def _everything(group: str, resource: str, verb: str) -> bool:
 
 @dataclass(frozen=True)
 class StagedCluster:
-    """`kinds` are those that it serves; `chaos_version` is that of Chaos Mesh; `allows` decides on each permission."""
+    """`kinds` are those that it serves; `chaos_version` is that of Chaos Mesh; `allows` decides on each permission;
+    `refusals` are what it says to new objects, by the plural of their kind, and `answers` to anything, by its path."""
 
     version: str = "v1.36.0"
     kinds: tuple[str, ...] = (*CHAOS, *JOBS)
@@ -30,6 +31,7 @@ class StagedCluster:
     quotas: Any = ()
     user: str | None = "chaosbot"
     answers: dict[str, Scripted] = field(default_factory=dict)
+    refusals: dict[str, Scripted] = field(default_factory=dict)
 
     def serve(self) -> AbstractContextManager[Script]:
         """The server."""
@@ -56,6 +58,10 @@ class StagedCluster:
         if path.endswith("/resourcequotas"):
             said = 'User "u" cannot list resource "resourcequotas" in API group ""'
             return Scripted(body={"items": list(self.quotas)}) if self.quotas is not None else status(403, "F", said)
+        if method == "POST" and "dryRun=All" in url and isinstance(body, dict) and "metadata" in body:
+            plural = path.rpartition("/")[2]
+            metadata = {**body["metadata"], "uid": "uid", "namespace": "staging"}
+            return self.refusals.get(plural, Scripted(201, {**body, "metadata": metadata}))
         if path.endswith("/selfsubjectreviews") and self.user is not None:
             return Scripted(201, {"status": {"userInfo": {"username": self.user}}})
         if path.endswith("/selfsubjectaccessreviews") and method == "POST":

@@ -7,17 +7,26 @@ import pytest
 from chaoskit.environments.kubernetes import cluster_check
 from chaoskit.environments.kubernetes.cluster_about import ClusterAbout
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
+from chaoskit.environments.kubernetes.permissions import CHAOS_MADE
 from chaoskit.errors import ExitCode, UsageError
+from chaoskit.nodes import ClusterPlace
 from tests.environments.kubernetes.scripted_server import Scripted, status
 from tests.environments.kubernetes.staged_cluster import CHAOS, JOBS, StagedCluster
 
+PLACE = ClusterPlace(namespace="staging", claim="runs", path="/runs")
 
-def examined(cluster):
+
+def examined(cluster, *, has_claim=False):
     """The findings by what was examined, and the requests."""
     with cluster.serve() as script:
-        found = cluster_check.examine(script.connection(patience=0), "staging")
+        found = cluster_check.examine(script.connection(patience=0), PLACE, has_claim=has_claim)
     assert len({one.what for one in found}) == len(found)
     return {one.what: one for one in found}, script.requests
+
+
+def reviews(requests):
+    """What was asked about permissions."""
+    return [body["spec"]["resourceAttributes"] for _, url, body in requests if url.split("?")[0].endswith("reviews")]
 
 
 def lacking(found):
@@ -29,12 +38,13 @@ def test_a_cluster_with_everything():
     assert lacking(found) == set()
     assert found["version"].found == "v1.36.0" and found["namespace"].found == "staging"
     assert found["Chaos Mesh"].found == f"serves v1alpha1: {', '.join(CHAOS)}"
-    assert found["permission on pods/exec"].found == "create, get"
+    assert found["permission on pods/log"].found == "get"
+    assert found["admission of pods"].found == "the server would accept them"
+    assert found["admission of faults"].found.endswith("StressChaos, TimeChaos, DNSChaos, Schedule")
     assert found["quota"].found == "none in this namespace"
-    # Reviews are the only thing that is sent to it.
-    assert {url.partition("?")[0].rpartition("/")[2] for method, url, _ in requests if method != "GET"} == {
-        "selfsubjectaccessreviews"
-    }
+    # Reviews are the only thing that is sent to it, besides what it checks and does not store.
+    changes = [url for method, url, _ in requests if method != "GET" and "dryRun=All" not in url]
+    assert {url.partition("?")[0].rpartition("/")[2] for url in changes} == {"selfsubjectaccessreviews"}
 
 
 def test_a_bare_cluster_has_all_that_is_needed():
@@ -42,17 +52,15 @@ def test_a_bare_cluster_has_all_that_is_needed():
     assert {one.what for one in found.values() if one.needed and not one.good} == set()
     assert lacking(found) == {"Chaos Mesh"} and found["Chaos Mesh"].found == "not installed"
     assert all(found[kind].found.startswith("not installed") for kind in JOBS)
-    asked = {body["spec"]["resourceAttributes"].get("group", "") for _, _, body in requests if body}
-    assert asked == {"", "batch", "coordination.k8s.io"}
+    assert {one.get("group", "") for one in reviews(requests)} == {"", "batch"}
 
 
 @pytest.mark.parametrize(
     ("group", "resource", "verb", "rule"),
     [
         ("", "pods", "delete", '{apiGroups: [""], resources: [pods], verbs: [delete]}'),
-        ("", "pods/exec", "create", '{apiGroups: [""], resources: [pods/exec], verbs: [create]}'),
+        ("batch", "jobs", "list", "{apiGroups: [batch], resources: [jobs], verbs: [list]}"),
         ("", "pods/log", "get", '{apiGroups: [""], resources: [pods/log], verbs: [get]}'),
-        ("batch", "jobs", "create", "{apiGroups: [batch], resources: [jobs], verbs: [create]}"),
         ("chaos-mesh.org", "iochaos", "patch", "{apiGroups: [chaos-mesh.org], resources: [iochaos], verbs: [patch]}"),
     ],
 )
@@ -60,20 +68,21 @@ def test_a_missing_permission_is_named_with_its_rule(group, resource, verb, rule
     found, _ = examined(StagedCluster(allows=lambda *asked: asked != (group, resource, verb)))
     assert lacking(found) == {f"permission on {resource}"}
     one = found[f"permission on {resource}"]
-    assert one.needed and one.found == f"not allowed: {verb}" and one.remedy == f"add to the Role: {rule}"
+    assert one.needed is (group != "chaos-mesh.org")
+    assert one.found == f"not allowed: {verb}" and one.remedy == f"add to the Role: {rule}"
 
 
 def test_a_permission_on_a_further_kind_of_job_is_not_needed():
     found, _ = examined(StagedCluster(allows=lambda group, resource, verb: resource != "trainingruntimes"))
     assert lacking(found) == {"TrainJob"} and not found["TrainJob"].needed
-    assert "resources: [trainingruntimes], verbs: [get, list, watch, create, delete]" in found["TrainJob"].remedy
-    assert "not allowed: trainingruntimes: get" in found["TrainJob"].found
+    assert "resources: [trainingruntimes], verbs: [create, get, list, delete, watch]" in found["TrainJob"].remedy
+    assert "not allowed: trainingruntimes: create" in found["TrainJob"].found
 
 
 def test_nothing_is_allowed():
     found, _ = examined(StagedCluster(allows=lambda *asked: False))
     permissions = {what for what in found if what.startswith("permission")}
-    assert lacking(found) == permissions | set(JOBS) and len(permissions) == 9 + len(CHAOS)
+    assert lacking(found) == permissions | set(JOBS) and len(permissions) == 5 + len(CHAOS_MADE)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +102,8 @@ def test_chaos_mesh_of_another_version_or_in_parts():
     found, requests = examined(StagedCluster(kinds=("PodChaos", "Schedule")))
     assert found["Chaos Mesh"].found == "serves v1alpha1: PodChaos, Schedule"
     assert found["Chaos Mesh"].remedy.startswith("install the missing kinds of Chaos Mesh: NetworkChaos, IOChaos")
-    asked = [body["spec"]["resourceAttributes"] for _, _, body in requests if body]
-    assert {one["resource"] for one in asked if one.get("group") == "chaos-mesh.org"} == {"podchaos", "schedules"}
+    asked = {one["resource"] for one in reviews(requests) if one.get("group") == "chaos-mesh.org"}
+    assert asked == {"podchaos", "schedules"}
 
 
 def test_a_namespace_that_is_not_there_or_cannot_be_seen():

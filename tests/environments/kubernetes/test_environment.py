@@ -15,7 +15,6 @@ import pytest
 
 from chaoskit.capabilities import (
     CanCorruptNumbers,
-    CanFailStorage,
     CanLoseNodes,
     CanOrder,
     CanPartition,
@@ -53,9 +52,8 @@ def news(env, kind, *, timeout=60.0):
 
 def test_the_registry():
     assert environment("kubernetes") is KubernetesEnvironment
-    for can in (CanSignal, CanShowActivity, CanOrder, CanCorruptNumbers, CanTouchFiles, CanLoseNodes):
+    for can in (CanSignal, CanShowActivity, CanOrder, CanCorruptNumbers, CanTouchFiles, CanLoseNodes, CanPartition):
         assert offers("kubernetes", can)
-    assert not any(offers("kubernetes", can) for can in (CanPartition, CanFailStorage))
     with pytest.raises(MissingCapability, match=r"environment 'kubernetes' has no watched storage: use --env docker"):
         must_store("kubernetes", "watched")
 

@@ -35,8 +35,11 @@ def test_it_may_still_run():
         assert hopeless(pod) is None and ended(pod) is None
     assert waits_for(waiting("ContainerCreating")) == "its container waits: ContainerCreating"
     assert waits_for(status(conditions=[UNSCHEDULABLE])) == (
-        "no node of the cluster takes the pod: 0/3 nodes are available: 3 Insufficient cpu."
+        "no node of the cluster takes the pod: 0/3 nodes are available: 3 Insufficient cpu. (give the pods smaller "
+        "resources in [tool.chaoskit.kubernetes], or free some)"
     )
+    lost = {"type": "PodScheduled", "status": "False", "message": '0/3: persistentvolumeclaim "runs" not found.'}
+    assert hopeless(status(conditions=[lost])).startswith("there is no volume claim 'runs' in its namespace: make it")
     assert waits_for({}) == ""
 
 

@@ -62,7 +62,7 @@ def test_selectors_are_written_by_one_module():
     assert found == {
         "labelSelectors": {"selectors"},
         "podPhaseSelectors": {"selectors"},
-        "labelSelector": {"listing", "watching"},
+        "labelSelector": {"listing", "watching", "selectors"},
     }
 
 

@@ -142,7 +142,10 @@ def test_a_user_who_gets_the_role_that_was_printed_can_do_all_that_a_run_does(
     assert some.there(connection, cluster.namespace) == before
     address = kubeconfig.of_context("staging", file=str(api_server.kubeconfig(tmp_path, token="chaosbot")))
     bots = ClusterConnection(address)
-    lived(bots, cluster.namespace, tmp_path)
+    run = RunObjects(bots, namespace=cluster.namespace, run_id="r1", run_dir=tmp_path)
+    run.create(SERVICES, some.service("names"), role="names")
+    run.create(PODS, some.pod("p0"), role="node", node=0)
+    assert len(run.close().removed) == 3
     with pytest.raises(ClusterError, match="the permission is missing") as raised:
         bots.create("default", CONFIG_MAPS, some.named(CONFIG_MAPS, "one"))
     assert str(raised.value.rule) == '{apiGroups: [""], resources: [configmaps], verbs: [create]}'

@@ -332,7 +332,9 @@ def test_two_runs_side_by_side_do_not_meet(build):
 
 
 #: The links and the mounts of containers, which come and go beside this test.
-CONTAINERS = re.compile(r"^\d+: (docker0|br-[0-9a-f]{12}|veth[0-9a-f]{7})[@:]| - (overlay|nsfs|fuse\S*) ")
+CONTAINERS = re.compile(
+    r"^\d+: (docker0|br-[0-9a-f]{12}|veth[0-9a-f]{7})[@:]| - (overlay|nsfs|fuse\S*) |/volumes/\S+/_data "
+)
 
 
 def surroundings():

@@ -45,8 +45,8 @@ class ChaosPods(Protocol):
 
     def ask(self, node: str, request: str, **given: Any) -> Any:
         """Ask the agent in the pod of a node: `network_felt` and `round_trips` (see
-        `chaoskit.environments.machine.tcp_retransmissions`), `listen`, `ping`, `heard`, `resolves`. Raises
-        ChaoskitError if the pod is gone or cannot do it."""
+        `chaoskit.environments.machine.tcp_retransmissions`), `listen`, `ping`, `heard`, `resolves`,
+        `error_of_write`. Raises ChaoskitError if the pod is gone or cannot do it."""
         ...
 
 
@@ -57,7 +57,7 @@ class ChaosFaults:
         self._pods = pods
         self._injection, self._recovery = injection, recovery
         self._groups: dict[int, dict[Any, ChaosFault]] = {}
-        self._made = 0
+        self._made = self._named = 0
         #: Those that Chaos Mesh did not take back: the run proves nothing.
         self.unclean: list[FaultEnd] = []
 
@@ -65,23 +65,40 @@ class ChaosFaults:
         """Inject all of them; returns the number of the group. If one fails, all are taken back. Raises ClusterError,
         FaultNotInjected."""
         self._made += 1
-        group = self._groups[self._made] = {}
-        unique = self._pods.objects.identity.uid.lower()[:8]
+        number = self._made
+        self._groups[number] = {}
         try:
-            for index, (key, spec) in enumerate(specs.items()):
-                name = f"{word}-{unique}-{self._made}-{index}"
-                group[key] = ChaosFault.request(self._pods.objects, self._pods.connection, spec, name)
-            for fault in group.values():
-                fault.settle(limit=self._injection, recovery=self._recovery)
+            self._inject(number, word, specs)
         except BaseException:
-            with suppress(ChaoskitError):  # the first error is the one to tell
-                self.end(self._made)
+            with suppress(ChaoskitError):  # the first error is the one to tell; `unclean` has this one
+                self.end(number)
             raise
-        return self._made
+        return number
+
+    def renew(self, number: int, word: str, specs: Mapping[Any, ChaosSpec]) -> None:
+        """Take these faults of a group back, and make them again: their pods were chosen once, and there are others by
+        now. Raises ChaoskitError."""
+        group = self._groups[number]
+        self._take_back([group.pop(key) for key in specs if key in group])
+        self._inject(number, word, specs)
+
+    def _inject(self, number: int, word: str, specs: Mapping[Any, ChaosSpec]) -> None:
+        group = self._groups[number]
+        unique = self._pods.objects.identity.uid.lower()[:8]
+        for key, spec in specs.items():
+            self._named += 1
+            name = f"{word}-{unique}-{number}-{self._named}"
+            group[key] = ChaosFault.request(self._pods.objects, self._pods.connection, spec, name)
+        for key in specs:
+            group[key].settle(limit=self._injection, recovery=self._recovery)
 
     def of(self, number: int) -> Mapping[Any, ChaosFault]:
         """The faults of a group; none for an unknown number."""
         return self._groups.get(number, {})
+
+    def claims(self) -> list[dict[str, Any]]:
+        """What Chaos Mesh says now of each fault that is there. Raises ClusterError."""
+        return [claim for number in self._groups for claim in self.evidence(number)]
 
     def evidence(self, number: int) -> list[dict[str, Any]]:
         """What Chaos Mesh says of each now. Raises ClusterError."""
@@ -92,12 +109,18 @@ class ChaosFaults:
     def end(self, number: int) -> None:
         """Take a group back. An unknown number is no error. Raises ChaoskitError with what somebody must do if Chaos
         Mesh did not take one back."""
-        group = self._groups.get(number, {})
-        for fault in group.values():
-            fault.begin_end()
-        ends = [fault.end(limit=self._recovery) for fault in group.values()]
+        self._take_back(list(self._groups.get(number, {}).values()))
         self._groups.pop(number, None)
-        unclean = [end for end in ends if not end.is_clean]
+
+    def close(self) -> None:
+        """Take everything back that is left. Raises as `end` does."""
+        self._take_back([fault for group in self._groups.values() for fault in group.values()])
+        self._groups.clear()
+
+    def _take_back(self, faults: Sequence[ChaosFault]) -> None:
+        for fault in faults:
+            fault.begin_end()
+        unclean = [end for end in [fault.end(limit=self._recovery) for fault in faults] if not end.is_clean]
         self.unclean += unclean
         if unclean:
             raise ChaoskitError("; ".join(sentence for end in unclean for sentence in end.sentences))

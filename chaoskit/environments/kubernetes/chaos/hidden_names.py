@@ -49,3 +49,13 @@ class HiddenNames:
         """See `CanHideNames`: asked in the pod, by each of the names that the node has."""
         known = self._pods.names(name) if name in self._pods.nodes() else (name,)
         return node in self._pods.nodes() and any(self._pods.ask(node, "resolves", name=one) for one in known)
+
+    def came_up(self, node: str) -> None:
+        """A fresh pod takes the place of a node: it knows the names of the others."""
+        if node in self._hidden:
+            self.faults.end(self._hidden.pop(node))
+
+    def close(self) -> None:
+        """Take everything back. Raises ChaoskitError if Chaos Mesh does not."""
+        self._hidden.clear()
+        self.faults.close()

@@ -1,17 +1,22 @@
-"""`PodNetworkFaults`: what an environment whose nodes are pods can do to their network, with Chaos Mesh."""
+"""`PodMeshFaults`: what an environment whose nodes are pods can do to them with Chaos Mesh."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from chaoskit.capabilities import Way
+from chaoskit.capabilities import InjectedIOError, Way
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
+from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
+from chaoskit.environments.kubernetes.chaos.refusals import FaultNotInjected
 
 
-class PodNetworkFaults:
-    """Fulfils `CanPartition`, `CanDegrade` and `CanHideNames` for an environment with these `links` and `hidden`."""
+class PodMeshFaults:
+    """Fulfils `CanPartition`, `CanDegrade`, `CanHideNames`, `CanFailStorage` and `CanShowClaims` for an environment
+    with these `links`, `hidden` and `pod_storage`. If Chaos Mesh does not inject a fault, and nothing of it is left,
+    there was no target: LookupError."""
 
     @property
     def links(self) -> PodLinks:
@@ -23,13 +28,19 @@ class PodNetworkFaults:
         """The names that are unknown."""
         raise NotImplementedError
 
+    @property
+    def pod_storage(self) -> PodStorage:
+        """The errors of the storage."""
+        raise NotImplementedError
+
     def nodes(self) -> tuple[str, ...]:
         """See `CanPartition`."""
         raise NotImplementedError
 
-    def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"] = "drop", percent: float = 100.0) -> int:
+    def cut(self, ways: Sequence[Way], *, percent: float = 100.0) -> int:
         """See `CanPartition`."""
-        return self.links.cut(ways, how=how, percent=percent)
+        with _without_target():
+            return self.links.cut(ways, percent=percent)
 
     def mend(self, cut: int) -> None:
         """See `CanPartition`."""
@@ -53,7 +64,8 @@ class PodNetworkFaults:
         corrupt: float = 0.0,
     ) -> int:
         """See `CanDegrade`."""
-        return self.links.degrade(nodes, delay=delay, jitter=jitter, rate=rate, corrupt=corrupt)
+        with _without_target():
+            return self.links.degrade(nodes, delay=delay, jitter=jitter, rate=rate, corrupt=corrupt)
 
     def restore(self, degraded: int) -> None:
         """See `CanDegrade`."""
@@ -65,7 +77,8 @@ class PodNetworkFaults:
 
     def hide_names(self, nodes: Sequence[str]) -> None:
         """See `CanHideNames`."""
-        self.hidden.hide(nodes)
+        with _without_target():
+            self.hidden.hide(nodes)
 
     def show_names(self, nodes: Sequence[str]) -> None:
         """See `CanHideNames`."""
@@ -74,3 +87,30 @@ class PodNetworkFaults:
     def resolves(self, node: str, name: str) -> bool:
         """See `CanHideNames`."""
         return self.hidden.resolves(node, name)
+
+    def fail_storage(self, trouble: InjectedIOError) -> int:
+        """See `CanFailStorage`."""
+        with _without_target():
+            return self.pod_storage.fail(trouble)
+
+    def mend_storage(self, trouble: int) -> None:
+        """See `CanFailStorage`."""
+        self.pod_storage.mend(trouble)
+
+    def storage_met(self, trouble: int) -> Mapping[str, Any]:
+        """See `CanFailStorage`."""
+        return self.pod_storage.met(trouble)
+
+    def claims(self) -> Sequence[Mapping[str, Any]]:
+        """See `CanShowClaims`."""
+        return [claim for one in (self.links, self.hidden, self.pod_storage) for claim in one.faults.claims()]
+
+
+@contextmanager
+def _without_target() -> Iterator[None]:
+    try:
+        yield
+    except FaultNotInjected as error:
+        if error.left:
+            raise
+        raise LookupError(str(error)) from error

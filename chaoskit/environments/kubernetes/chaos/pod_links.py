@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from chaoskit.capabilities import Way
 from chaoskit.environments.kubernetes.chaos import network_specs
@@ -17,7 +16,6 @@ from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
 from chaoskit.environments.kubernetes.chaos.felt_network import FeltNetwork, PodNetwork, stopped
 from chaoskit.environments.kubernetes.chaos.felt_quality import LinkQuality, felt_quality
 from chaoskit.environments.kubernetes.guards import LONGEST_FAULT
-from chaoskit.errors import ChaoskitError
 
 #: Links of one pod that Chaos Mesh can treat each in its own way: a queue of the kernel has 16 bands, and it keeps 3.
 MOST_LINKS = 13
@@ -51,10 +49,8 @@ class PodLinks:
         self._cuts: dict[int, _PodCut] = {}
         self._degraded: dict[int, LinkQuality] = {}
 
-    def cut(self, ways: Sequence[Way], *, how: Literal["drop", "reset"], percent: float) -> int:
-        """See `CanPartition`: each way is a NetworkChaos of its own. Raises LookupError for a reset, ClusterError."""
-        if how == "reset":
-            raise LookupError("Chaos Mesh cannot answer packets with a TCP reset: it only drops them")
+    def cut(self, ways: Sequence[Way], *, percent: float) -> int:
+        """See `CanPartition`: each way is a NetworkChaos of its own. Raises ClusterError."""
         each: tuple[Way, ...] = tuple(dict.fromkeys((a, b) for a, b in ways))
         if percent < 100:
             self._must_be_free(each)
@@ -64,6 +60,19 @@ class PodLinks:
         number = self.faults.begin("cut", specs)
         self._cuts[number] = made
         return number
+
+    def came_up(self, node: str) -> None:
+        """A fresh pod takes the place of a node: what is cut stays cut, and its link is a good one. Raises
+        ChaoskitError."""
+        for number, made in self._cuts.items():
+            ways = [way for way in made.ways if node in way]
+            if not ways:
+                continue
+            self._count(made)
+            made.addresses[node] = self._pods.address(node)
+            made.before |= self._felt.of([node])
+            up = {node, *self._pods.nodes()}
+            self.faults.renew(number, "cut", {way: self._cut_of(way, made.percent) for way in ways if {*way} <= up})
 
     def mend(self, cut: int) -> None:
         """See `CanPartition`. Raises ChaoskitError if Chaos Mesh does not take it back."""
@@ -125,11 +134,10 @@ class PodLinks:
         return {"chaos_mesh": said, "felt": dict(felt)}
 
     def close(self) -> None:
-        """Take everything back."""
-        for number in [*self._cuts, *self._degraded]:
-            with suppress(ChaoskitError):  # `faults.unclean` has what is left, and the cleanup of the run removes it
-                self.mend(number)
+        """Take everything back. Raises ChaoskitError if Chaos Mesh does not."""
+        self._cuts.clear()
         self._degraded.clear()
+        self.faults.close()
 
     def _aim(self, node: str) -> Aim:
         return Aim(self._pods.selector(node))

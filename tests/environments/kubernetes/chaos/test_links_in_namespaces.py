@@ -10,7 +10,7 @@ import pytest
 
 from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
-from chaoskit.environments.kubernetes.chaos.pod_faults import PodNetworkFaults
+from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from tests.environments.kubernetes.chaos.namespace_pods import ADDRESSES, NamespacePods
 from tests.kubernetes_server.chaos_in_namespaces import NamespaceBackend
@@ -19,7 +19,7 @@ from tests.users import must_have
 ONE_WAY, BACK = ("node0", "node1"), ("node1", "node0")
 
 
-class Environment(PodNetworkFaults):
+class Environment(PodMeshFaults):
     def __init__(self, pods, links):
         self.pods, self._links, self._hidden = pods, links, HiddenNames(pods, longest=60, injection=20, recovery=5)
 

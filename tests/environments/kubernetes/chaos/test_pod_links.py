@@ -124,7 +124,7 @@ def there(pods, kind=NETWORK_CHAOS):
 
 
 def test_each_way_is_a_fault_with_a_target_and_an_end(links, pods, mesh):
-    number = links.cut([WAY, OTHER], how="drop", percent=100)
+    number = links.cut([WAY, OTHER], percent=100)
     specs = [one["spec"] for one in there(pods)]
     said = [(spec["action"], spec["direction"], spec["duration"]) for spec in specs]
     assert said == [("partition", "to", "60000ms")] * 2
@@ -139,23 +139,17 @@ def test_each_way_is_a_fault_with_a_target_and_an_end(links, pods, mesh):
     assert there(pods) == [] and links.faults.unclean == []
 
 
-def test_a_reset_is_not_possible(links, pods):
-    with pytest.raises(LookupError, match="cannot answer packets with a TCP reset"):
-        links.cut([WAY], how="reset", percent=100)
-    assert there(pods) == []
-
-
 def test_a_share_is_a_loss_and_one_link_has_one_queue(links, pods):
-    number = links.cut([WAY], how="drop", percent=30)
+    number = links.cut([WAY], percent=30)
     (one,) = there(pods)
     assert one["spec"]["action"] == "loss" and one["spec"]["loss"]["loss"] == "30"
     for twice in (
-        lambda: links.cut([WAY], how="drop", percent=5),
+        lambda: links.cut([WAY], percent=5),
         lambda: links.degrade(["node1"], delay=0.1, jitter=0, rate=None, corrupt=0),
     ):
         with pytest.raises(LookupError, match=r"the link from node. to node. is lossy, slow or noisy already"):
             twice()
-    closed = links.cut([WAY], how="drop", percent=100)
+    closed = links.cut([WAY], percent=100)
     links.mend(number)
     links.degrade(["node1"], delay=0.1, jitter=0, rate=None, corrupt=0)
     links.mend(closed)
@@ -182,12 +176,12 @@ def test_more_links_than_chaos_mesh_has_queues_for(run, connection, mesh):
 def test_if_one_way_fails_none_is_left(links, pods, mesh):
     mesh.fails = lambda pod: "no ipset" if pod == "trainer-2" else None
     with pytest.raises(FaultNotInjected, match="trainer-2: no ipset"):
-        links.cut([WAY, OTHER], how="drop", percent=100)
+        links.cut([WAY, OTHER], percent=100)
     assert there(pods) == [] and len(mesh.backend.applied) == len(mesh.backend.undone) == 1
 
 
 def test_what_is_not_taken_back_is_told(links, pods, mesh):
-    number = links.cut([WAY], how="drop", percent=100)
+    number = links.cut([WAY], percent=100)
     mesh.stuck = "no iptables"
     with pytest.raises(ChaoskitError, match=r"was removed by force.*remove its pods \(trainer-0, trainer-1\)"):
         links.mend(number)

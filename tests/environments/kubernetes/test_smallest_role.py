@@ -1,0 +1,137 @@
+"""The Role that is printed is what runs really ask for: no rule is missing, and none is too much."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from chaoskit.environments.environment import Arrived, Ended
+from chaoskit.environments.kubernetes import chaos_check, cluster_check, image_look, kubeconfig, objects
+from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, PODS
+from chaoskit.environments.kubernetes.chaos import pod_specs
+from chaoskit.environments.kubernetes.chaos.aim import Aim
+from chaoskit.environments.kubernetes.chaos.chaos_fault import ChaosFault
+from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
+from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.permissions import CHAOS_MADE
+from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
+from chaoskit.nodes import Nodes
+from tests.environments.kubernetes.cluster_objects import named, pod
+from tests.environments.kubernetes.test_environment import news
+from tests.environments.kubernetes.test_permissions import granted
+from tests.kubernetes_server.chaos_controller import ChaosController
+from tests.kubernetes_server.faults import ApiFault
+
+RBAC = "rbac.authorization.k8s.io"
+#: Lists of what a run could not have made without the permission: a refusal says that there is none of it.
+LOOKED_FOR = {
+    (group, "list")
+    for group in ("chaos-mesh.org", "jobset.x-k8s.io", "trainer.kubeflow.org", "kubeflow.org")
+}
+
+
+@pytest.fixture
+def small_user(api_server, cluster, tmp_path):
+    """Makes a kubeconfig of somebody with the printed Role alone."""
+
+    def make(*, chaos):
+        api_server.add_user("chaosbot")
+        connection = ClusterConnection(kubeconfig.of_context(cluster.context, file=str(cluster.kubeconfig)))
+        text = cluster_check.smallest_role(connection, cluster.namespace, chaos=chaos).as_yaml()
+        connection.close()
+        role, binding = yaml.safe_load_all(text.replace("kubernetes-admin", "chaosbot"))
+        api_server.put("roles", role, group=RBAC, namespace=cluster.namespace)
+        api_server.put("rolebindings", binding, group=RBAC, namespace=cluster.namespace)
+        return str(api_server.kubeconfig(tmp_path, token="chaosbot")), granted(role)
+
+    return make
+
+
+def asked(api_server):
+    """What that user has asked for, as a Role names it."""
+    return {
+        (call.resource.group, "/".join(filter(None, [call.resource.plural, call.subresource])), call.verb)
+        for call in api_server.calls
+        if call.headers.get("authorization") == "Bearer chaosbot"
+        and call.resource.plural not in ("selfsubjectaccessreviews", "selfsubjectreviews")
+    }
+
+
+def answers_are_lost():
+    """The answer to the first creation of each kind, and to the first removal of a pod, does not arrive."""
+    seen = set()
+
+    def decide(call):
+        key = (call.verb, call.resource.plural)
+        if call.verb == "create" and call.resource.plural in ("pods", "services", "configmaps") and key not in seen:
+            seen.add(key)
+            return ApiFault("reset", applied=True)
+        return None
+
+    return decide
+
+
+@pytest.mark.launches
+def test_a_run_without_chaos_mesh_asks_for_exactly_what_the_role_grants(pods_place, stub, api_server, small_user):
+    file, role = small_user(chaos=False)
+    place = replace(pods_place.cluster, kubeconfig=file)
+    image_look._known.clear()
+    spec = replace(pods_place, cluster=place, nodes=Nodes(2, 2))
+    with api_server.faulty(answers_are_lost()), KubernetesEnvironment(spec) as env:
+        env.launch(0, stub(0, 9))
+        news(env, Arrived)
+        env.lose_node("node1")
+        env.launch(1, stub(0, 0))
+        assert news(env, Ended) == Ended(1, 0)
+    requests = asked(api_server)
+    assert {one for one in requests if (one[0], one[2]) not in LOOKED_FOR} == role
+
+
+def test_a_fault_of_chaos_mesh_asks_for_exactly_what_the_role_grants(api_server, cluster, small_user, tmp_path):
+    file, role = small_user(chaos=True)
+    connection = ClusterConnection(kubeconfig.of_context(cluster.context, file=file))
+    controller = ChaosController(api_server).start()
+    controller.slow = 0.5  # so that something is waited for
+    try:
+        run = RunObjects(connection, namespace=cluster.namespace, run_id="r1", run_dir=tmp_path)
+        run.create(PODS, pod("p0"), role="node", node=0)
+        running = {**api_server.store.get(api_server.catalogue.named("pods"), cluster.namespace, "p0")}
+        api_server.store.put(api_server.catalogue.named("pods"), {**running, "status": {"phase": "Running"}})
+        aim = Aim(RunSelector(run.identity, "node"), "one")
+        fault = ChaosFault.inject(run, connection, pod_specs.pod_failure(aim=aim, seconds=60.0), "fails")
+        fault.pause()
+        fault.resume()
+        assert fault.end().is_clean
+        run.close()
+    finally:
+        controller.stop()
+        connection.close()
+    of_chaos = {one for one in asked(api_server) if one[1] == "podchaos"}
+    assert of_chaos == {one for one in role if one[1] == "podchaos"}
+    assert {one[1] for one in role if one[0] == "chaos-mesh.org"} == {kind.plural for kind in CHAOS_MADE}
+    assert {one[2] for one in role if one[0] == "chaos-mesh.org"} == {one[2] for one in of_chaos}
+
+
+def test_the_kinds_of_chaos_mesh_in_the_role_are_those_that_specs_are_made_of():
+    kinds = {spec.kind for spec in chaos_check.one_of_each(RunIdentity("staging", "r1", "u1"))}
+    assert kinds == set(CHAOS_MADE)
+
+
+def test_objects_of_dead_harnesses_are_swept_with_the_role(api_server, cluster, small_user):
+    file, role = small_user(chaos=False)
+    connection = ClusterConnection(kubeconfig.of_context(cluster.context, file=file))
+    record = {"pod": {"namespace": cluster.namespace, "name": "gone", "uid": "u"}}
+    made = named(CONFIG_MAPS, "chaoskit-r9", data={"owner": json.dumps(record)})
+    made["metadata"]["labels"] = {
+        "chaoskit.dev/run": "r9", "chaoskit.dev/role": "owner", "chaoskit.dev/user": str(os.getuid()),
+    }  # fmt: skip
+    api_server.put("configmaps", made, namespace=cluster.namespace)
+    (report,) = objects.sweep(connection, cluster.namespace)
+    connection.close()
+    assert report.removed == ("ConfigMap chaoskit-r9",)
+    assert {one for one in asked(api_server) if (one[0], one[2]) not in LOOKED_FOR} <= role
