@@ -31,7 +31,8 @@ _BACK_OFF = 600.0
 
 
 class ControlledPods(PodNodes):
-    """The pods of a `job`, one for each of `count` indexes: index 1 is `node1`. Its service has the same name.
+    """The pods of a `job`, one for each of `count` indexes: index 1 is `node1`. Its service has the same name, and the
+    command runs in `container`.
     `before_end` is called before a pod is let go."""
 
     def __init__(
@@ -42,6 +43,7 @@ class ControlledPods(PodNodes):
         door: AgentDoor,
         roster: NodeRoster,
         job: Mapping[str, Any],
+        container: str,
         count: int,
         before_end: Callable[[], object],
         limit: float = UP_LIMIT + _BACK_OFF,
@@ -50,7 +52,8 @@ class ControlledPods(PodNodes):
         super().__init__(
             connection, objects, door=door, roster=roster, service=self._name, manifest=_never, limit=limit
         )
-        self._job, self._count, self._before_end = job, count, before_end
+        self._spec, self._container, self._count = job["spec"], container, count
+        self._before_end = before_end
         #: The uids of all pods whose agent has come.
         self._known: set[str] = set()
         #: The exit code with which the newest pod of an index was let go.
@@ -157,7 +160,7 @@ class ControlledPods(PodNodes):
     def must_go_on(self) -> JobStatus:
         """What the controller says of the Job. Raises SupervisorGaveUp if it starts nothing again, ClusterError."""
         status = self.status()
-        if (over := status.gave_up(self._job, self._codes)) is not None:
+        if (over := status.gave_up(self._spec, container=self._container, codes=self._codes)) is not None:
             raise over
         return status
 

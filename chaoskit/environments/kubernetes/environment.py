@@ -243,8 +243,9 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
         shown = difference(template, owned(job, made.identity, role=NODE_ROLE))
         (self.run.run_dir / DIFFERENCE).write_text(shown)
         pods = ControlledPods(
-            connection, made, door=door, roster=roster, job=job, count=template.nodes, before_end=self.owners.take
-        )
+            connection, made, door=door, roster=roster, job=job, container=template.container["name"],
+            count=template.nodes, before_end=self.owners.take,
+        )  # fmt: skip
         assert isinstance(self.job, SupervisedJob)
         self.job.pods = pods
         made.create(JOBS, job, role=NODE_ROLE)

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from chaoskit.environments.kubernetes.job_template import JOB, RESERVED, SERVICE, JobTemplate
+from chaoskit.environments.kubernetes.job_template import JobTemplate
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
 from chaoskit.environments.kubernetes.pod_manifest import mount
+from chaoskit.environments.kubernetes.template_refusals import JOB, SERVICE
 from chaoskit.job import OUT
 
 #: The variable with the name of a pod, which its agent says. It is of no interest to the job.
@@ -60,20 +61,6 @@ def difference(template: JobTemplate, made: Mapping[str, Any]) -> str:
         for each in (template.manifest, made)
     )
     return "".join(difflib.unified_diff(before, after, "job template", "job of the run", n=2))
-
-
-def in_short(template: JobTemplate, made: Mapping[str, Any]) -> str:
-    """What was added, in one line."""
-    pod, before = made["spec"]["template"], template.container
-    after = next(each for each in pod["spec"]["containers"] if each["name"] == before["name"])
-    labels = sum(str(name).startswith(RESERVED) for name in pod["metadata"]["labels"])
-    counts = {
-        "labels": labels,
-        "mounts": len(after["volumeMounts"]) - len(before.get("volumeMounts") or ()),
-        "variables": len(after["env"]) - len(_env(before)),
-    }
-    added = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return f"job template {template.name}: {added} added, and an agent before the command; show it with --dry-run"
 
 
 def _env(container: Mapping[str, Any]) -> list[Mapping[str, Any]]:

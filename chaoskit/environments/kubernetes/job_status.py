@@ -1,4 +1,4 @@
-"""`JobStatus`: what the controller of Jobs says of one, and whether it will make pods again. Pure functions."""
+"""`JobStatus`: what the controller of Jobs says of one, and why it starts nothing again. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from typing import Any
 
 from chaoskit.errors import SupervisorGaveUp
 
-#: The actions of a policy after which nothing is started again.
-FINAL = ("FailJob", "FailIndex")
+#: The actions of a rule after which nothing is started again.
+_FINAL = ("FailJob", "FailIndex")
+_POLICY = "PodFailurePolicy"
 _BUDGETS = ("BackoffLimitExceeded", "FailedIndexes", "MaxFailedIndexesExceeded")
+#: The controller's own default of `backoffLimit`.
+_BACKOFF_LIMIT = 6
 
 
 @dataclass(frozen=True)
 class JobStatus:
-    """`failing` is the reason and the message of a Job that fails, None of any other."""
+    """`failing` is the reason and the message of a Job that fails, None of any other. `completed` and `failed` are
+    indexes; `failures` is how many of its pods have failed."""
 
-    complete: bool
-    failing: tuple[str, str] | None
-    completed: frozenset[int]
-    failed: frozenset[int]
+    failing: tuple[str, str] | None = None
+    completed: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+    failures: int = 0
 
     @classmethod
     def of(cls, job: Mapping[str, Any]) -> JobStatus:
@@ -29,42 +33,46 @@ class JobStatus:
         holding = {each["type"]: each for each in status.get("conditions") or () if each.get("status") == "True"}
         failing = holding.get("FailureTarget") or holding.get("Failed")
         return cls(
-            "Complete" in holding,
             (str(failing.get("reason")), str(failing.get("message"))) if failing is not None else None,
             _indexes(status.get("completedIndexes")),
             _indexes(status.get("failedIndexes")),
+            int(status.get("failed") or 0),
         )
 
-    def gave_up(self, manifest: Mapping[str, Any], codes: Mapping[int, int]) -> SupervisorGaveUp | None:
-        """Why the controller starts nothing again; None if it does. `codes` are the last exit codes by index."""
+    def gave_up(
+        self, spec: Mapping[str, Any], *, container: str, codes: Mapping[int, int]
+    ) -> SupervisorGaveUp | None:
+        """Why the controller starts nothing again of the Job with this specification, or of one of its indexes; None if
+        it does. `codes` are the last exit codes of the `container` by index."""
         if self.failing is None and not self.failed:
             return None
-        index = min(self.failed) if self.failed else None
-        reason, message = self.failing or ("FailedIndexes", f"index {index} has failed for good")
-        suspects = codes if index is None or index not in codes else {index: codes[index]}
-        finals = {code: rule for code in suspects.values() if (rule := final_rule(manifest, code)) is not None}
-        if reason == "PodFailurePolicy" or (reason not in _BUDGETS[:1] and finals):
-            code, rule = next(iter(finals.items()), (None, None))
-            what = f"exit code {code} (rule {rule})" if code is not None else message
+        reason, message = self.failing or (_BUDGETS[1], f"index {min(self.failed)} has failed for good")
+        suspects = [code for index, code in codes.items() if not self.failed or index in self.failed]
+        rules = [found for code in suspects if (found := final_rule(spec, container, code))]
+        if reason == _POLICY or (rules and reason != _BUDGETS[0]):
+            what = rules[0] if rules else "what happened"
             said = f"the podFailurePolicy of the Job takes {what} as final"
             return SupervisorGaveUp(f"{said}: {message}", reason=reason, code="failure-policy-final")
-        spec = manifest["spec"]
         if reason in _BUDGETS:
-            name = "backoffLimitPerIndex" if self.failed else "backoffLimit"
-            limit = spec.get(name, 6)
-            said = f"the Job had no restart left ({name}: {limit})"
+            limit = f"backoffLimitPerIndex: {spec.get('backoffLimitPerIndex')}, indexes failed: {len(self.failed)}"
+            if not self.failed:
+                limit = f"backoffLimit: {spec.get('backoffLimit', _BACKOFF_LIMIT)}, pods failed: {self.failures}"
+            said = f"the Job had no restart left ({limit})"
             return SupervisorGaveUp(f"{said}: {message}", reason=reason, code="restart-budget-spent")
         return SupervisorGaveUp(f"the Job has failed ({reason}): {message}", reason=reason, code="crash-loop")
 
 
-def final_rule(manifest: Mapping[str, Any], code: int) -> int | None:
-    """The number of the rule of the policy for failed pods that takes an exit code as final; None if none does, or an
-    earlier rule says otherwise."""
-    for number, rule in enumerate((manifest["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
+def final_rule(spec: Mapping[str, Any], container: str, code: int) -> str:
+    """The exit code of a container and the rule of the policy for failed pods that takes it as final, in words; "" if
+    none does, or if an earlier rule says otherwise."""
+    for number, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
         wanted = rule.get("onExitCodes")
-        if wanted and code and (code in wanted["values"]) == (wanted["operator"] == "In"):
-            return number if rule["action"] in FINAL else None
-    return None
+        if not wanted or wanted.get("containerName") not in (None, container):
+            continue
+        if code and (code in wanted["values"]) == (wanted["operator"] == "In"):
+            action = rule["action"]
+            return f"exit code {code} (rule {number}, {action})" if action in _FINAL else ""
+    return ""
 
 
 def _indexes(text: Any) -> frozenset[int]:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from chaoskit.environments.kubernetes.api_kinds import FURTHER_JOBS, JOBS
+from chaoskit.environments.kubernetes.template_refusals import names_out, refusals
 from chaoskit.errors import UsageError
 from chaoskit.job import OUT, Job
 from chaoskit.nodes import ClusterPlace
 
-#: What else is filled in: the name of the run's Job, and that of the service in which its pods have their names.
-JOB, SERVICE = "{job}", "{service}"
-#: The beginning of the labels of chaoskit.
-RESERVED = "chaoskit.dev/"
-SUPPORTED = "chaoskit runs an Indexed Job of batch/v1"
 _RESTARTS = "PET_MAX_RESTARTS"
 
 
@@ -31,7 +26,7 @@ class JobTemplate:
     manifest: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        for why in _refusals(self.manifest):
+        for why in refusals(self.manifest):
             raise UsageError(f"the job template {why}")
 
     @property
@@ -47,12 +42,13 @@ class JobTemplate:
     @property
     def pod(self) -> Mapping[str, Any]:
         """The specification of its pods."""
-        return _pod_of(self.manifest)
+        found: Mapping[str, Any] = self.manifest["spec"]["template"]["spec"]
+        return found
 
     @property
     def container(self) -> Mapping[str, Any]:
         """The container in which the job trains: the one that names `{out}`."""
-        return next(each for each in self.pod["containers"] if _has_out(each))
+        return next(each for each in self.pod["containers"] if names_out(each))
 
     @property
     def image(self) -> str:
@@ -126,7 +122,7 @@ def must_suit(job: Job, template: JobTemplate) -> None:
     if (job.nodes.least, job.nodes.most) != (template.nodes, template.nodes):
         raise UsageError(f"the job template has {template.nodes} pods, and --nodes is {job.nodes}: leave --nodes out")
     if job.image != template.image:
-        raise UsageError(f"the job template has the image {template.image}: leave --image out")
+        raise UsageError(f"the job template has the image {template.image!r}, not {job.image!r}: leave --image out")
 
 
 def digest(template: JobTemplate) -> str:
@@ -145,7 +141,8 @@ def read_template(path: Path) -> dict[str, Any]:
         found = [each for each in yaml.safe_load_all(path.read_text()) if each is not None]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"--job-template {path}: it cannot be read: {' '.join(str(error).split())}") from error
-    jobs = [each for each in found if isinstance(each, dict) and each.get("kind") in _kinds()]
+    kinds = [each.kind for each in (JOBS, *FURTHER_JOBS)]
+    jobs = [each for each in found if isinstance(each, dict) and each.get("kind") in kinds]
     others = [each.get("kind", "?") if isinstance(each, dict) else "?" for each in found if each not in jobs]
     if others and jobs:
         raise UsageError(
@@ -160,74 +157,3 @@ def read_template(path: Path) -> dict[str, Any]:
         raise UsageError(f"--job-template {path}: {error}") from error
     manifest: dict[str, Any] = found[0]
     return manifest
-
-
-def _refusals(manifest: Any) -> Iterator[str]:
-    """Why a manifest cannot be run, the first reason first."""
-    if not isinstance(manifest, Mapping) or "kind" not in manifest:
-        yield "is no manifest of an object: it needs apiVersion and kind"
-        return
-    kind = f"{manifest.get('apiVersion')} {manifest['kind']}"
-    if (manifest.get("apiVersion"), manifest["kind"]) != (JOBS.api_version, JOBS.kind):
-        yield f"has the kind {kind}, which is not supported: {SUPPORTED}"
-        return
-    metadata, spec = manifest.get("metadata") or {}, manifest.get("spec") or {}
-    if "generateName" in metadata:
-        yield "has generateName: write metadata.name; each run gives its Job a name of its own"
-    if not isinstance(metadata.get("name"), str):
-        yield "has no metadata.name"
-    for of, found in (("", metadata), ("template.", (spec.get("template") or {}).get("metadata") or {})):
-        for part in ("labels", "annotations"):
-            for name in found.get(part) or {}:
-                if str(name).startswith(RESERVED):
-                    yield f"has {of}metadata.{part} {name!r}: names that begin with {RESERVED} are those of chaoskit"
-    if spec.get("completionMode") != "Indexed":
-        yield f"has no completionMode: Indexed: {SUPPORTED}, whose pods have stable names"
-    count = spec.get("completions")
-    if not isinstance(count, int) or count < 1 or spec.get("parallelism") != count:
-        yield "must have the same number of completions and parallelism, since all nodes of the job run at a time"
-    if spec.get("suspend"):
-        yield "is suspended: leave suspend out, or nothing would run"
-    yield from _refused_pods(_pod_of(manifest), str(metadata.get("name")))
-
-
-def _refused_pods(pod: Mapping[str, Any], name: str) -> Iterator[str]:
-    if pod.get("restartPolicy") != "Never":
-        yield "must have restartPolicy: Never: chaoskit follows the pods by which the controller replaces a failed one"
-    training = [each for each in pod.get("containers") or () if _has_out(each)]
-    if not training:
-        yield (
-            f"names no {OUT}: write {OUT} where a container takes its checkpoint directory, in its command, its args "
-            "or the value of a variable, so that each run gets a fresh directory"
-        )
-    elif len(training) > 1:
-        yield f"names {OUT} in the containers {', '.join(str(each.get('name')) for each in training)}: one trains"
-    elif not training[0].get("command"):
-        yield (
-            f"has no command for the container {training[0].get('name')!r}: write it, since chaoskit starts it and "
-            "does not know the entrypoint of the image"
-        )
-    else:
-        first = re.compile(rf"(?<![\w.-]){re.escape(name)}-0(?![\w-])")
-        values = [str(each.get("value", "")) for each in training[0].get("env") or ()]
-        for word in (*training[0]["command"], *(training[0].get("args") or ()), *values):
-            if first.search(word):
-                yield (
-                    f"names its first pod, {name}-0, in {word!r}: the Job of a run has another name, so write "
-                    f"{JOB}-0.{SERVICE}, which chaoskit fills in"
-                )
-
-
-def _kinds() -> Sequence[str]:
-    return [each.kind for each in (JOBS, *FURTHER_JOBS)]
-
-
-def _pod_of(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = ((manifest.get("spec") or {}).get("template") or {}).get("spec") or {}
-    return found if isinstance(found, Mapping) else {}
-
-
-def _has_out(container: Mapping[str, Any]) -> bool:
-    values = [each.get("value") for each in container.get("env") or ()]
-    words = [*(container.get("command") or ()), *(container.get("args") or ()), *values]
-    return any(OUT in str(word) for word in words)

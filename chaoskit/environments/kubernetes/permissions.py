@@ -31,13 +31,11 @@ _ROLES = "rbac.authorization.k8s.io"
 #: What every run asks for, and no more: a test compares it with the requests of whole runs. Objects are found again by
 #: `get` where the answer to `create` or `delete` was lost.
 _OWN = ("create", "get", "list", "delete")
-BASE = (
-    AccessRule("", ("pods", "services", "configmaps"), _OWN),
-    AccessRule("", ("pods/log",), ("get",)),
-    AccessRule("batch", ("jobs",), ("list",)),  # a run looks whether it has left some
-)
-#: What a run with a job template needs as well.
+_PODS = (AccessRule("", ("pods", "services", "configmaps"), _OWN), AccessRule("", ("pods/log",), ("get",)))
+BASE = (*_PODS, AccessRule("batch", ("jobs",), ("list",)))  # a run looks whether it has left some
+#: What a run with a job template needs beside that, and what both need.
 FOR_TEMPLATE = AccessRule("batch", ("jobs",), ("create", "get", "delete"))
+WITH_TEMPLATE = (*_PODS, AccessRule("batch", ("jobs",), _OWN))
 #: What somebody needs as well who starts chaoskit in a pod, and fetches its files.
 FROM_OUTSIDE = (AccessRule("", ("pods/exec",), ("create", "get")),)
 #: The kinds of Chaos Mesh that runs make, and what is asked of each: `patch` pauses a fault, or forces it to go.
@@ -77,7 +75,7 @@ def must_have(connection: ClusterConnection, namespace: str, *, templated: bool 
     """Look once, before anything is made, whether a run may do what it will ask for, one that is `templated` whether it
     may make a Job: what it could not list it could not remove. Raises UsageError with each rule that is missing,
     ClusterError if the server fails."""
-    rules = (*BASE, FOR_TEMPLATE) if templated else BASE
+    rules = WITH_TEMPLATE if templated else BASE
     lacking = [one for rule in rules for one in missing(connection, namespace, rule)]
     if lacking:
         raise UsageError(
