@@ -7,7 +7,7 @@ each pod connects by itself: the pods are followed, and never made.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +15,6 @@ from chaoskit.environments.agents.agent_line import AgentDoor, AgentGone, AgentL
 from chaoskit.environments.kubernetes.api_kinds import JOBS, PODS
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.environments.kubernetes.job_status import JobStatus
-from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
 from chaoskit.environments.kubernetes.pods import UP_LIMIT, PodNode, PodNodes
@@ -52,21 +51,24 @@ class ControlledPods(PodNodes):
         super().__init__(
             connection, objects, door=door, roster=roster, service=self._name, manifest=_never, limit=limit
         )
-        self._spec, self._container, self._count = job["spec"], container, count
-        self._before_end = before_end
+        self._spec, self._container, self._before_end = job["spec"], container, before_end
+        self._nodes = [f"node{index}" for index in range(count)]
+        self._why = ""
         #: The uids of all pods whose agent has come.
         self._known: set[str] = set()
         #: The exit code with which the newest pod of an index was let go.
         self._codes: dict[int, int] = {}
-        for index in range(count):
-            roster.number(f"node{index}")
+        for node in self._nodes:
+            roster.number(node)
 
     def make(self, node: str | None = None) -> str:
-        """Wait until the controller has made the pods of all nodes; returns this node, or the next one. Raises
+        """Wait for the pod that the controller makes for this node, or for the next one; returns the node. Raises
         SupervisorGaveUp, ChaoskitError."""
-        self.gather()
-        self._made += 1
-        return node or f"node{(self._made - 1) % self._count}"
+        if node is None:
+            node = f"node{self._made}"
+            self._made += 1
+        self.gather([node])
+        return node
 
     def selector(self, node: str) -> RunSelector:
         """See `ChaosPods`: the pods have the label of the controller, and none of ours, with their number."""
@@ -76,34 +78,41 @@ class ControlledPods(PodNodes):
         """See `ChaosPods`."""
         return (f"{self._name}-{self.roster.number(node)}.{self._name}",)
 
-    def gather(self) -> None:
-        """Wait until the agent of each pod that the controller wants has come. Raises SupervisorGaveUp if the Job is
-        over, ChaoskitError if a pod cannot run, or does not come in time."""
-        begun, asked, why = time.monotonic(), 0.0, ""
+    def gather(self, nodes: Collection[str]) -> None:
+        """Wait until the agents of these nodes are there, as far as the controller wants their pods. Raises
+        SupervisorGaveUp if it starts nothing again, ChaoskitError if a pod cannot run, or does not come in time."""
+        begun, due = time.monotonic(), 0.0
         while True:
             self.adopt()
-            awaited = self.awaited
-            if not awaited:
+            missing = set(nodes).intersection(self.absent)
+            if missing and time.monotonic() >= due:
+                missing.intersection_update(self.awaited())
+                due = time.monotonic() + _ASK_EVERY
+            if not missing:
                 return
-            if time.monotonic() >= asked:
-                asked = time.monotonic() + _ASK_EVERY
-                status = self.must_go_on()
-                awaited = [index for index in awaited if index not in status.completed]
-                if not awaited:
-                    return
-                why = self._look_at(awaited)
             if time.monotonic() - begun > self._limit:
-                said = why or "its controller has made no pod"
                 raise ChaoskitError(
-                    f"the Job {self._name} has no agent of index {awaited[0]} within {self._limit:g} s: {said}"
+                    f"the Job {self._name} has no agent of {min(missing)} within {self._limit:g} s: "
+                    f"{self._why or 'its controller has made no pod'}"
                 )
             time.sleep(_LOOK)
 
     @property
-    def awaited(self) -> list[int]:
-        """The indexes of which no agent is there now."""
+    def absent(self) -> list[str]:
+        """The nodes of which no agent is there now."""
         there = [node.name for node in self.now.values() if not node.agent.is_gone]
-        return [index for index in range(self._count) if f"node{index}" not in there]
+        return [node for node in self._nodes if node not in there]
+
+    def awaited(self) -> list[str]:
+        """The absent nodes whose pods the controller has yet to bring up: it wants none of an index that is completed.
+        Raises SupervisorGaveUp if it starts nothing again, ChaoskitError if a pod cannot run."""
+        target = ApiTarget(JOBS, self.objects.identity.namespace, self._name)
+        status = JobStatus.of(self.connection.get(target))
+        if (over := status.gave_up(self._spec, container=self._container, codes=self._codes)) is not None:
+            raise over
+        awaited = [node for node in self.absent if self.roster.number(node) not in status.completed]
+        self._why = self._look_at(awaited) if awaited else ""
+        return awaited
 
     def adopt(self) -> list[str]:
         """Take in the agents that have come since the last call; returns their nodes."""
@@ -157,31 +166,18 @@ class ControlledPods(PodNodes):
         words: list[str] = self.now[node].agent.ask("command")
         return words
 
-    def must_go_on(self) -> JobStatus:
-        """What the controller says of the Job. Raises SupervisorGaveUp if it starts nothing again, ClusterError."""
-        status = self.status()
-        if (over := status.gave_up(self._spec, container=self._container, codes=self._codes)) is not None:
-            raise over
-        return status
-
-    def status(self) -> JobStatus:
-        """What the controller says of the Job. Raises ClusterError."""
-        target = ApiTarget(JOBS, self.objects.identity.namespace, self._name)
-        return JobStatus.of(self.connection.get(target))
-
     def close(self) -> None:
         """Let go of the agents. The Job is gone by then: its controller would replace their pods."""
         for node in self.now.values():
             node.agent.close()
 
-    def _look_at(self, awaited: Sequence[int]) -> str:
+    def _look_at(self, awaited: Collection[str]) -> str:
         """Why a pod does not run yet, "" if unknown. Raises ChaoskitError for one that will not."""
-        selector = RunSelector(self.objects.identity, NODE_ROLE)
         why = ""
-        for pod in listed(self.connection, PODS, selector).manifests:
-            is_new = pod["metadata"]["uid"] not in self._known and "deletionTimestamp" not in pod["metadata"]
-            if is_new and index_of(pod) in awaited:
-                why = self.must_live(f"node{index_of(pod)}", str(pod["metadata"]["name"])) or why
+        for pod in self.objects.listed(PODS, role=NODE_ROLE).manifests:
+            node, metadata = f"node{index_of(pod)}", pod["metadata"]
+            if node in awaited and metadata["uid"] not in self._known and "deletionTimestamp" not in metadata:
+                why = self.must_live(node, str(metadata["name"])) or why
         return why
 
 

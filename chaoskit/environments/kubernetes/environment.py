@@ -290,8 +290,9 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
         made = self.pods.make(node)
-        for faults in (self.links, self.hidden, self.pod_storage):
-            faults.came_up(made)
+        if made in self.nodes():  # else its part of the job is completed, and there is no pod again
+            for faults in (self.links, self.hidden, self.pod_storage):
+                faults.came_up(made)
         return made
 
 

@@ -39,7 +39,7 @@ class SupervisedJob(JobOnNodes):
         self.run.close_launch()
         self.run.index = index
         self._let_go()
-        self._pods.gather()
+        self._pods.gather(self._pods.absent)
         return super().launch(index, command)
 
     def lose(self, node: str, *, replaced: bool) -> None:
@@ -70,7 +70,7 @@ class SupervisedJob(JobOnNodes):
                 self._maker.bring_up(node)  # what is done to the node is done to its fresh pod
                 if launch.agents and launch.ended() is None:
                     self._join(launch, node)
-            if self._pods.awaited and time.monotonic() > self._said + _SAY_EVERY:
+            if self._pods.absent and time.monotonic() > self._said + _SAY_EVERY:
                 self._said = time.monotonic()
                 self._wait_for_pods(launch)
         happened = super()._news()
@@ -78,14 +78,14 @@ class SupervisedJob(JobOnNodes):
         return happened
 
     def _wait_for_pods(self, launch: MultiNodeLaunch) -> None:
-        """Say that pods are awaited. If the controller makes none any more, the launch cannot go on."""
-        nodes = [f"node{index}" for index in self._pods.awaited]
+        """Say which pods are awaited. If the controller makes none any more, the launch cannot go on."""
         try:
-            self._pods.must_go_on()
+            awaited = self._pods.awaited()
         except SupervisorGaveUp:
             launch.stop()
-        else:
-            self._told.append(ExtraEvent("node.awaited", {"launch": self.run.index, "nodes": nodes}))
+            return
+        if awaited:
+            self._told.append(ExtraEvent("node.awaited", {"launch": self.run.index, "nodes": awaited}))
 
     def _let_go(self) -> None:
         """Let the containers end whose command has."""

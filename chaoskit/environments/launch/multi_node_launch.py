@@ -160,9 +160,9 @@ class MultiNodeLaunch:
         """The exit code: of the agent that failed; 0 if none failed and one completed; SIGKILL if all were lost or
         ended.
         """
-        if not self._together:
-            ends = [member.end.code for member in self._members.values() if member.end is not None]
-            return next((code for code in ends if code != 0), 0)
         codes = [m.end.code for m in self._members.values() if m.end is not None and m.cause == "itself"]
+        if not self._together:
+            others = [m.end.code for m in self._members.values() if m.end is not None and m.cause != "itself"]
+            return next((code for code in [*codes, *others] if code != 0), 0)
         done = codes and self._failed is None
         return next((code for code in codes if code != 0), 0 if done else -signal.SIGKILL)

@@ -64,6 +64,7 @@ def left(connection: ClusterConnection, namespace: str) -> list[str]:
         *core.list_namespaced_pod(namespace).items,
         *core.list_namespaced_service(namespace).items,
         *core.list_namespaced_config_map(namespace).items,
+        *client.BatchV1Api(connection.address.client).list_namespaced_job(namespace).items,
     ]
     return [one.metadata.name for one in found if one.metadata.name.startswith("chaoskit")]
 
