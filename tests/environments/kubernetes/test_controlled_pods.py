@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -13,36 +12,9 @@ from chaoskit.environments.kubernetes.environment import DIFFERENCE, KubernetesE
 from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.selectors import INDEX
 from chaoskit.errors import SupervisorGaveUp
-from chaoskit.nodes import Nodes
-from tests.environments.kubernetes.a_job import a_job
-from tests.environments.kubernetes.conftest import STUB
 from tests.environments.kubernetes.test_environment import news
 
 pytestmark = pytest.mark.launches
-
-
-@pytest.fixture
-def job_place(pods_place, machines):
-    """Makes the place of a run whose Job has two pods, each with a stub of a rank that takes so many steps."""
-    machines.kubelet.jobs.back_off = 0.5
-
-    def make(steps=9, **spec):
-        stub = str(pods_place.store / STUB.name)
-        manifest = a_job()
-        manifest["spec"] |= spec
-        manifest["spec"]["template"]["spec"]["containers"] = [
-            {
-                "name": "trainer",
-                "image": pods_place.image,
-                "command": ["python3", "-I", "-S"],
-                "args": [stub, "$(JOB_COMPLETION_INDEX)", str(steps)],
-                "env": [{"name": "CKPT", "value": "{out}"}],
-            }
-        ]
-        place = replace(pods_place.cluster, job_template=manifest)
-        return replace(pods_place, cluster=place, nodes=Nodes(2, 2))
-
-    return make
 
 
 def arrivals(env, count):
