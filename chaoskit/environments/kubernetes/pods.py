@@ -24,6 +24,8 @@ from chaoskit.errors import ChaoskitError
 UP_LIMIT = 300.0
 #: Seconds between two looks at a pod that does not run yet.
 _LOOK = 1.0
+#: Seconds for the cluster to know the address of a pod whose container runs.
+_ADDRESS = 30.0
 #: Seconds for a pod that was deleted to be gone, and its processes with it.
 _DYING = 60.0
 #: How many lines that a container wrote last are shown to people.
@@ -75,7 +77,7 @@ class PodNodes(AgentNodes[PodNode]):
         uid = str(made["metadata"]["uid"])
         waits = _Waiting(self, node, pod)
         line = self._door.take({"agent": pod}, limit=self._limit, alive=waits.look, why=lambda: waits.why)
-        found = self._pod(pod) or {}
+        found = self._with_address(pod, node)
         agent = AgentLine(
             line,
             gone=f"the pod {pod} of {node} has ended, or does not answer: if you did not end it, see its events "
@@ -85,7 +87,7 @@ class PodNodes(AgentNodes[PodNode]):
             name=node,
             mark=uid,
             agent=agent,
-            address=str((found.get("status") or {}).get("podIP") or ""),
+            address=str(found["status"]["podIP"]),
             pod=pod,
             uid=uid,
             machine=str((found.get("spec") or {}).get("nodeName") or ""),
@@ -169,6 +171,17 @@ class PodNodes(AgentNodes[PodNode]):
     def _forget(self, node: PodNode) -> None:
         node.agent.close()
         self.objects.remove(PODS, role=NODE_ROLE, uid=node.uid)
+
+    def _with_address(self, pod: str, node: str) -> Mapping[str, Any]:
+        """The pod, once the cluster knows its address: a kubelet tells that after the container has started. Raises
+        ChaoskitError."""
+        deadline = time.monotonic() + _ADDRESS
+        while time.monotonic() < deadline:
+            found = self._pod(pod) or {}
+            if (found.get("status") or {}).get("podIP"):
+                return found
+            time.sleep(0.1)
+        raise ChaoskitError(f"the cluster does not tell the address of the pod {pod} of {node}: see its events")
 
     def _pod(self, name: str) -> Mapping[str, Any] | None:
         """A pod of this run as the cluster has it; None if there is none."""

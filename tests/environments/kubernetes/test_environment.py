@@ -26,7 +26,8 @@ from chaoskit.environments import environment, must_store, offers
 from chaoskit.environments.agents.agent_line import AgentDoor, AgentGone
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.gate.doors import TcpDoor
-from chaoskit.environments.kubernetes import image_look
+from chaoskit.environments.kubernetes import image_look, pods
+from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.pod_manifest import TOKEN
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
@@ -166,6 +167,29 @@ def test_a_cluster_that_is_full_says_so(pods_place, machines, monkeypatch):
     monkeypatch.setattr("chaoskit.environments.kubernetes.pods.PodNodes.__init__.__kwdefaults__", {"limit": 3.0})
     with pytest.raises(AgentGone, match=r"within 3 s: no node of the cluster takes the pod: 0/2 nodes are available"):
         KubernetesEnvironment(pods_place).__enter__()
+
+
+@pytest.mark.launches
+@pytest.mark.parametrize("late", [4, 10**6])
+def test_the_address_of_a_pod_is_waited_for(pods_place, stub, monkeypatch, late):
+    """A kubelet tells it after the container has started, so that an agent can be there before."""
+    asked = iter(range(late))
+    answer = ClusterConnection.get
+
+    def without_address(connection, target):
+        found = answer(connection, target)
+        if "podIP" in (found.get("status") or {}) and next(asked, None) is not None:
+            del found["status"]["podIP"]
+        return found
+
+    monkeypatch.setattr(ClusterConnection, "get", without_address)
+    monkeypatch.setattr(pods, "_ADDRESS", 30.0 if late == 4 else 0.5)
+    if late == 4:
+        with KubernetesEnvironment(pods_place) as env:
+            assert env.pods.now["node0"].address and next(asked, None) is None
+    else:
+        with pytest.raises(ChaoskitError, match=r"does not tell the address of the pod chaoskit-.* of node0"):
+            KubernetesEnvironment(pods_place).__enter__()
 
 
 @pytest.mark.launches

@@ -204,11 +204,11 @@ class ChaosFault:
             if holds(self._state):
                 return True
             for change in self._watch.changes(limit=min(left, _LOOK_EVERY)):
-                if change.uid != self._uid:
-                    continue
-                self._take(None if change.what == "deleted" else change.manifest)
-                if holds(self._state):
-                    return True
+                # What a watch tells may be older than what we have seen, as of an earlier pause.
+                if change.uid == self._uid:
+                    self._take(self._found())
+                    if holds(self._state):
+                        return True
         self._take(self._found())
         return holds(self._state)
 

@@ -16,6 +16,7 @@ from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget
 from chaoskit.environments.kubernetes.objects import ForeignTarget
 from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
+from chaoskit.environments.kubernetes.watching import ObjectChange, ObjectWatch
 from chaoskit.errors import UsageError
 from tests.environments.kubernetes.chaos.some_specs import ONE, examples
 
@@ -111,6 +112,18 @@ def test_a_pause_takes_it_back_for_a_while(run, connection, mesh, pods):
         fault.pause(limit=1)
     mesh.stuck = ""
     assert fault.end(limit=10).is_clean
+
+
+def test_a_watch_that_tells_of_an_earlier_pause_proves_nothing(run, connection, mesh, pods, monkeypatch):
+    fault = inject(run, connection, partition(run))
+    fault.pause(limit=10)
+    earlier = connection.get(ApiTarget(fault.spec.kind, run.identity.namespace, fault.name))
+    fault.resume(limit=10)
+    monkeypatch.setattr(ObjectWatch, "changes", lambda watch, *, limit: [ObjectChange("changed", earlier)])
+    mesh.stuck = "iptables: not found"
+    with pytest.raises(ClusterError, match="fault-1 was not taken back within 1 s"):
+        fault.pause(limit=1)
+    mesh.stuck = ""
 
 
 def test_an_injection_that_fails_says_why_and_is_removed(run, connection, cluster, mesh, pods):
