@@ -27,6 +27,7 @@ def manifest(script, *, max_restarts=2, **spec):
         f"--max-restarts={max_restarts}", script, "--out", "{out}",
     ]  # fmt: skip
     container = {"name": "trainer", "image": images.image(), "command": ["torchrun"], "args": words}
+    container["env"] = [{"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"}]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
-from chaoskit.environments.agents.agent_line import AgentDoor, AgentGone, AgentLine
+from chaoskit.environments.agents.agent_line import AgentDoor, AgentGone
 from chaoskit.environments.kubernetes.api_kinds import JOBS, PODS
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.environments.kubernetes.job_status import JobStatus
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
-from chaoskit.environments.kubernetes.pods import UP_LIMIT, PodNode, PodNodes
+from chaoskit.environments.kubernetes.pods import UP_LIMIT, PodNodes
 from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
 from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.errors import ChaoskitError
@@ -123,30 +123,16 @@ class ControlledPods(PodNodes):
                 line.close()  # it has gone again, or somebody has put our token to use elsewhere
                 continue
             node = f"node{index_of(pod)}"
-            uid, name = str(pod["metadata"]["uid"]), str(pod["metadata"]["name"])
-            gone = (
-                f"the pod {name} of {node} has ended, or does not answer: if you did not end it, see its events "
-                f"(kubectl describe pod) and run this again"
-            )
-            agent = AgentLine(line, gone=gone)
+            name, uid = str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])
             try:
-                booted = float(agent.ask("booted"))
+                found = self._node_behind(line, node, name, uid=uid)
             except AgentGone:
-                agent.close()
+                line.close()
                 continue
             if node in self.now:
                 self.now[node].agent.close()
             self._known.add(uid)
-            self.now[node] = PodNode(
-                name=node,
-                mark=uid,
-                agent=agent,
-                address=str((pod.get("status") or {}).get("podIP") or ""),
-                pod=name,
-                uid=uid,
-                machine=str((pod.get("spec") or {}).get("nodeName") or ""),
-                booted=booted,
-            )
+            self.now[node] = found
             if node not in self.roster.up:
                 self.roster.admit(node)
             fresh.append(node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -74,16 +75,21 @@ class PodNodes(AgentNodes[PodNode]):
         self._made += 1
         pod = f"chaoskit-{self.objects.identity.run}-{node}-{self._made}"
         made = self.objects.create(PODS, self._manifest(node, pod), role=NODE_ROLE, node=number)
-        uid = str(made["metadata"]["uid"])
         waits = _Waiting(self, node, pod)
         line = self._door.take({"agent": pod}, limit=self._limit, alive=waits.look, why=lambda: waits.why)
+        self.now[node] = self._node_behind(line, node, pod, uid=str(made["metadata"]["uid"]))
+        self.roster.admit(node)
+        return node
+
+    def _node_behind(self, line: socket.socket, node: str, pod: str, *, uid: str) -> PodNode:
+        """The node whose agent is at the other end. Raises AgentGone, ChaoskitError."""
         found = self._with_address(pod, node)
         agent = AgentLine(
             line,
             gone=f"the pod {pod} of {node} has ended, or does not answer: if you did not end it, see its events "
             f"(kubectl describe pod) and run this again",
         )
-        self.now[node] = PodNode(
+        return PodNode(
             name=node,
             mark=uid,
             agent=agent,
@@ -93,8 +99,6 @@ class PodNodes(AgentNodes[PodNode]):
             machine=str((found.get("spec") or {}).get("nodeName") or ""),
             booted=float(agent.ask("booted")),
         )
-        self.roster.admit(node)
-        return node
 
     def nodes(self) -> tuple[str, ...]:
         """See `ChaosPods`."""
@@ -174,10 +178,12 @@ class PodNodes(AgentNodes[PodNode]):
 
     def _with_address(self, pod: str, node: str) -> Mapping[str, Any]:
         """The pod, once the cluster knows its address: a kubelet tells that after the container has started. Raises
-        ChaoskitError."""
+        AgentGone for one that is not there any more, ChaoskitError."""
         deadline = time.monotonic() + _ADDRESS
         while time.monotonic() < deadline:
-            found = self._pod(pod) or {}
+            found = self._pod(pod)
+            if found is None:
+                raise AgentGone(f"the pod {pod} of {node} was removed by somebody else: run this again")
             if (found.get("status") or {}).get("podIP"):
                 return found
             time.sleep(0.1)
