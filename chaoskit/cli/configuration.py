@@ -85,6 +85,7 @@ POD_KEYS = {
     "tolerations": ("tolerations", "a list of tolerations, as in a manifest"),
     "pull-secret": ("pull_secret", "the name of the secret for the image"),
     "service-account": ("service_account", "the name of the account of the pods"),
+    "grace": ("grace", "a whole number of seconds from 1 that a pod has to end by itself after SIGTERM"),
 }
 #: The keys of an entry of `accept`, and what each is for.
 ACCEPT_KEYS = {
@@ -292,14 +293,15 @@ class _Reader:
         value = self.table.get("kubernetes", {})
         if not isinstance(value, dict):
             raise self.wrong("kubernetes", what="kubernetes must be a table")
-        kinds: dict[str, type] = {"tolerations": list, "pull-secret": str, "service-account": str}
+        kinds: dict[str, type] = {"tolerations": list, "pull-secret": str, "service-account": str, "grace": int}
         for key, each in value.items():
             if key in KEYS:
                 what = f"{key} is a key of chaoskit's own table: move it there"
                 raise self.wrong("kubernetes", key, what=what)
             if key not in POD_KEYS:
                 raise self.wrong("kubernetes", key, what=f"there is no key {key!r}{near_miss(key, POD_KEYS)}")
-            if not isinstance(each, kinds.get(key, dict)):
+            is_wrong = not isinstance(each, kinds.get(key, dict)) or isinstance(each, bool)
+            if is_wrong or (key == "grace" and each < 1):
                 raise self.wrong("kubernetes", key, what=f"{key} must be {POD_KEYS[key][1]}, not {each!r}")
         return {POD_KEYS[key][0]: each for key, each in value.items()}
 

@@ -20,7 +20,14 @@ CONDITION = {"status": "True", "reason": "EvictionByEvictionAPI", "message": "Ev
 
 
 def evict(
-    pods: Resource, pod: Json, options: Json, *, store: Store, catalogue: Catalogue, lifecycle: Lifecycle, dry_run: bool
+    pods: Resource,
+    pod: Json,
+    options: Json,
+    *,
+    store: Store,
+    catalogue: Catalogue,
+    lifecycle: Lifecycle,
+    dry_run: bool,
 ) -> None:
     """Evict a pod; raises Refusal: 429 where a budget does not allow it, 409 where the preconditions do not hold."""
     metadata = pod["metadata"]

@@ -15,9 +15,15 @@ def running(api_server, namespace):
     """Makes a pod that runs, as far as its object says."""
 
     def make(name, **labels):
-        spec = {"containers": [{"name": "main", "image": "i"}], "nodeName": "node-1", "terminationGracePeriodSeconds": 7}
+        spec = {
+            "containers": [{"name": "main", "image": "i"}],
+            "nodeName": "node-1",
+            "terminationGracePeriodSeconds": 7,
+        }
         body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
-        return api_server.put("pods", {**body, "status": {"phase": "Running", "conditions": [READY]}}, namespace=namespace)
+        return api_server.put(
+            "pods", {**body, "status": {"phase": "Running", "conditions": [READY]}}, namespace=namespace
+        )
 
     return make
 
@@ -43,7 +49,9 @@ def test_only_the_very_pod_is_evicted(core, namespace, running):
         evict(core, namespace, "one", preconditions={"uid": "other"})
     with refused(404, "NotFound"):
         evict(core, namespace, "two")
-    assert core.read_namespaced_pod("one", namespace).metadata.deletion_timestamp is None
+    found = core.read_namespaced_pod("one", namespace)
+    assert found.metadata.deletion_timestamp is None
+    assert [each.type for each in found.status.conditions] == ["Ready"]
 
 
 @pytest.mark.parametrize("budget", [{"minAvailable": 2}, {"maxUnavailable": 0}], ids=str)

@@ -78,7 +78,9 @@ def smallest_role(
     there = permissions.CHAOS_MADE if chaos else () if chaos is False else about.kinds
     return SmallestRole(
         namespace,
-        (*permissions.BASE, *(permissions.FROM_OUTSIDE if from_outside else permissions.for_chaos(there))),
+        (*permissions.BASE, *permissions.FROM_OUTSIDE)
+        if from_outside
+        else (*permissions.BASE, *permissions.FOR_EVICTION, *permissions.for_chaos(there)),
         {} if from_outside else permissions.for_jobs(about.kinds),
         ClusterUser(f"system:serviceaccount:{namespace}:{account}") if account else permissions.who_am_i(connection),
     )
@@ -129,11 +131,11 @@ def _namespace(connection: ClusterConnection, namespace: str) -> ClusterFinding:
 
 
 def _permissions(connection: ClusterConnection, namespace: str, about: ClusterAbout) -> Iterator[ClusterFinding]:
-    chaos = permissions.for_chaos(about.kinds)
-    for rule in (*permissions.BASE, *chaos):
+    further = (*permissions.FOR_EVICTION, *permissions.for_chaos(about.kinds))
+    for rule in (*permissions.BASE, *further):
         lacking = {one.resources[0]: one for one in permissions.missing(connection, namespace, rule)}
         for resource in rule.resources:
-            yield _permission(resource, rule.verbs, lacking.get(resource), needed=rule not in chaos)
+            yield _permission(resource, rule.verbs, lacking.get(resource), needed=rule not in further)
 
 
 def _permission(

@@ -86,8 +86,12 @@ def test_a_run_without_chaos_mesh_asks_for_exactly_what_the_role_grants(pods_pla
         env.launch(0, stub(0, 9))
         news(env, Arrived)
         env.lose_node("node1")
-        env.launch(1, stub(0, 0))
-        assert news(env, Ended) == Ended(1, 0)
+        env.launch(1, stub(0, 9))
+        news(env, Arrived)
+        env.evict_node("node0", replaced=False)
+        assert news(env, Ended).launch == 1
+        env.launch(2, stub(0, 0))
+        assert news(env, Ended) == Ended(2, 0)
     requests = asked(api_server)
     assert {one for one in requests if (one[0], one[2]) not in LOOKED_FOR} == role
 
