@@ -86,6 +86,9 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "checkpoint-lost": "Retention or a failed save destroyed the last valid checkpoint.",
         "checkpoint-not-durable": "A power cut would lose the checkpoint that the job relies on.",
         "poisoned-checkpoint": "The job saved a checkpoint that contains NaN or infinity.",
+        "grace-too-short": (
+            "An evicted node was killed at the end of its grace, inside a save that the job had begun after SIGTERM."
+        ),
         "debris-left": "Leftovers of interrupted saves accumulate from launch to launch.",
         "disk-use-grows": "After interruptions the job keeps more on disk than a usual run plus one checkpoint.",
     },

@@ -89,6 +89,11 @@ REMEDIES: Mapping[str, str] = {
     "poisoned-checkpoint": (
         "check loss and gradients before saving, and do not save a state that contains NaN or infinity"
     ),
+    "grace-too-short": (
+        "give the pods of the job a longer terminationGracePeriodSeconds than the save takes after SIGTERM, with the "
+        "step before it (for pods that chaoskit makes: grace in [tool.chaoskit.kubernetes]), or make that save faster; "
+        "a machine that is shut down may cut every grace short"
+    ),
     "debris-left": "remove the leftovers of an interrupted save at the start or before the next save",
     "disk-use-grows": "count interrupted checkpoints when removing the oldest ones",
     "hang": (

@@ -87,6 +87,7 @@ POD_KEYS = {
     "pull-secret": ("pull_secret", "the name of the secret for the image"),
     "service-account": ("service_account", "the name of the account of the pods"),
     "job-template": ("job_template", "the file with the team's own manifest of the job, in quotes"),
+    "grace": ("grace", "a whole number of seconds from 1 that a pod has to end by itself after SIGTERM"),
 }
 #: The keys of an entry of `accept`, and what each is for.
 ACCEPT_KEYS = {
@@ -297,7 +298,7 @@ class _Reader:
         if not isinstance(value, dict):
             raise self.wrong("kubernetes", what="kubernetes must be a table")
         kinds: dict[str, type] = {
-            "tolerations": list, "pull-secret": str, "service-account": str, "job-template": str,
+            "tolerations": list, "pull-secret": str, "service-account": str, "job-template": str, "grace": int,
         }  # fmt: skip
         for key, each in value.items():
             if key in KEYS:
@@ -305,7 +306,8 @@ class _Reader:
                 raise self.wrong("kubernetes", key, what=what)
             if key not in POD_KEYS:
                 raise self.wrong("kubernetes", key, what=f"there is no key {key!r}{near_miss(key, POD_KEYS)}")
-            if not isinstance(each, kinds.get(key, dict)):
+            is_wrong = not isinstance(each, kinds.get(key, dict)) or isinstance(each, bool)
+            if is_wrong or (key == "grace" and each < 1):
                 raise self.wrong("kubernetes", key, what=f"{key} must be {POD_KEYS[key][1]}, not {each!r}")
         if "job-template" in value:
             value = {**value, "job-template": str(self.file.parent.absolute() / value["job-template"])}

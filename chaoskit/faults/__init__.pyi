@@ -25,6 +25,7 @@ from chaoskit.faults.network.packet_loss import packet_loss
 from chaoskit.faults.network.partition import isolate, partition
 from chaoskit.faults.network.reset import reset
 from chaoskit.faults.node.add_node import add_node
+from chaoskit.faults.node.evict_node import evict_node
 from chaoskit.faults.node.kill_node import kill_node
 from chaoskit.faults.node.out_of_memory import out_of_memory
 from chaoskit.faults.node.pause_node import pause_node
@@ -70,6 +71,7 @@ __all__ = [
     "delete",
     "disk_full",
     "empty",
+    "evict_node",
     "exit",
     "file_bitflip",
     "flap",

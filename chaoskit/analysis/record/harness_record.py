@@ -67,8 +67,8 @@ class LaunchRecord:
 @dataclass(frozen=True)
 class NodeRecord:
     """One lifetime of a node in a launch, from the start of its agent. `cause` is what ended that: `itself`,
-    `supervisor` (another one had failed), `stop` (the run was over), or a fault: `lost`, `replaced`, `removed`. None
-    while it had not ended."""
+    `supervisor` (another one had failed), `stop` (the run was over), or a fault: `lost`, `replaced`, `removed`,
+    `evicted`. None while it had not ended."""
 
     launch: int
     node: str

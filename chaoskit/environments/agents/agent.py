@@ -31,6 +31,7 @@ if __name__ == "__main__":
     with open(_path) as _file:
         exec(_file.read(), {"__file__": _path})
 
+from chaoskit.environments.agents.end_notice import EndNotice
 from chaoskit.environments.cgroups import counters
 from chaoskit.environments.cgroups.hierarchy import hierarchies
 from chaoskit.environments.environment import RunSpec
@@ -65,6 +66,7 @@ class Agent:
         #: With which code this process is to end. Without the word of the harness, a command counts as failed.
         self.code = 1 if command else 0
         self._ear: socket.socket | None = None
+        self.notice = EndNotice(leaves=not command)
 
     def start(self, *, number: int, **request: Any) -> dict[str, Any]:
         """Start a keeper, whose line to the harness opens with `number`; the rest is for `_order`. Returns the keeper,
@@ -87,6 +89,14 @@ class Agent:
         launcher = _launcher(request["mode"])
         if isinstance(launcher, WarmLauncher):
             launcher.wait_for_imports(_order(**request))
+
+    def launched(self, pid: int, started: int) -> None:
+        """See `EndNotice.launched`."""
+        self.notice.launched(Process(pid, started))
+
+    def end_notice(self) -> dict[str, Any] | None:
+        """See `EndNotice.tell`."""
+        return self.notice.tell()
 
     def signal(self, pid: int, started: int, signum: int) -> bool:
         """See `CanSignal`."""
@@ -317,8 +327,9 @@ def main(door: str, name: str, token_file: str = "", *behind: str) -> None:
             token = Path(token_file).read_text()
         except OSError as error:
             sys.exit(f"this node does not see the files of the run as chaoskit does: {error}")
-    line = greet(door, {"agent": name, "pid": os.getpid()}, token=token)
     agent = Agent(door, token, behind[1:])
+    signal.signal(signal.SIGTERM, agent.notice.receive)
+    line = greet(door, {"agent": name, "pid": os.getpid()}, token=token)
     serve(line, agent, refusals=(CannotWarm, UsageError, *REFUSALS))
     sys.exit(agent.code)
 

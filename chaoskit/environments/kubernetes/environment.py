@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from chaoskit.capabilities import CanDegrade, CanFailStorage, CanHideNames, CanPartition
+from chaoskit.capabilities import CanDegrade, CanEvict, CanFailStorage, CanHideNames, CanPartition
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
@@ -29,7 +29,7 @@ from chaoskit.environments.kubernetes.image_look import examine
 from chaoskit.environments.kubernetes.job_template import digest, must_suit, of_place
 from chaoskit.environments.kubernetes.objects import RunObjects, owned
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
-from chaoskit.environments.kubernetes.pod_faults import PodFaults
+from chaoskit.environments.kubernetes.pod_evictions import PodEvictions
 from chaoskit.environments.kubernetes.pod_manifest import NAMES_ROLE, NODE_ROLE, TOKEN, names_service, on_volume
 from chaoskit.environments.kubernetes.pods import PodNodes
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
@@ -61,9 +61,9 @@ _NEED_CHAOS_MESH: dict[type, ApiKind] = {
 }
 
 
-class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
+class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodMeshFaults`."""
+    runs itself, those of `PodEvictions`, and, where Chaos Mesh is, those of `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -86,7 +86,7 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
         RunFiles.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
         kind = JobOnNodes if self._template is None else SupervisedJob
         self.job = kind(self.run, NodeRoster(MOST_NODES), self)
-        self._lost = set()
+        self._lost, self._evictions = set(), {}
         self._pods: PodNodes | None = None
         self._links: PodLinks | None = None
         self._hidden: HiddenNames | None = None
@@ -109,9 +109,13 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """Some need a kind of Chaos Mesh, and permissions on it."""
+        """Some need a kind of Chaos Mesh, and permissions on it; evictions need a permission."""
         kind = _NEED_CHAOS_MESH.get(capability)
-        if kind is None or job is None or job.cluster is None:
+        if job is None or job.cluster is None:
+            return None
+        if capability is CanEvict:
+            return permissions.no_eviction(connection_to(job.cluster), job.cluster.namespace)
+        if kind is None:
             return None
         return mesh_look.why_not(connection_to(job.cluster), job.cluster.namespace, kind)
 
@@ -270,7 +274,7 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
     def _request(self, node: str) -> dict[str, Any]:
         """See `AgentJob`. With a template the command is that of the pod, where the cluster has filled it in; the
         template alone tells torchrun where the others are, and what it sets stays."""
-        request = PodFaults._request(self, node)
+        request = PodEvictions._request(self, node)
         if self._template is None:
             return request
         assert isinstance(self._pods, ControlledPods)

@@ -14,7 +14,7 @@ from chaoskit.environments.kubernetes.api_kinds import FURTHER_JOBS, JOBS
 from chaoskit.environments.kubernetes.template_refusals import names_out, refusals
 from chaoskit.errors import UsageError
 from chaoskit.job import OUT, Job
-from chaoskit.nodes import ClusterPlace
+from chaoskit.nodes import GRACE, ClusterPlace
 
 _RESTARTS = "PET_MAX_RESTARTS"
 
@@ -96,6 +96,11 @@ class JobTemplate:
             if getattr(place, name):
                 key = name.replace("_", "-")
                 raise UsageError(f"{key} belongs into the job template: remove {key} from the settings of the pods")
+        if place.grace != GRACE:
+            raise UsageError(
+                "grace belongs into the job template, as terminationGracePeriodSeconds: remove it from the settings of "
+                "the pods"
+            )
         pod = self.pod
         secrets = pod.get("imagePullSecrets") or [{}]
         return replace(

@@ -36,6 +36,8 @@ BASE = (*_PODS, AccessRule("batch", ("jobs",), ("list",)))  # a run looks whethe
 #: What a run with a job template needs beside that, and what both need.
 FOR_TEMPLATE = AccessRule("batch", ("jobs",), ("create", "get", "delete"))
 WITH_TEMPLATE = (*_PODS, AccessRule("batch", ("jobs",), _OWN))
+#: What the eviction of a node needs as well; without it, evictions are skipped.
+FOR_EVICTION = (AccessRule("", ("pods/eviction",), ("create",)),)
 #: What somebody needs as well who starts chaoskit in a pod, and fetches its files.
 FROM_OUTSIDE = (AccessRule("", ("pods/exec",), ("create", "get")),)
 #: The kinds of Chaos Mesh that runs make, and what is asked of each: `patch` pauses a fault, or forces it to go.
@@ -82,6 +84,15 @@ def must_have(connection: ClusterConnection, namespace: str, *, templated: bool 
             f"permissions are missing in namespace {namespace}: add to a Role of the namespace: "
             f"{', '.join(map(str, lacking))} (chaoskit kubernetes check --role prints the whole Role)"
         )
+
+
+@cache
+def no_eviction(connection: ClusterConnection, namespace: str) -> str | None:
+    """Why pods cannot be evicted there; None if they can. Asked once in a process. Raises ClusterError."""
+    lacking = [one for rule in FOR_EVICTION for one in missing(connection, namespace, rule)]
+    if not lacking:
+        return None
+    return f"it needs a permission in namespace {namespace}: add to a Role: {', '.join(map(str, lacking))}"
 
 
 def _is_allowed(connection: ClusterConnection, namespace: str, one: AccessRule) -> bool:

@@ -26,7 +26,7 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 #: Where a pod of the check has the volume.
 _VOLUME = "/chaoskit-volume"
 _AGENT = Path("environments", "agents", "agent.py")
-#: Seconds that a container has to end by itself.
+#: Seconds that a container has to end by itself in which no rank runs.
 _GRACE = 5
 
 
@@ -76,6 +76,7 @@ def node_pod(
         },
         hostname=node,
         subdomain=service,
+        terminationGracePeriodSeconds=place.grace,
         volumes=[
             _volume_of(place),
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHM}},

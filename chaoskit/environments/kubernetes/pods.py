@@ -161,8 +161,25 @@ class PodNodes(AgentNodes[PodNode]):
     def exists(self, node: str) -> bool:
         """Whether the pod that the node has or had last is there, as the cluster says: its very uid."""
         found = self.now.get(node)
-        pod = self._pod(found.pod) if found is not None else None
-        return pod is not None and found is not None and pod["metadata"]["uid"] == found.uid
+        return found is not None and self.manifest_of(found) is not None
+
+    def manifest_of(self, node: PodNode) -> Mapping[str, Any] | None:
+        """The very pod of a node as the cluster has it, also of one that was replaced; None if it is gone."""
+        found = self._pod(node.pod)
+        return found if found is not None and found["metadata"]["uid"] == node.uid else None
+
+    def evict(self, node: str) -> None:
+        """Ask for the eviction of the pod of a node. Raises LookupError if it is not there, or if a
+        PodDisruptionBudget does not allow it within a minute."""
+        found = self.now[node]
+        try:
+            is_there = self.objects.evict(role=NODE_ROLE, uid=found.uid)
+        except ClusterError as error:
+            if error.status != 429:
+                raise
+            raise LookupError(str(error)) from error
+        if not is_there:
+            raise LookupError(f"the pod {found.pod} of {node} is not there any more")
 
     def thaw(self, node: str) -> None:
         """Nothing is ever in the way of an agent: the processes of the job are stopped one by one."""

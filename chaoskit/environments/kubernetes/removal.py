@@ -1,4 +1,5 @@
-"""The only module that removes objects of a cluster, and that changes any: a fault may be forced to go, or pause."""
+"""The only module that removes objects of a cluster, by evictions too, and that changes any: a fault may be forced to
+go, or pause."""
 
 from __future__ import annotations
 
@@ -32,6 +33,16 @@ def remove_one(
     for manifest in listed(connection, kind, selector).manifests:
         if manifest["metadata"]["uid"] == uid:
             remove(connection, kind, selector.namespace, str(manifest["metadata"]["name"]), uid=uid, grace=grace)
+            return True
+    return False
+
+
+def evict_one(connection: ClusterConnection, selector: RunSelector, *, uid: str) -> bool:
+    """Ask for the eviction of the pod with this uid, if the selector finds it among those of its run; whether it does.
+    Raises ClusterError, with status 429 while a PodDisruptionBudget does not allow it."""
+    for manifest in listed(connection, PODS, selector).manifests:
+        if manifest["metadata"]["uid"] == uid:
+            connection.evict(ApiTarget(PODS, selector.namespace, str(manifest["metadata"]["name"])), uid=uid)
             return True
     return False
 

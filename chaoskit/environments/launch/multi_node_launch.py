@@ -26,11 +26,13 @@ Tell = Callable[[str, dict[str, Any]], None]
 
 @dataclass
 class Member:
-    """The agent of one node. `cause` says why it ended: `itself`, or the reason for which it was ended."""
+    """The agent of one node. `cause` says why it ended: `itself`, or the reason for which it was ended. One that is
+    `leaving` gets its signals from somebody else."""
 
     launch: NodeLaunch
     end: LaunchEnd | None = None
     cause: str = "itself"
+    leaving: bool = False
 
 
 class MultiNodeLaunch:
@@ -77,7 +79,7 @@ class MultiNodeLaunch:
     @property
     def patience(self) -> float:
         """Seconds until the next timer is due."""
-        if self._failed is None or not self.agents:
+        if self._failed is None or not self._ours:
             return float("inf")
         return max(0.0, self._failed + KILL_WAIT - time.monotonic())
 
@@ -110,11 +112,17 @@ class MultiNodeLaunch:
             member.cause = cause
             member.launch.ask_to_end()
 
+    def leave_to_others(self, node: str, *, cause: str) -> None:
+        """Let somebody else end the agent of a node, in their own time: it gets no signal from here until `stop`. Its
+        exit code then counts as no failure."""
+        member = self._members[node]
+        member.cause, member.leaving = cause, True
+
     def fail(self) -> None:
         """Ask all agents to end: the whole job is to be started again."""
         if self._failed is None:
             self._failed = time.monotonic()
-            for node in self.agents:
+            for node in self._ours:
                 self.ask_to_end(node, cause="supervisor")
 
     def ended(self) -> LaunchEnd | None:
@@ -125,7 +133,7 @@ class MultiNodeLaunch:
         if any(self._has_failed(member) for member in self._members.values()):
             self.fail()
         if self._failed is not None and self.patience <= 0:
-            for node in self.agents:
+            for node in self._ours:
                 self.end(node, cause="supervisor")
         if self.agents:
             return None
@@ -146,6 +154,11 @@ class MultiNodeLaunch:
                 member.launch.close()
         finally:
             self._poll.close()
+
+    @property
+    def _ours(self) -> list[str]:
+        """The nodes whose agents still run and get their signals from here."""
+        return [node for node in self.agents if not self._members[node].leaving]
 
     def _note(self, node: str, member: Member, end: LaunchEnd) -> None:
         member.end = end

@@ -94,8 +94,12 @@ def test_runs_without_chaos_mesh_ask_for_exactly_what_the_role_grants(
             env.launch(0, stub(0, 9))
             news(env, Arrived)
             env.lose_node("node1")
-            env.launch(1, stub(0, 0))
-            assert news(env, Ended) == Ended(1, 0)
+            env.launch(1, stub(0, 9))
+            news(env, Arrived)
+            env.evict_node("node0", replaced=False)
+            assert news(env, Ended).launch == 1
+            env.launch(2, stub(0, 0))
+            assert news(env, Ended) == Ended(2, 0)
         of_pods = asked(api_server)
         with KubernetesEnvironment(may(job_place(steps=0))) as env:
             env.launch(0, [])
