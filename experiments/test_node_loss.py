@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaoskit import NodeLossPolicy, faults
+from chaoskit import NodeLossPolicy, checks, faults
 
 pytestmark = pytest.mark.nodes
 
@@ -49,6 +49,12 @@ def test_replaced(chaos, job, claims, step):
     """A node is lost, and a fresh one takes its place at once."""
     run = chaos.run(job, faults.replace_node(node=-1).at_step(step))
     run.verify(*claims)
+
+
+def test_evicted(chaos, job, claims, step):
+    """A node is evicted: the job there may save within the grace of its pod, and a fresh node takes its place."""
+    run = chaos.run(job, faults.evict_node(node=-1).at_step(step))
+    run.verify(*claims, checks.saved_within_grace())
 
 
 def test_frozen_node(chaos, job, claims, step):

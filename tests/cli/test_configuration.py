@@ -282,3 +282,10 @@ def test_mounts_are_a_list_or_one_text(tmp_path, monkeypatch):
     assert "chaoskit.toml:1: mount: --mount 'data' is not SRC:DST" in said
     assert "mount must be a list of SRC:DST" in refused(tmp_path, monkeypatch, own="mount = 3\n")
     assert "did you mean 'mount'?" in refused(tmp_path, monkeypatch, own='mounts = ["a:/b"]\n')
+
+
+@pytest.mark.parametrize("grace", ["0", "-5", "1.5", '"30"', "true"])
+def test_a_grace_that_is_no_number_of_seconds(tmp_path, grace):
+    (tmp_path / "chaoskit.toml").write_text(f"[kubernetes]\ngrace = {grace}\n")
+    with pytest.raises(UsageError, match=r"chaoskit\.toml:2: .*grace must be a whole number of seconds from 1"):
+        configuration.read(tmp_path)

@@ -32,6 +32,7 @@ variables = {A = "$(HOME)", B = 2}
 resources = {limits = {"nvidia.com/gpu" = "8"}}
 tolerations = [{key = "nvidia.com/gpu", operator = "Exists"}]
 pull-secret = "registry"
+grace = 90
 
 [nightly]
 gpus = 32

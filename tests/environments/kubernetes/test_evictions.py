@@ -16,6 +16,7 @@ from chaoskit.errors import MissingCapability
 from chaoskit.job import Job
 from chaoskit.nodes import Nodes
 from tests.environments.kubernetes.test_environment import news
+from tests.kubernetes_server.faults import ApiFault, seeded
 
 #: A rank on each node, which takes so many seconds to end after SIGTERM.
 SLOW = """
@@ -168,3 +169,31 @@ def test_evictions_need_a_permission(cluster_place, api_server, tmp_path):
     other = replace(job, cluster=replace(cluster_place, kubeconfig=file))
     with pytest.raises(MissingCapability, match=r"add to a Role: .*resources: \[pods/eviction\], verbs: \[create\]"):
         must_offer("kubernetes", [CanEvict], to="evict_node", job=other)
+
+
+def errors(seed, *, answer_is_lost):
+    """Errors at every third call; and the first answer to an eviction may be lost, although the pod was evicted."""
+    chance, lost = seeded(seed, rate=0.3), iter([ApiFault("reset", applied=True)] * answer_is_lost)
+    return lambda call: (call.subresource == "eviction" and next(lost, None)) or chance(call)
+
+
+@pytest.mark.launches
+@pytest.mark.slow
+def test_whatever_goes_wrong_at_the_api_evictions_are_told_right(
+    pods_place, stub, slow, api_server, evicted, monkeypatch
+):
+    monkeypatch.setattr("chaoskit.environments.kubernetes.retries._FIRST_WAIT", 0.01)
+    happened = set()
+    with KubernetesEnvironment(pods_place) as env:
+        for seed in range(6):
+            env.launch(2 * seed, slow(0.3))
+            news(env, Arrived)
+            before = env.pods.now["node0"].uid
+            with api_server.faulty(errors(seed, answer_is_lost=seed % 2 == 1)):
+                found, ends = evicted(env, "node0", replaced=False)
+                happened |= {fault.kind for _, fault in api_server.injected}
+            assert found["gone"] == before and 0.3 <= found["ended"] < 25 and found["killed"] is None
+            assert (ends or [news(env, Ended)])[0].launch == 2 * seed
+            env.launch(2 * seed + 1, stub(0, 0))
+            assert news(env, Ended) == Ended(2 * seed + 1, 0)
+    assert {"conflict", "too_many", "timeout", "reset"} <= happened

@@ -159,6 +159,23 @@ def test_who_was_asked_to_end_has_not_failed_whatever_its_code(make, told, tmp_p
     assert ends(told) == {"b": (code, "removed"), "a": (0, "itself")}
 
 
+def test_who_is_left_to_others_gets_no_signal_when_another_fails(make, told, tmp_path, up, monkeypatch):
+    """It has a grace of its own, which nobody here cuts short."""
+    monkeypatch.setattr(multi_node_launch, "KILL_WAIT", 0.1)
+    made = make(a=HEEDS, b=WHEN_TOLD, c=WHEN_TOLD)
+    up("a")
+    made.leave_to_others("b", cause="evicted")
+    tell(tmp_path / "c-go", "7")
+    while "a" in made.agents:
+        made.ended()
+    assert made.is_failing and made.patience == inf
+    time.sleep(0.3)
+    assert made.ended() is None and list(made.agents) == ["b"]
+    tell(tmp_path / "b-go", "5")
+    assert over(made) == LaunchEnd(7)
+    assert ends(told)["b"] == (5, "evicted")
+
+
 def test_a_node_is_lost_at_once_with_all_that_runs_on_it_and_another_joins(make, told, tmp_path, until, up):
     child = "import subprocess; subprocess.Popen(['setsid', 'sleep', '1000']);" + IGNORES
     made = make(a=WHEN_TOLD, b=child)
