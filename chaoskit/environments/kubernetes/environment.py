@@ -8,23 +8,38 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from chaoskit.capabilities import CanDegrade, CanFailStorage, CanHideNames, CanPartition
+from chaoskit.capabilities import (
+    CanDegrade,
+    CanFailStorage,
+    CanHideNames,
+    CanLimitMemory,
+    CanLimitProcessor,
+    CanPartition,
+)
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import objects, permissions
-from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, NETWORK_CHAOS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import (
+    DNS_CHAOS,
+    IO_CHAOS,
+    NETWORK_CHAOS,
+    SERVICES,
+    STRESS_CHAOS,
+    ApiKind,
+)
 from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
+from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress, limit_remedy
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.image_look import examine
 from chaoskit.environments.kubernetes.objects import RunObjects
-from chaoskit.environments.kubernetes.pod_faults import PodFaults
+from chaoskit.environments.kubernetes.pod_limits import PodLimits
 from chaoskit.environments.kubernetes.pod_manifest import (
     NAMES_ROLE,
     NODE_ROLE,
@@ -59,12 +74,16 @@ _NEED_CHAOS_MESH: dict[type, ApiKind] = {
     CanDegrade: NETWORK_CHAOS,
     CanHideNames: DNS_CHAOS,
     CanFailStorage: IO_CHAOS,
+    CanLimitMemory: STRESS_CHAOS,
+    CanLimitProcessor: STRESS_CHAOS,
 }
+#: The limit of the pods that a capability uses up.
+_NEED_LIMITS: dict[type, str] = {CanLimitMemory: "memory", CanLimitProcessor: "cpu"}
 
 
-class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
+class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodMeshFaults`."""
+    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodLimits` and `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -89,6 +108,7 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
         self._links: PodLinks | None = None
         self._hidden: HiddenNames | None = None
         self._pod_storage: PodStorage | None = None
+        self._stress: PodStress | None = None
         self._owners: FileOwners | None = None
         self._service = ""
         self._cwd = ""
@@ -107,10 +127,13 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """Some need a kind of Chaos Mesh, and permissions on it."""
+        """Some need a kind of Chaos Mesh, and permissions on it; some a limit of the pods as well."""
         kind = _NEED_CHAOS_MESH.get(capability)
         if kind is None or job is None or job.cluster is None:
             return None
+        limit = _NEED_LIMITS.get(capability)
+        if limit is not None and limit not in job.cluster.resources.get("limits", {}):
+            return f"it needs pods with a limit of {limit}, which Chaos Mesh then uses up: {limit_remedy(limit)}"
         return mesh_look.why_not(connection_to(job.cluster), job.cluster.namespace, kind)
 
     @staticmethod
@@ -159,6 +182,12 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
         """See `PodMeshFaults`."""
         assert self._pod_storage is not None, "the environment has not been entered"
         return self._pod_storage
+
+    @property
+    def stress(self) -> PodStress:
+        """See `PodMeshFaults`."""
+        assert self._stress is not None, "the environment has not been entered"
+        return self._stress
 
     def out(self) -> Path:
         """See `CanTouchFiles`."""
@@ -225,7 +254,8 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
             run.keep(pods.close)
             self._links, self._hidden = PodLinks(pods), HiddenNames(pods)
             self._pod_storage = PodStorage(pods, volume=run.run_dir, out=spec.out.absolute())
-            for faults in (self._links, self._hidden, self._pod_storage):
+            self._stress = PodStress(pods)
+            for faults in (self._links, self._hidden, self._pod_storage, self._stress):
                 run.keep(faults.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
@@ -257,7 +287,7 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
         made = self.pods.make(node)
-        for faults in (self.links, self.hidden, self.pod_storage):
+        for faults in (self.links, self.hidden, self.pod_storage, self.stress):
             faults.came_up(made)
         return made
 
