@@ -12,7 +12,9 @@ from chaoskit.environments import offers
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.machine.processes import parent
-from tests.environments.kubernetes.test_environment import news
+from chaoskit.environments.machine.sweep import sweep as sweep_machine
+from tests.environments.kubernetes.conftest import left
+from tests.environments.kubernetes.test_environment import killed_harness, news
 
 pytestmark = pytest.mark.launches
 
@@ -127,3 +129,23 @@ def test_a_busy_job_is_left_a_share_of_the_processors_of_its_pod(pod, machines, 
     pod.lift_processor(limit)
     assert stressors() == [] and pod.claims() == [] and pod.processor_limited(limit)["felt"]
     pod.lift_processor(99)
+
+
+STRESS = """if True:
+        from chaoskit.capabilities import LimitTarget
+        while True:
+            try:
+                env.limit_processor(LimitTarget(node=0), cpu=0.1)
+                break
+            except LookupError:  # the rank has yet to come up
+                time.sleep(0.1)
+"""
+
+
+def test_stress_ends_with_a_harness_that_was_killed(pods_place, mesh_in_pods, machines, connection, until):
+    spec = limited(pods_place, cpu="500m")
+    killed_harness(spec, STRESS)
+    until(lambda: machines.kubelet.running() == [] and stressors() == [], timeout=60)
+    sweep_machine(spec.store)
+    assert KubernetesEnvironment.sweep(spec.store)
+    assert left(connection, machines.cluster.namespace) == []
