@@ -81,10 +81,7 @@ def stress(spec: Json, pids: list[int], *, dies: bool = False) -> Callable[[], N
         for one in made:
             if one.poll() is None:
                 os.killpg(one.pid, signal.SIGKILL)
-            one.wait()
-            for stream in (one.stdout, one.stderr):
-                assert stream is not None
-                stream.close()
+            one.communicate()  # until the last of them has let go of its standard error
         made.clear()
 
     try:

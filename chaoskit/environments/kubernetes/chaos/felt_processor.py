@@ -41,8 +41,11 @@ class FeltProcessor:
 
     def look(self, strangers: Collection[int], *, aimed: float) -> dict[str, Any]:
         """What was got since `begin`: `processors` and `share` of the ranks, `others`, the processors of `strangers`,
-        the pids of those who take what the ranks want; and whether it was `squeezed`: these ran longer than the ranks,
-        which came closer to the share that was `aimed` at than to the one that they had had."""
+        the pids of those who take what the ranks want.
+
+        The ranks `felt` it if the strangers ran longer than they did, and their share fell by more than half of what is
+        `aimed` at: to a part of what it was, which on a busy machine is less than 1.
+        """
         found = self._ask([*self._ranks(), *strangers])
         self._last = self._last | found["threads"]
         seconds = max(float(found["at"]) - self._since, 1e-9)
@@ -50,12 +53,12 @@ class FeltProcessor:
         ran, waited = self._spent(self._last.keys() - strange)
         others, _ = self._spent(strange)
         share = share_of(ran, waited)
-        closer = share <= (self.before["share"] + aimed) / 2
+        fell = share <= self.before["share"] * (1 + aimed) / 2
         return {
             "processors": round(ran / seconds, 3),
             "share": round(share, 3),
             "others": round(others / seconds, 3),
-            "squeezed": ran + waited >= _LEAST and others > ran and closer,
+            "felt": ran + waited >= _LEAST and others > ran and fell,
         }
 
     def _spent(self, names: set[str]) -> tuple[float, float]:

@@ -177,21 +177,20 @@ class PodStress:
         return number
 
     def processors_taken(self, number: int) -> Mapping[str, Any]:
-        """See `CanLimitProcessor.processor_limited`. The job `felt` it once the pod was throttled, and the ranks got
-        about the share that was `aimed` at (see `FeltProcessor.look`)."""
+        """See `CanLimitProcessor.processor_limited`, of the whole pod, and `FeltProcessor.look`, of its ranks. On a busy
+        machine a pod may never get as much as it may use: it is not throttled, and its ranks wait all the same."""
         known = self._processors[number]
         assert known.felt is not None
         if known.over:
             return known.told
-        got: dict[str, Any] = {"squeezed": False}
+        got: dict[str, Any] = {"felt": False}
         with suppress(ChaoskitError):  # the pod has ended
             self._meet(known)
             got = known.felt.look(known.strangers, aimed=known.aimed)
         now = self._now(known)
         counted = {name: round(now[name] - known.before[name], 3) for name in ("periods", "throttled", "seconds")}
-        felt = got.pop("squeezed") and counted["throttled"] > 0
         of_it = {"aimed": round(known.aimed, 3), "workers": known.workers, "stressors": len(known.strangers)}
-        known.told = {**counted, "felt": felt, **got, "before": known.felt.before, **of_it}
+        known.told = {**counted, **got, "before": known.felt.before, **of_it}
         return known.told
 
     def give_processors_back(self, number: int) -> None:
