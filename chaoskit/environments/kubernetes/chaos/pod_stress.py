@@ -177,8 +177,8 @@ class PodStress:
         return number
 
     def processors_taken(self, number: int) -> Mapping[str, Any]:
-        """See `CanLimitProcessor.processor_limited`, of the whole pod, and `FeltProcessor.look`, of its ranks. On a busy
-        machine a pod may never get as much as it may use: it is not throttled, and its ranks wait all the same."""
+        """See `CanLimitProcessor.processor_limited`, of the whole pod, and `FeltProcessor.look`, of its ranks. On a
+        busy machine a pod may never get as much as it may use: it is not throttled, and its ranks wait all the same."""
         known = self._processors[number]
         assert known.felt is not None
         if known.over:
