@@ -96,8 +96,9 @@ def test_memory_that_is_not_the_pods_own_is_not_taken(stress, pods, counted, why
 
 def test_a_kill_of_the_job_is_told_and_one_of_a_stressor_is_not(stress, pods):
     here = [RANK, 51]
+    pods.entered = {"60": 0}  # somebody has opened a shell in the pod
     number = stress.take_memory("node0", here=lambda: here, first=[RANK], leave=0)
-    pods.entered = {"70": 0, "71": -1000}
+    pods.entered |= {"70": 0, "71": -1000}
     assert stress.memory_taken(number)["kills"] == 0 and stress.memory_taken(number)["stressors"] == 2
     pods.counted["kills"] = 4
     del pods.entered["70"]
@@ -106,6 +107,13 @@ def test_a_kill_of_the_job_is_told_and_one_of_a_stressor_is_not(stress, pods):
     here.remove(RANK)
     found = stress.memory_taken(number)
     assert found["kills"] == 1 and found["gone"] == [RANK] and found["limit"] == 16 * GIB
+    del pods.entered["71"]
+    assert stress.memory_taken(number)["kills"] == 1, "the kernel never kills that one"
+    del pods.entered["60"]
+    pods.counted["kills"] = 6
+    stress.give_memory_back(number)
+    pods.counted["kills"] = 7
+    assert stress.memory_taken(number)["kills"] == 2, "as it was when it ended"
 
 
 def test_of_a_pod_that_was_killed_whole_the_cluster_tells_why(stress, pods):
@@ -146,7 +154,9 @@ def test_so_many_busy_processes_are_started_that_the_job_keeps_its_share(stress,
     found = stress.processors_taken(number)
     assert found["felt"] and found["throttled"] == 14 and found["stressors"] == 1 and found["others"] == 1.5
     assert found["processors"] == 0.15 and found["share"] == 0.2
+    pods.counted["throttled"] = 16
     stress.give_processors_back(number)
+    found |= {"throttled": 15}
     pods.counted["throttled"] = 99
     assert stress.processors_taken(number) == found and there(pods, STRESS_CHAOS) == []
     stress.give_processors_back(99)
@@ -186,6 +196,8 @@ def test_on_a_busy_machine_a_share_counts_as_a_part_of_what_it_was():
     assert not felt.look({7}, aimed=0.1)["felt"], "as before"
     threads |= {"1/1": (1.4, 18.0)}
     assert felt.look({7}, aimed=0.1)["felt"]
+    threads |= {"1/1": (1.01, 9.08)}
+    assert not felt.look({7}, aimed=0.1)["felt"], "too short to tell"
 
 
 def test_it_ends_by_itself(pods, mesh, until):
