@@ -410,13 +410,14 @@ class CanLimitProcessor(Protocol):
     """Limits the processor time of a rank or of a node."""
 
     def limit_processor(self, target: LimitTarget, *, cpu: float) -> int:
-        """Let the target use no more than `cpu` processors, such as 0.25; returns the number of this limit. Raises
-        LookupError if nothing of the target runs, or if the environment cannot limit it."""
+        """Let the target use no more than `cpu` processors, such as 0.25, or about as many where others take the rest;
+        returns the number of this limit. Raises LookupError if nothing of the target runs, or if the environment cannot
+        limit it."""
         ...
 
     def processor_limited(self, limit: int) -> Mapping[str, Any]:
         """Its effect so far, as the kernel counts it: `periods` of the scheduler in which the target ran, those in
-        which it was `throttled`, and for how many `seconds`."""
+        which it was `throttled`, and for how many `seconds`; and whether the target `felt` this limit."""
         ...
 
     def lift_processor(self, limit: int) -> None:

@@ -42,7 +42,7 @@ from chaoskit.environments.launch.launcher import Launcher
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.environments.launch.order import Order
 from chaoskit.environments.launch.warm import WarmLauncher
-from chaoskit.environments.machine import activity, processes, stacks, tcp_retransmissions
+from chaoskit.environments.machine import activity, processes, processor_use, stacks, tcp_retransmissions
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.machine.serve import REFUSALS, serve
 from chaoskit.environments.records.ranks import Rank
@@ -145,7 +145,8 @@ class Agent:
 
     def resources(self) -> dict[str, Any]:
         """What the kernel counts for this container: the memory in use, the kills for want of it, and the periods of
-        the scheduler. The daemon gives it a group of its own."""
+        the scheduler; its limits, None without one (`limit` in bytes, `processors`); and the bytes that the machine has
+        available. The container has a group of its own."""
         memory, cpu = (hierarchies((name,))[0] for name in ("memory", "cpu"))
         periods, throttled, seconds = counters.processor(cpu.own, cpu.version)
         return {
@@ -154,7 +155,18 @@ class Agent:
             "periods": periods,
             "throttled": throttled,
             "seconds": seconds,
+            "limit": counters.memory_limit(memory.own, memory.version),
+            "processors": counters.processor_quota(cpu.own, cpu.version),
+            "available": counters.memory_available(),
         }
+
+    def processor_use(self, pids: list[int]) -> dict[str, Any]:
+        """See `processor_use.of_processes`."""
+        return processor_use.of_processes(pids)
+
+    def entered(self) -> dict[int, int]:
+        """See `processor_use.entered`."""
+        return processor_use.entered()
 
     def kill_first(self, pids: list[int]) -> None:
         """Have the kernel choose among these processes, and not the agent, if the container has no memory left."""

@@ -8,19 +8,36 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from chaoskit.capabilities import CanDegrade, CanEvict, CanFailStorage, CanHideNames, CanPartition
+from chaoskit.capabilities import (
+    CanDegrade,
+    CanEvict,
+    CanFailStorage,
+    CanHideNames,
+    CanLimitMemory,
+    CanLimitProcessor,
+    CanPartition,
+)
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import objects, permissions
-from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, JOBS, NETWORK_CHAOS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import (
+    DNS_CHAOS,
+    IO_CHAOS,
+    JOBS,
+    NETWORK_CHAOS,
+    SERVICES,
+    STRESS_CHAOS,
+    ApiKind,
+)
 from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
+from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress, limit_remedy
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
@@ -30,6 +47,7 @@ from chaoskit.environments.kubernetes.job_template import digest, must_suit, of_
 from chaoskit.environments.kubernetes.objects import RunObjects, owned
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
 from chaoskit.environments.kubernetes.pod_evictions import PodEvictions
+from chaoskit.environments.kubernetes.pod_limits import PodLimits
 from chaoskit.environments.kubernetes.pod_manifest import NAMES_ROLE, NODE_ROLE, TOKEN, names_service, on_volume
 from chaoskit.environments.kubernetes.pods import PodNodes
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
@@ -58,12 +76,16 @@ _NEED_CHAOS_MESH: dict[type, ApiKind] = {
     CanDegrade: NETWORK_CHAOS,
     CanHideNames: DNS_CHAOS,
     CanFailStorage: IO_CHAOS,
+    CanLimitMemory: STRESS_CHAOS,
+    CanLimitProcessor: STRESS_CHAOS,
 }
+#: The limit of the pods that a capability uses up.
+_NEED_LIMITS: dict[type, str] = {CanLimitMemory: "memory", CanLimitProcessor: "cpu"}
 
 
-class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
+class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, those of `PodEvictions`, and, where Chaos Mesh is, those of `PodMeshFaults`."""
+    runs itself, those of `PodEvictions`, and, where Chaos Mesh is, those of `PodLimits` and `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -91,6 +113,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
         self._links: PodLinks | None = None
         self._hidden: HiddenNames | None = None
         self._pod_storage: PodStorage | None = None
+        self._stress: PodStress | None = None
         self._owners: FileOwners | None = None
         self._service = ""
         self._cwd = ""
@@ -109,7 +132,8 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """Some need a kind of Chaos Mesh, and permissions on it; evictions need a permission."""
+        """Some need a kind of Chaos Mesh, and permissions on it; some a limit of the pods as well; evictions need a
+        permission."""
         kind = _NEED_CHAOS_MESH.get(capability)
         if job is None or job.cluster is None:
             return None
@@ -117,6 +141,12 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
             return permissions.no_eviction(connection_to(job.cluster), job.cluster.namespace)
         if kind is None:
             return None
+        limit = _NEED_LIMITS.get(capability)
+        template = of_place(job.cluster)
+        resources = job.cluster.resources if template is None else template.container.get("resources") or {}
+        if limit is not None and limit not in (resources.get("limits") or {}):
+            where = limit_remedy(limit) if template is None else "give its container one in the job template"
+            return f"it needs pods with a limit of {limit}, which Chaos Mesh then uses up: {where}"
         return mesh_look.why_not(connection_to(job.cluster), job.cluster.namespace, kind)
 
     @staticmethod
@@ -171,6 +201,12 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
         assert self._pod_storage is not None, "the environment has not been entered"
         return self._pod_storage
 
+    @property
+    def stress(self) -> PodStress:
+        """See `PodMeshFaults`."""
+        assert self._stress is not None, "the environment has not been entered"
+        return self._stress
+
     def out(self) -> Path:
         """See `CanTouchFiles`."""
         found = RunFiles.out(self)
@@ -220,7 +256,8 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
             pods = self._pods = self._made_pods(made, added, connection=connection, door=door)
             self._links, self._hidden = PodLinks(pods), HiddenNames(pods)
             self._pod_storage = PodStorage(pods, volume=run.run_dir, out=spec.out.absolute())
-            for faults in (self._links, self._hidden, self._pod_storage):
+            self._stress = PodStress(pods)
+            for faults in (self._links, self._hidden, self._pod_storage, self._stress):
                 run.keep(faults.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
@@ -295,7 +332,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
         """See `NodeMaker`."""
         made = self.pods.make(node)
         if made in self.nodes():  # else its part of the job is completed, and there is no pod again
-            for faults in (self.links, self.hidden, self.pod_storage):
+            for faults in (self.links, self.hidden, self.pod_storage, self.stress):
                 faults.came_up(made)
         return made
 

@@ -184,6 +184,11 @@ class PodNodes(AgentNodes[PodNode]):
     def thaw(self, node: str) -> None:
         """Nothing is ever in the way of an agent: the processes of the job are stopped one by one."""
 
+    def end_of(self, node: str) -> str:
+        """See `ChaosPods`."""
+        found = self._pod(self.now[node].pod) if node in self.now else None
+        return (pod_trouble.ended(found) or "") if found is not None else ""
+
     def close(self) -> None:
         """Let go of the agents: each ends with its pod."""
         for node in self.now.values():
