@@ -64,6 +64,8 @@ class Agent:
         self._command = list(command)
         #: With which code this process is to end. Without the word of the harness, a command counts as failed.
         self.code = 1 if command else 0
+        #: The keeper of the newest launch.
+        self._keeper = 0
         self._ear: socket.socket | None = None
 
     def start(self, *, number: int, **request: Any) -> dict[str, Any]:
@@ -72,6 +74,7 @@ class Agent:
         launcher = _launcher(request["mode"])
         with greet(self._door, {"keeper": number}, token=self._token) as line:
             keeper = launcher.keep(_order(**request), line)
+        self._keeper = keeper.pid
         return {"keeper": keeper.pid, "order": keeper.order, "how": keeper.how}
 
     def command(self) -> list[str]:
@@ -81,6 +84,13 @@ class Agent:
     def finish(self, code: int) -> None:
         """Have the container end with the exit code of its command, negative for a signal, once the harness lets go."""
         self.code = code if code >= 0 else 128 - code
+
+    def ask_to_end(self) -> None:
+        """Send SIGTERM to the command: this container is to end, and the command would be its first process if no agent
+        stood in front."""
+        with suppress(OSError):  # it has ended, or was not started yet
+            for pid in Path(f"/proc/{self._keeper}/task/{self._keeper}/children").read_text().split()[:1]:
+                os.kill(int(pid), signal.SIGTERM)
 
     def make_ready(self, **request: Any) -> None:
         """Return once `start` would take no longer than a fork. Raises CannotWarm, UsageError."""
@@ -319,6 +329,8 @@ def main(door: str, name: str, token_file: str = "", *behind: str) -> None:
             sys.exit(f"this node does not see the files of the run as chaoskit does: {error}")
     line = greet(door, {"agent": name, "pid": os.getpid()}, token=token)
     agent = Agent(door, token, behind[1:])
+    if behind:
+        signal.signal(signal.SIGTERM, lambda *_: agent.ask_to_end())
     serve(line, agent, refusals=(CannotWarm, UsageError, *REFUSALS))
     sys.exit(agent.code)
 

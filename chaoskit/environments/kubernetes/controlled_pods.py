@@ -18,6 +18,7 @@ from chaoskit.environments.kubernetes.job_status import JobStatus
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
 from chaoskit.environments.kubernetes.pods import UP_LIMIT, PodNodes
+from chaoskit.environments.kubernetes.removal import suspend_job
 from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
 from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.errors import ChaoskitError
@@ -54,6 +55,8 @@ class ControlledPods(PodNodes):
         self._spec, self._container, self._before_end = job["spec"], container, before_end
         self._nodes = [f"node{index}" for index in range(count)]
         self._why = ""
+        #: The name and the uid of each pod that was there when the Job was suspended last.
+        self._suspended: dict[str, str] = {}
         #: The uids of all pods whose agent has come.
         self._known: set[str] = set()
         #: The exit code with which the newest pod of an index was let go.
@@ -151,6 +154,21 @@ class ControlledPods(PodNodes):
         """The command of a pod, as the cluster has filled it in. Raises AgentGone."""
         words: list[str] = self.now[node].agent.ask("command")
         return words
+
+    def suspend(self) -> Mapping[str, Any]:
+        """Suspend the Job; returns evidence. Raises ClusterError."""
+        self._suspended = {node.pod: node.uid for node in self.now.values() if not node.agent.is_gone}
+        suspend_job(self.connection, self.objects.identity.namespace, self._name, suspended=True)
+        return {"job": self._name, "pods": dict(self._suspended)}
+
+    def is_suspended(self) -> bool:
+        """Whether each pod that was there then is gone, by its uid, as the cluster says."""
+        there = {name: pod["metadata"]["uid"] for name in self._suspended if (pod := self._pod(name)) is not None}
+        return all(there.get(name) != uid for name, uid in self._suspended.items())
+
+    def resume(self) -> None:
+        """Let the controller make pods again. Raises ClusterError."""
+        suspend_job(self.connection, self.objects.identity.namespace, self._name, suspended=False)
 
     def close(self) -> None:
         """Let go of the agents. The Job is gone by then: its controller would replace their pods."""

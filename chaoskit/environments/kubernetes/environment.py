@@ -8,14 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from chaoskit.capabilities import CanDegrade, CanFailStorage, CanHideNames, CanPartition
+from chaoskit.capabilities import CanDegrade, CanFailStorage, CanHideNames, CanPartition, CanSuspend
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import objects, permissions
-from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, JOBS, NETWORK_CHAOS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, NETWORK_CHAOS, SERVICES, ApiKind
 from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
@@ -24,12 +24,11 @@ from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
-from chaoskit.environments.kubernetes.filled_template import difference, filled
 from chaoskit.environments.kubernetes.image_look import examine
+from chaoskit.environments.kubernetes.job_faults import JobFaults
 from chaoskit.environments.kubernetes.job_template import digest, must_suit, of_place
-from chaoskit.environments.kubernetes.objects import RunObjects, owned
+from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
-from chaoskit.environments.kubernetes.pod_faults import PodFaults
 from chaoskit.environments.kubernetes.pod_manifest import NAMES_ROLE, NODE_ROLE, TOKEN, names_service, on_volume
 from chaoskit.environments.kubernetes.pods import PodNodes
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
@@ -50,8 +49,6 @@ from chaoskit.nodes import ClusterPlace
 from chaoskit.protocol.fingerprint import LENT, library
 
 MOST_NODES = 32
-#: In the directory of a run, how its Job differs from the template of the team.
-DIFFERENCE = "job-template.diff"
 #: The kinds of Chaos Mesh that capabilities need.
 _NEED_CHAOS_MESH: dict[type, ApiKind] = {
     CanPartition: NETWORK_CHAOS,
@@ -61,9 +58,10 @@ _NEED_CHAOS_MESH: dict[type, ApiKind] = {
 }
 
 
-class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
+class KubernetesEnvironment(RunFiles, JobFaults, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodMeshFaults`."""
+    runs itself, those of `PodFaults`, with a job template those of `JobFaults`, and, where Chaos Mesh is, those of
+    `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -109,7 +107,9 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """Some need a kind of Chaos Mesh, and permissions on it."""
+        """Some need a kind of Chaos Mesh, and permissions on it; one needs the team's own Job."""
+        if capability is CanSuspend and job is not None and of_place(job.cluster) is None:
+            return "only a Job can be suspended: run one with --job-template"
         kind = _NEED_CHAOS_MESH.get(capability)
         if kind is None or job is None or job.cluster is None:
             return None
@@ -145,7 +145,7 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
 
     @property
     def pods(self) -> PodNodes:
-        """See `PodFaults`."""
+        """See `PodFaults` and `JobFaults`."""
         assert self._pods is not None, "the environment has not been entered"
         return self._pods
 
@@ -233,23 +233,16 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
         self, made: RunObjects, added: PodAdditions, *, connection: ClusterConnection, door: AgentDoor
     ) -> PodNodes:
         """The pods of the run, none of which is there yet; the controller of a job template begins to make them."""
-        roster, spec, template = self.job.roster, self.run.spec, self._template
+        template, image = self._template, self.run.spec.image
         if template is None:
             return PodNodes(
-                connection, made, door=door, roster=roster, service=self._service,
-                manifest=lambda node, pod: added.node_pod(pod, node=node, image=spec.image),
+                connection, made, door=door, roster=self.job.roster, service=self._service,
+                manifest=lambda node, pod: added.node_pod(pod, node=node, image=image),
             )  # fmt: skip
-        job = filled(template, added, out=spec.out.absolute())
-        shown = difference(template, owned(job, made.identity, role=NODE_ROLE))
-        (self.run.run_dir / DIFFERENCE).write_text(shown)
-        pods = ControlledPods(
-            connection, made, door=door, roster=roster, job=job, container=template.container["name"],
-            count=template.nodes, before_end=self.owners.take,
-        )  # fmt: skip
         assert isinstance(self.job, SupervisedJob)
-        self.job.pods = pods
-        made.create(JOBS, job, role=NODE_ROLE)
-        return pods
+        return self.job.make_pods(
+            template, made, added, connection=connection, door=door, before_end=self.owners.take
+        )
 
     def __exit__(self, *exc: object) -> None:
         self.run.end()
@@ -270,7 +263,7 @@ class KubernetesEnvironment(RunFiles, PodFaults, PodMeshFaults):
     def _request(self, node: str) -> dict[str, Any]:
         """See `AgentJob`. With a template the command is that of the pod, where the cluster has filled it in; the
         template alone tells torchrun where the others are, and what it sets stays."""
-        request = PodFaults._request(self, node)
+        request = JobFaults._request(self, node)
         if self._template is None:
             return request
         assert isinstance(self._pods, ControlledPods)

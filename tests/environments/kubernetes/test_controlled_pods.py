@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
+from chaoskit.capabilities import CanSuspend
 from chaoskit.environments.environment import Arrived, Ended, ExtraEvent
 from chaoskit.environments.kubernetes.api_kinds import PODS
-from chaoskit.environments.kubernetes.environment import DIFFERENCE, KubernetesEnvironment
+from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.listing import listed
-from chaoskit.environments.kubernetes.selectors import INDEX
+from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
+from chaoskit.environments.kubernetes.supervised_job import DIFFERENCE
 from chaoskit.errors import SupervisorGaveUp
+from chaoskit.job import Job
+from tests.environments.kubernetes.a_job import a_job
 from tests.environments.kubernetes.test_environment import news
 
 pytestmark = pytest.mark.launches
@@ -86,6 +91,32 @@ def test_an_index_without_a_restart_left(job_place):
         with pytest.raises(SupervisorGaveUp, match=r"\(backoffLimitPerIndex: 0, indexes failed: 1\)") as caught:
             env.launch(1, [])
         assert caught.value.code == "restart-budget-spent"
+
+
+def test_a_suspended_job_loses_its_pods_after_a_sigterm_and_gets_others(job_place, until, connection, pods_place):
+    with KubernetesEnvironment(job_place()) as env:
+        with pytest.raises(LookupError, match="nothing of the job runs"):
+            env.suspend()
+        env.launch(0, [])
+        arrivals(env, 2)
+        before = {node.uid for node in env.pods.now.values()}
+        evidence = env.suspend()
+        assert set(evidence["pods"].values()) == before and evidence["job"] == env._service
+        assert not env.is_suspended()
+        assert news(env, Ended) == Ended(0, -15), "the command got the signal, and no process had to be killed"
+        until(env.is_suspended, timeout=60)
+        assert listed(connection, PODS, RunSelector(env.pods.objects.identity, "node")).manifests == ()
+        env.resume()
+        env.launch(1, [])
+        assert arrivals(env, 2) == {0, 1} and env.is_suspended()
+        assert before.isdisjoint(node.uid for node in env.pods.now.values())
+
+
+def test_only_a_job_is_suspended(pods_place):
+    lacks = KubernetesEnvironment.lacks
+    own = Job.from_command(["x", "{out}"], image="t", cluster=pods_place.cluster)
+    assert lacks(CanSuspend, own) == "only a Job can be suspended: run one with --job-template"
+    assert lacks(CanSuspend, replace(own, cluster=replace(own.cluster, job_template=a_job()))) is None
 
 
 def test_faults_of_chaos_mesh_hit_the_pod_of_an_index_and_the_one_that_replaces_it(job_place, mesh_in_pods):
