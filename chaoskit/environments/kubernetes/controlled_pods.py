@@ -26,6 +26,8 @@ from chaoskit.errors import ChaoskitError
 _LOOK = 0.2
 #: Between two looks at the cluster while a pod is awaited, in seconds.
 _ASK_EVERY = 1.0
+#: Seconds for a pod to be gone whose container has ended.
+_ENDING = 60.0
 #: Seconds that the controller may wait before it makes a pod again that has failed several times.
 _BACK_OFF = 600.0
 
@@ -162,9 +164,15 @@ class ControlledPods(PodNodes):
         return {"job": self._name, "pods": dict(self._suspended)}
 
     def is_suspended(self) -> bool:
-        """Whether each pod that was there then is gone, by its uid, as the cluster says."""
-        there = {name: pod["metadata"]["uid"] for name in self._suspended if (pod := self._pod(name)) is not None}
-        return all(there.get(name) != uid for name, uid in self._suspended.items())
+        """Whether each pod that was there then is gone, by its uid, as the cluster says. Once all agents have ended,
+        the pods are about to: that is waited for."""
+        running = any(not node.agent.is_gone for node in self.now.values() if node.uid in self._suspended.values())
+        deadline = time.monotonic() + (0.0 if running else _ENDING)
+        while any((pod := self._pod(name)) and pod["metadata"]["uid"] == uid for name, uid in self._suspended.items()):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOK)
+        return True
 
     def resume(self) -> None:
         """Let the controller make pods again. Raises ClusterError."""

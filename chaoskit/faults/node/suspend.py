@@ -22,6 +22,7 @@ class Suspend:
     needs = (CanSuspend,)
     heal_after = None
     heal_launches = 0
+    holds = False  # a job that saves after SIGTERM has to go on
     observe_within = _ENDING
 
     def victims(self, world_size: int) -> Sequence[int]:

@@ -93,7 +93,7 @@ def test_an_index_without_a_restart_left(job_place):
         assert caught.value.code == "restart-budget-spent"
 
 
-def test_a_suspended_job_loses_its_pods_after_a_sigterm_and_gets_others(job_place, until, connection, pods_place):
+def test_a_suspended_job_loses_its_pods_after_a_sigterm_and_gets_others(job_place, connection):
     with KubernetesEnvironment(job_place()) as env:
         with pytest.raises(LookupError, match="nothing of the job runs"):
             env.suspend()
@@ -104,7 +104,7 @@ def test_a_suspended_job_loses_its_pods_after_a_sigterm_and_gets_others(job_plac
         assert set(evidence["pods"].values()) == before and evidence["job"] == env._service
         assert not env.is_suspended()
         assert news(env, Ended) == Ended(0, -15), "the command got the signal, and no process had to be killed"
-        until(env.is_suspended, timeout=60)
+        assert env.is_suspended(), "it waits for pods whose containers have ended"
         assert listed(connection, PODS, RunSelector(env.pods.objects.identity, "node")).manifests == ()
         env.resume()
         env.launch(1, [])
@@ -127,9 +127,11 @@ def test_faults_of_chaos_mesh_hit_the_pod_of_an_index_and_the_one_that_replaces_
         assert env.reaches(*there) and env.resolves("node0", "node1")
         number = env.cut([there])
         assert not env.reaches(*there) and env.reaches(*back)
+        cut = {claim["uid"] for claim in env.claims()}
         env.lose_node("node1")
         starts(env, "node1")
         assert not env.reaches(*there) and env.reaches(*back), "the fresh pod is cut off, too"
+        assert cut.isdisjoint(claim["uid"] for claim in env.claims()), "whatever address it has"
         env.mend(number)
         assert env.reaches(*there)
         env.hide_names(["node1"])
