@@ -313,6 +313,24 @@ class CanEvict(Protocol):
         ...
 
 
+@runtime_checkable
+class CanSuspend(Protocol):
+    """Takes all nodes of the job away at once, as a queue does that needs them for another job."""
+
+    def suspend(self) -> Mapping[str, Any]:
+        """Have every node end as the queue ends it; returns which. None comes back before `resume`. Raises LookupError
+        if nothing of the job runs."""
+        ...
+
+    def is_suspended(self) -> bool:
+        """Whether every node that was there when the job was suspended last is gone."""
+        ...
+
+    def resume(self) -> None:
+        """Let the job have nodes again."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class InjectedIOError:
     """An error of the job's storage, in effect from `fail_storage` until `mend_storage`.
@@ -466,4 +484,5 @@ REMEDIES: dict[str, str] = {
     "CanLimitDisk": "control groups with the controller io (in v1: blkio)",
     "CanEvict": "nodes that a cluster can evict",
     "CanLoseNodes": "nodes that can be taken away from a running job",
+    "CanSuspend": "a job whose nodes a controller makes (--env kubernetes --job-template FILE)",
 }

@@ -104,12 +104,12 @@ class Completed:
             last = ", because fewer nodes are left than it needs"
         codes, why = _torn(case, "failed")
         uncaught = _uncaught(case)
-        ending = "crash-loop"
-        if case.history.gave_up is not None:
-            ending, last = case.history.gave_up["code"], f": {case.history.gave_up['text']}"
+        ending, ended = "crash-loop", f"did not recover in {max(0, len(launches) - 1)} relaunches{last}"
+        if (gave_up := case.history.gave_up) is not None:
+            ending, ended = gave_up["code"], f"did not recover: {gave_up['text']}"
         return failed(
             self.name,
-            f"the job did not recover in {max(0, len(launches) - 1)} relaunches{last}{why}{uncaught}{_added(case)}",
+            f"the job {ended}{why}{uncaught}{_added(case)}",
             *codes,
             ending,
             exit_codes=[launch.code for launch in launches],

@@ -69,11 +69,12 @@ def run(machines, connection, tmp_path):  # noqa: F811
     return experiments
 
 
-def test_a_good_trainer_passes_as_the_teams_own_job(run, machines):
-    code, found = run("tinymodels.train", "one_rank_mid_epoch or worker_node")
+def test_a_good_trainer_passes_as_the_teams_own_job(run):
+    code, found = run("tinymodels.train", "one_rank_mid_epoch or worker_node or test_suspended")
     assert {name: each["verdict"] for name, each in found.items()} == {
         "test_one_rank_mid_epoch": "pass",
         "test_worker_node": "pass",
+        "test_suspended": "pass",
     }, found
     assert code == ExitCode.PASS
 

@@ -18,6 +18,7 @@ from chaoskit.environments.kubernetes.job_status import JobStatus
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
 from chaoskit.environments.kubernetes.pods import UP_LIMIT, PodNodes
+from chaoskit.environments.kubernetes.removal import suspend_job
 from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
 from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.errors import ChaoskitError
@@ -25,6 +26,8 @@ from chaoskit.errors import ChaoskitError
 _LOOK = 0.2
 #: Between two looks at the cluster while a pod is awaited, in seconds.
 _ASK_EVERY = 1.0
+#: Seconds for a pod to be gone whose container has ended.
+_ENDING = 60.0
 #: Seconds that the controller may wait before it makes a pod again that has failed several times.
 _BACK_OFF = 600.0
 
@@ -54,6 +57,8 @@ class ControlledPods(PodNodes):
         self._spec, self._container, self._before_end = job["spec"], container, before_end
         self._nodes = [f"node{index}" for index in range(count)]
         self._why = ""
+        #: The name and the uid of each pod that was there when the Job was suspended last.
+        self._suspended: dict[str, str] = {}
         #: The uids of all pods whose agent has come.
         self._known: set[str] = set()
         #: The exit code with which the newest pod of an index was let go.
@@ -151,6 +156,27 @@ class ControlledPods(PodNodes):
         """The command of a pod, as the cluster has filled it in. Raises AgentGone."""
         words: list[str] = self.now[node].agent.ask("command")
         return words
+
+    def suspend(self) -> Mapping[str, Any]:
+        """Suspend the Job; returns evidence. Raises ClusterError."""
+        self._suspended = {node.pod: node.uid for node in self.now.values() if not node.agent.is_gone}
+        suspend_job(self.connection, self.objects.identity.namespace, self._name, suspended=True)
+        return {"job": self._name, "pods": dict(self._suspended)}
+
+    def is_suspended(self) -> bool:
+        """Whether each pod that was there then is gone, by its uid, as the cluster says. Once all agents have ended,
+        the pods are about to: that is waited for."""
+        running = any(not node.agent.is_gone for node in self.now.values() if node.uid in self._suspended.values())
+        deadline = time.monotonic() + (0.0 if running else _ENDING)
+        while any((pod := self._pod(name)) and pod["metadata"]["uid"] == uid for name, uid in self._suspended.items()):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOK)
+        return True
+
+    def resume(self) -> None:
+        """Let the controller make pods again. Raises ClusterError."""
+        suspend_job(self.connection, self.objects.identity.namespace, self._name, suspended=False)
 
     def close(self) -> None:
         """Let go of the agents. The Job is gone by then: its controller would replace their pods."""

@@ -16,6 +16,7 @@ from chaoskit.capabilities import (
     CanLimitMemory,
     CanLimitProcessor,
     CanPartition,
+    CanSuspend,
 )
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
@@ -26,7 +27,6 @@ from chaoskit.environments.kubernetes import objects, permissions
 from chaoskit.environments.kubernetes.api_kinds import (
     DNS_CHAOS,
     IO_CHAOS,
-    JOBS,
     NETWORK_CHAOS,
     SERVICES,
     STRESS_CHAOS,
@@ -41,10 +41,10 @@ from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress, limit_r
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
-from chaoskit.environments.kubernetes.filled_template import difference, filled
 from chaoskit.environments.kubernetes.image_look import examine
+from chaoskit.environments.kubernetes.job_faults import JobFaults
 from chaoskit.environments.kubernetes.job_template import digest, must_suit, of_place
-from chaoskit.environments.kubernetes.objects import RunObjects, owned
+from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
 from chaoskit.environments.kubernetes.pod_evictions import PodEvictions
 from chaoskit.environments.kubernetes.pod_limits import PodLimits
@@ -68,8 +68,6 @@ from chaoskit.nodes import ClusterPlace
 from chaoskit.protocol.fingerprint import LENT, library
 
 MOST_NODES = 32
-#: In the directory of a run, how its Job differs from the template of the team.
-DIFFERENCE = "job-template.diff"
 #: The kinds of Chaos Mesh that capabilities need.
 _NEED_CHAOS_MESH: dict[type, ApiKind] = {
     CanPartition: NETWORK_CHAOS,
@@ -83,9 +81,10 @@ _NEED_CHAOS_MESH: dict[type, ApiKind] = {
 _NEED_LIMITS: dict[type, str] = {CanLimitMemory: "memory", CanLimitProcessor: "cpu"}
 
 
-class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodMeshFaults):
+class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, those of `PodEvictions`, and, where Chaos Mesh is, those of `PodLimits` and `PodMeshFaults`."""
+    runs itself, those of `PodEvictions`, with a job template those of `JobFaults`, and, where Chaos Mesh is, those of
+    `PodLimits` and `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -133,7 +132,9 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodMeshFaults):
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
         """Some need a kind of Chaos Mesh, and permissions on it; some a limit of the pods as well; evictions need a
-        permission."""
+        permission, and one needs the team's own Job."""
+        if capability is CanSuspend and job is not None and of_place(job.cluster) is None:
+            return "only a Job can be suspended: run one with --job-template"
         kind = _NEED_CHAOS_MESH.get(capability)
         if job is None or job.cluster is None:
             return None
@@ -179,7 +180,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodMeshFaults):
 
     @property
     def pods(self) -> PodNodes:
-        """See `PodFaults`."""
+        """See `PodFaults` and `JobFaults`."""
         assert self._pods is not None, "the environment has not been entered"
         return self._pods
 
@@ -274,23 +275,16 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodMeshFaults):
         self, made: RunObjects, added: PodAdditions, *, connection: ClusterConnection, door: AgentDoor
     ) -> PodNodes:
         """The pods of the run, none of which is there yet; the controller of a job template begins to make them."""
-        roster, spec, template = self.job.roster, self.run.spec, self._template
+        template, image = self._template, self.run.spec.image
         if template is None:
             return PodNodes(
-                connection, made, door=door, roster=roster, service=self._service,
-                manifest=lambda node, pod: added.node_pod(pod, node=node, image=spec.image),
+                connection, made, door=door, roster=self.job.roster, service=self._service,
+                manifest=lambda node, pod: added.node_pod(pod, node=node, image=image),
             )  # fmt: skip
-        job = filled(template, added, out=spec.out.absolute())
-        shown = difference(template, owned(job, made.identity, role=NODE_ROLE))
-        (self.run.run_dir / DIFFERENCE).write_text(shown)
-        pods = ControlledPods(
-            connection, made, door=door, roster=roster, job=job, container=template.container["name"],
-            count=template.nodes, before_end=self.owners.take,
-        )  # fmt: skip
         assert isinstance(self.job, SupervisedJob)
-        self.job.pods = pods
-        made.create(JOBS, job, role=NODE_ROLE)
-        return pods
+        return self.job.make_pods(
+            template, made, added, connection=connection, door=door, before_end=self.owners.take
+        )
 
     def __exit__(self, *exc: object) -> None:
         self.run.end()

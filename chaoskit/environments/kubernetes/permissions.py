@@ -33,9 +33,9 @@ _ROLES = "rbac.authorization.k8s.io"
 _OWN = ("create", "get", "list", "delete")
 _PODS = (AccessRule("", ("pods", "services", "configmaps"), _OWN), AccessRule("", ("pods/log",), ("get",)))
 BASE = (*_PODS, AccessRule("batch", ("jobs",), ("list",)))  # a run looks whether it has left some
-#: What a run with a job template needs beside that, and what both need.
-FOR_TEMPLATE = AccessRule("batch", ("jobs",), ("create", "get", "delete"))
-WITH_TEMPLATE = (*_PODS, AccessRule("batch", ("jobs",), _OWN))
+#: What a run with a job template needs beside that, and what both need. `patch` suspends a Job.
+FOR_TEMPLATE = AccessRule("batch", ("jobs",), ("create", "get", "delete", "patch"))
+WITH_TEMPLATE = (*_PODS, AccessRule("batch", ("jobs",), (*_OWN, "patch")))
 #: What the eviction of a node needs as well; without it, evictions are skipped.
 FOR_EVICTION = (AccessRule("", ("pods/eviction",), ("create",)),)
 #: What somebody needs as well who starts chaoskit in a pod, and fetches its files.

@@ -8,11 +8,19 @@ the pods that the controller makes.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.environment import EnvironmentEvent, ExtraEvent
+from chaoskit.environments.kubernetes.api_kinds import JOBS
+from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
+from chaoskit.environments.kubernetes.filled_template import difference, filled
+from chaoskit.environments.kubernetes.job_template import JobTemplate
+from chaoskit.environments.kubernetes.objects import RunObjects, owned
+from chaoskit.environments.kubernetes.pod_additions import PodAdditions
+from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
 from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes, NodeMaker
 from chaoskit.environments.machine.machine_run import MachineRun
@@ -24,15 +32,41 @@ _LOOK = 0.25
 _SAY_EVERY = 5.0
 
 
+#: In the directory of a run, how its Job differs from the template of the team.
+DIFFERENCE = "job-template.diff"
+
+
 class SupervisedJob(JobOnNodes):
-    """See `JobOnNodes`. `pods` is set before the first launch."""
+    """See `JobOnNodes`. `make_pods` comes before the first launch."""
 
     def __init__(self, run: MachineRun, roster: NodeRoster, maker: NodeMaker) -> None:
         super().__init__(run, roster, maker)
-        self.pods: ControlledPods | None = None
+        self._made: ControlledPods | None = None
         #: The nodes whose command has ended by itself, and its exit code.
         self._over: list[tuple[str, int]] = []
         self._said = 0.0
+
+    def make_pods(
+        self,
+        template: JobTemplate,
+        made: RunObjects,
+        added: PodAdditions,
+        *,
+        connection: ClusterConnection,
+        door: AgentDoor,
+        before_end: Callable[[], object],
+    ) -> ControlledPods:
+        """Make the Job of a template, whose controller begins to make its pods, and the file with the difference.
+        Raises ClusterError."""
+        job = filled(template, added, out=self.run.spec.out.absolute())
+        shown = difference(template, owned(job, made.identity, role=NODE_ROLE))
+        (self.run.run_dir / DIFFERENCE).write_text(shown)
+        self._made = ControlledPods(
+            connection, made, door=door, roster=self.roster, job=job, container=template.container["name"],
+            count=template.nodes, before_end=before_end,
+        )  # fmt: skip
+        made.create(JOBS, job, role=NODE_ROLE)
+        return self._made
 
     def launch(self, index: int, command: Sequence[str]) -> str:
         """See `Environment`. Waits for the pods of the controller; raises SupervisorGaveUp if it makes none."""
@@ -56,8 +90,8 @@ class SupervisedJob(JobOnNodes):
 
     @property
     def _pods(self) -> ControlledPods:
-        assert self.pods is not None, "the Job has not been made"
-        return self.pods
+        assert self._made is not None, "the Job has not been made"
+        return self._made
 
     def _begin(self, nodes: Sequence[str]) -> MultiNodeLaunch:
         self._maker.make_ready(nodes)

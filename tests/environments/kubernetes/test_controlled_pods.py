@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
+from chaoskit.capabilities import CanSuspend
 from chaoskit.environments.environment import Arrived, Ended, ExtraEvent
 from chaoskit.environments.kubernetes.api_kinds import PODS
-from chaoskit.environments.kubernetes.environment import DIFFERENCE, KubernetesEnvironment
+from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.listing import listed
-from chaoskit.environments.kubernetes.selectors import INDEX
+from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
+from chaoskit.environments.kubernetes.supervised_job import DIFFERENCE
 from chaoskit.errors import SupervisorGaveUp
+from chaoskit.job import Job
+from tests.environments.kubernetes.a_job import a_job
 from tests.environments.kubernetes.test_environment import news
 
 pytestmark = pytest.mark.launches
@@ -88,6 +93,32 @@ def test_an_index_without_a_restart_left(job_place):
         assert caught.value.code == "restart-budget-spent"
 
 
+def test_a_suspended_job_loses_its_pods_after_a_sigterm_and_gets_others(job_place, connection):
+    with KubernetesEnvironment(job_place()) as env:
+        with pytest.raises(LookupError, match="nothing of the job runs"):
+            env.suspend()
+        env.launch(0, [])
+        arrivals(env, 2)
+        before = {node.uid for node in env.pods.now.values()}
+        evidence = env.suspend()
+        assert set(evidence["pods"].values()) == before and evidence["job"] == env._service
+        assert not env.is_suspended()
+        assert news(env, Ended) == Ended(0, -15), "the command got the signal, and no process had to be killed"
+        assert env.is_suspended(), "it waits for pods whose containers have ended"
+        assert listed(connection, PODS, RunSelector(env.pods.objects.identity, "node")).manifests == ()
+        env.resume()
+        env.launch(1, [])
+        assert arrivals(env, 2) == {0, 1} and env.is_suspended()
+        assert before.isdisjoint(node.uid for node in env.pods.now.values())
+
+
+def test_only_a_job_is_suspended(pods_place):
+    lacks = KubernetesEnvironment.lacks
+    own = Job.from_command(["x", "{out}"], image="t", cluster=pods_place.cluster)
+    assert lacks(CanSuspend, own) == "only a Job can be suspended: run one with --job-template"
+    assert lacks(CanSuspend, replace(own, cluster=replace(own.cluster, job_template=a_job()))) is None
+
+
 def test_faults_of_chaos_mesh_hit_the_pod_of_an_index_and_the_one_that_replaces_it(job_place, mesh_in_pods):
     there, back = ("node0", "node1"), ("node1", "node0")
     with KubernetesEnvironment(job_place()) as env:
@@ -96,9 +127,11 @@ def test_faults_of_chaos_mesh_hit_the_pod_of_an_index_and_the_one_that_replaces_
         assert env.reaches(*there) and env.resolves("node0", "node1")
         number = env.cut([there])
         assert not env.reaches(*there) and env.reaches(*back)
+        cut = {claim["uid"] for claim in env.claims()}
         env.lose_node("node1")
         starts(env, "node1")
         assert not env.reaches(*there) and env.reaches(*back), "the fresh pod is cut off, too"
+        assert cut.isdisjoint(claim["uid"] for claim in env.claims()), "whatever address it has"
         env.mend(number)
         assert env.reaches(*there)
         env.hide_names(["node1"])

@@ -101,11 +101,14 @@ def test_runs_without_chaos_mesh_ask_for_exactly_what_the_role_grants(
             env.launch(2, stub(0, 0))
             assert news(env, Ended) == Ended(2, 0)
         of_pods = asked(api_server)
-        with KubernetesEnvironment(may(job_place(steps=0))) as env:
+        with KubernetesEnvironment(may(job_place(steps=9))) as env:
             env.launch(0, [])
-            assert news(env, Ended) == Ended(0, 0)
+            news(env, Arrived)
+            env.suspend()
+            assert news(env, Ended) == Ended(0, -15)
+            env.resume()
     requests = asked(api_server)
-    assert {one[2] for one in requests - of_pods} == {"create", "get", "delete"}
+    assert {one[2] for one in requests - of_pods} == {"create", "get", "delete", "patch"}
     assert {one[1] for one in requests - of_pods} == {"jobs"}
     assert {one for one in requests if (one[0], one[2]) not in LOOKED_FOR} == role
 
