@@ -26,10 +26,9 @@ def pytest_collection_modifyitems(config, items):
     """Leave out the experiments that cannot run here, or that run only on request.
 
     Those that need several nodes run with `--nodes 2`, those that need a range of nodes with `--nodes 1:2`, a schedule
-    of kills with `--every 30m --during 6h`. The
-    whole matrix of damaged checkpoints, all faults of the storage, all wrong numbers but one, and all limits of
-    resources run only on request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`, `-k resources`), or
-    by the name of a test.
+    of kills with `--every 30m --during 6h`. The whole matrix of damaged checkpoints, all faults of the storage, all
+    wrong numbers but one, and all limits of resources run only on request (`--only storage`, `-k corruption`,
+    `-k storage`, `-k numbers`, `-k resources`), or by the name of a test.
     """
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
