@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -42,7 +43,8 @@ def test_a_grace_that_is_too_short_for_the_save_is_found(run, machines, tmp_path
     if grace == 5:
         assert one["codes"] == ["grace-too-short"] and evidence["killed"] > 4 and evidence["grace_used_up"], one
         (said,) = one["sentences"]
-        assert "killed at the end of its grace of 5 s, while rank 1 was in a save that it had begun" in str(said)
+        # Which of the two ranks is on the last node is up to torchrun.
+        assert re.search(r"at the end of its grace of 5 s, while rank [01] was in a save that it had begun", said)
         assert "grace in [tool.chaoskit.kubernetes]" in one["advice"]["grace-too-short"]
     else:
         assert evidence["ended"] > 15 and not one["codes"], one
