@@ -80,9 +80,11 @@ class Agent:
         """The command that this container was made for."""
         return self._command
 
-    def finish(self, code: int) -> None:
-        """Have the container end with the exit code of its command, negative for a signal, once the harness lets go."""
+    def finish(self, code: int) -> dict[str, Any] | None:
+        """Have the container end with the exit code of its command, negative for a signal, once the harness lets go.
+        Returns what `end_notice` would."""
         self.code = code if code >= 0 else 128 - code
+        return self.notice.tell()
 
     def make_ready(self, **request: Any) -> None:
         """Return once `start` would take no longer than a fork. Raises CannotWarm, UsageError."""

@@ -53,7 +53,8 @@ class EndNotice:
         """
         if self._came is None:
             return None
-        if self._ended is not None:
+        if not self._runs():
+            self._ended = self._ended or time.monotonic()
             self._heard.set()
         return {
             "seconds": time.monotonic() - self._came,
@@ -71,7 +72,7 @@ class EndNotice:
         assert self._came is not None
         while self._runs():
             time.sleep(_LOOK)
-        self._ended = time.monotonic()
+        self._ended = self._ended or time.monotonic()
         if not self._leaves:
             return
         self._heard.wait(_HEARING)

@@ -149,7 +149,7 @@ class ControlledPods(PodNodes):
         self._codes[self.roster.number(node)] = code if code >= 0 else 128 - code
         with suppress(AgentGone):
             self._before_end()
-            found.agent.ask("finish", code=code)
+            found.notice = found.agent.ask("finish", code=code)
         found.agent.close()
 
     def command(self, node: str) -> list[str]:

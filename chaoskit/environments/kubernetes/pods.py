@@ -36,12 +36,13 @@ _LAST_LINES = 5
 @dataclass(kw_only=True)
 class PodNode(AgentNode):
     """One node: also its pod, by name and uid, and the machine of the cluster that it runs on. `booted` is when that
-    machine was started, by the clock of its pod."""
+    machine was started, by the clock of its pod. `notice` is what its agent said last of a SIGTERM: see `EndNotice`."""
 
     pod: str
     uid: str
     machine: str
     booted: float
+    notice: Mapping[str, Any] | None = None
 
 
 class PodNodes(AgentNodes[PodNode]):

@@ -131,5 +131,5 @@ class SupervisedJob(JobOnNodes):
 
     def _tell(self, kind: str, data: dict[str, Any]) -> None:
         super()._tell(kind, data)
-        if kind == "node.end" and data["cause"] == "itself":
+        if kind == "node.end" and data["cause"] in ("itself", "evicted"):
             self._over.append((data["node"], data["code"]))

@@ -112,6 +112,30 @@ def test_a_suspended_job_loses_its_pods_after_a_sigterm_and_gets_others(job_plac
         assert before.isdisjoint(node.uid for node in env.pods.now.values())
 
 
+def test_an_evicted_pod_of_a_job_is_replaced_under_its_index(job_place, until):
+    with KubernetesEnvironment(job_place()) as env:
+        env.launch(0, [])
+        arrivals(env, 2)
+        before = {node: found.uid for node, found in env.pods.now.items()}
+        env.evict_node("node1", replaced=True)
+        found, started = [], []
+
+        def is_seen():
+            for event in env.wait(0.05):
+                assert not isinstance(event, Ended), event
+                started.append(isinstance(event, ExtraEvent) and event.kind == "node.start")
+            found[:] = [env.evicted("node1")]
+            return found[0]
+
+        until(is_seen, timeout=60)
+        assert found[0]["gone"] == before["node1"] and found[0]["sigterm"]["delivered"]
+        assert found[0]["ended"] is not None and found[0]["killed"] is None
+        if not any(started):
+            starts(env, "node1")
+        after = {node: found.uid for node, found in env.pods.now.items()}
+        assert after["node0"] == before["node0"] and after["node1"] != before["node1"]
+
+
 def test_only_a_job_is_suspended(pods_place):
     lacks = KubernetesEnvironment.lacks
     own = Job.from_command(["x", "{out}"], image="t", cluster=pods_place.cluster)
