@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -14,10 +17,12 @@ from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
 from chaoskit.environments.kubernetes.supervised_job import DIFFERENCE
+from chaoskit.environments.machine.sweep import sweep as sweep_machine
 from chaoskit.errors import SupervisorGaveUp
 from chaoskit.job import Job
 from tests.environments.kubernetes.a_job import a_job
-from tests.environments.kubernetes.test_environment import news
+from tests.environments.kubernetes.conftest import left
+from tests.environments.kubernetes.test_environment import HARNESS, news
 
 pytestmark = pytest.mark.launches
 
@@ -141,6 +146,25 @@ def test_only_a_job_is_suspended(pods_place):
     own = Job.from_command(["x", "{out}"], image="t", cluster=pods_place.cluster)
     assert lacks(CanSuspend, own) == "only a Job can be suspended: run one with --job-template"
     assert lacks(CanSuspend, replace(own, cluster=replace(own.cluster, job_template=a_job()))) is None
+
+
+def test_of_a_killed_harness_the_job_and_its_pods_are_swept(job_place, connection):
+    spec = job_place()
+    words = [
+        sys.executable, "-c", HARNESS, str(spec.run_dir), spec.run_id, spec.image, str(spec.store),
+        json.dumps(spec.cluster.to_json()), str(spec.store / "stub_rank.py"),
+    ]  # fmt: skip
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as harness:
+        assert harness.stdout.readline() == "up\n"
+        owner = {"pid": harness.pid, "start": 1}
+        harness.kill()
+    job = Job.from_command(["x", "{out}"], image="t", cluster=spec.cluster)
+    record = {"id": spec.run_id, "status": "running", "owner": owner, "job": job.to_json()}
+    (spec.run_dir / "run.json").write_text(json.dumps(record))
+    sweep_machine(spec.store)
+    removed = KubernetesEnvironment.sweep(spec.store)
+    assert any("Job chaoskit" in one for one in removed), removed
+    assert left(connection, spec.cluster.namespace) == []
 
 
 def test_faults_of_chaos_mesh_hit_the_pod_of_an_index_and_the_one_that_replaces_it(job_place, mesh_in_pods):
