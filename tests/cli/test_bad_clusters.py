@@ -28,8 +28,8 @@ RBAC = "rbac.authorization.k8s.io"
 #: For each process of chaoskit: no pod and no server is waited for longer than some seconds.
 SOONER = """
 from chaoskit.environments.kubernetes import connection, image_look, pods
-image_look.UP_LIMIT = 4.0
-pods.PodNodes.__init__.__kwdefaults__["limit"] = 4.0
+image_look.UP_LIMIT = {up}
+pods.PodNodes.__init__.__kwdefaults__["limit"] = {up}
 connection.ClusterConnection.__init__.__kwdefaults__["patience"] = {patience}
 """
 MAIN = "import sys; from chaoskit.cli.main import main; sys.exit(main())"
@@ -57,8 +57,8 @@ class Shell:
             "torchrun", "--nproc-per-node", "1", str(self.script), "--out", "{out}",
         ]  # fmt: skip
 
-    def start(self, *more, patience=1.0, **how):
-        (self.directory / "sitecustomize.py").write_text(SOONER.format(patience=patience))
+    def start(self, *more, patience=1.0, up=4.0, **how):
+        (self.directory / "sitecustomize.py").write_text(SOONER.format(patience=patience, up=up))
         paths = [str(self.directory), *filter(None, [os.environ.get("PYTHONPATH")])]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         return subprocess.Popen(
@@ -171,7 +171,7 @@ def test_a_webhook_that_does_not_answer(shell, api_server):
 
 
 def test_the_server_is_away_in_mid_run_and_comes_back(shell, machines, api_server, until):
-    process = shell.start("--json", "found.json", patience=60.0)
+    process = shell.start("--json", "found.json", patience=60.0, up=60.0)
     until(lambda: len(machines.kubelet.running()) == 2, timeout=60)
     with api_server.away():
         time.sleep(8)

@@ -241,7 +241,8 @@ def test_a_directory_that_is_not_there_is_an_error(tmp_path):
 
 def test_who_has_it_to_give():
     for kind in ENVIRONMENTS.values():
-        assert issubclass(kind, CanFailStorage) == any(kind.traits.storage), kind.traits.name
+        fails = any(kind.traits.storage) or kind.traits.plain_fails
+        assert issubclass(kind, CanFailStorage) == fails, kind.traits.name
 
 
 def test_a_runner_asks_before_it_begins(tmp_path, monkeypatch):
