@@ -8,34 +8,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from chaoskit.capabilities import (
-    CanDegrade,
-    CanFailStorage,
-    CanHideNames,
-    CanLimitMemory,
-    CanLimitProcessor,
-    CanPartition,
-)
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
-from chaoskit.environments.kubernetes import objects, permissions
-from chaoskit.environments.kubernetes.api_kinds import (
-    DNS_CHAOS,
-    IO_CHAOS,
-    NETWORK_CHAOS,
-    SERVICES,
-    STRESS_CHAOS,
-    ApiKind,
-)
-from chaoskit.environments.kubernetes.chaos import mesh_look
+from chaoskit.environments.kubernetes import mesh_needs, objects, permissions
+from chaoskit.environments.kubernetes.api_kinds import SERVICES
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
-from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress, limit_remedy
+from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.image_look import examine
 from chaoskit.environments.kubernetes.objects import RunObjects
@@ -68,17 +52,6 @@ from chaoskit.nodes import ClusterPlace
 from chaoskit.protocol.fingerprint import LENT, library
 
 MOST_NODES = 32
-#: The kinds of Chaos Mesh that capabilities need.
-_NEED_CHAOS_MESH: dict[type, ApiKind] = {
-    CanPartition: NETWORK_CHAOS,
-    CanDegrade: NETWORK_CHAOS,
-    CanHideNames: DNS_CHAOS,
-    CanFailStorage: IO_CHAOS,
-    CanLimitMemory: STRESS_CHAOS,
-    CanLimitProcessor: STRESS_CHAOS,
-}
-#: The limit of the pods that a capability uses up.
-_NEED_LIMITS: dict[type, str] = {CanLimitMemory: "memory", CanLimitProcessor: "cpu"}
 
 
 class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
@@ -128,13 +101,7 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
         """Some need a kind of Chaos Mesh, and permissions on it; some a limit of the pods as well."""
-        kind = _NEED_CHAOS_MESH.get(capability)
-        if kind is None or job is None or job.cluster is None:
-            return None
-        limit = _NEED_LIMITS.get(capability)
-        if limit is not None and limit not in job.cluster.resources.get("limits", {}):
-            return f"it needs pods with a limit of {limit}, which Chaos Mesh then uses up: {limit_remedy(limit)}"
-        return mesh_look.why_not(connection_to(job.cluster), job.cluster.namespace, kind)
+        return None if job is None or job.cluster is None else mesh_needs.why_not(capability, job.cluster)
 
     @staticmethod
     def rests_on(job: Job) -> Mapping[str, Any]:
