@@ -174,7 +174,10 @@ class Containers:
 
     def first_pid(self, container: str) -> int:
         """The first process of a container, by its pid on this machine. Raises OSError if it has ended."""
-        pid = int(self._daemon.inspect_container(container)["State"]["Pid"])
+        try:
+            pid = int(self._daemon.inspect_container(container)["State"]["Pid"])
+        except NotFound:
+            pid = 0
         if not pid:
             raise OSError("it has ended")
         return pid

@@ -8,36 +8,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from chaoskit.capabilities import (
-    CanDegrade,
-    CanEvict,
-    CanFailStorage,
-    CanHideNames,
-    CanLimitMemory,
-    CanLimitProcessor,
-    CanPartition,
-    CanSuspend,
-)
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
-from chaoskit.environments.kubernetes import objects, permissions
-from chaoskit.environments.kubernetes.api_kinds import (
-    DNS_CHAOS,
-    IO_CHAOS,
-    NETWORK_CHAOS,
-    SERVICES,
-    STRESS_CHAOS,
-    ApiKind,
-)
-from chaoskit.environments.kubernetes.chaos import mesh_look
+from chaoskit.environments.kubernetes import cluster_needs, objects, permissions
+from chaoskit.environments.kubernetes.api_kinds import SERVICES
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
-from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress, limit_remedy
+from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
@@ -68,17 +50,6 @@ from chaoskit.nodes import ClusterPlace
 from chaoskit.protocol.fingerprint import LENT, library
 
 MOST_NODES = 32
-#: The kinds of Chaos Mesh that capabilities need.
-_NEED_CHAOS_MESH: dict[type, ApiKind] = {
-    CanPartition: NETWORK_CHAOS,
-    CanDegrade: NETWORK_CHAOS,
-    CanHideNames: DNS_CHAOS,
-    CanFailStorage: IO_CHAOS,
-    CanLimitMemory: STRESS_CHAOS,
-    CanLimitProcessor: STRESS_CHAOS,
-}
-#: The limit of the pods that a capability uses up.
-_NEED_LIMITS: dict[type, str] = {CanLimitMemory: "memory", CanLimitProcessor: "cpu"}
 
 
 class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMeshFaults):
@@ -131,24 +102,8 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMes
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """Some need a kind of Chaos Mesh, and permissions on it; some a limit of the pods as well; evictions need a
-        permission, and one needs the team's own Job."""
-        if capability is CanSuspend and job is not None and of_place(job.cluster) is None:
-            return "only a Job can be suspended: run one with --job-template"
-        kind = _NEED_CHAOS_MESH.get(capability)
-        if job is None or job.cluster is None:
-            return None
-        if capability is CanEvict:
-            return permissions.no_eviction(connection_to(job.cluster), job.cluster.namespace)
-        if kind is None:
-            return None
-        limit = _NEED_LIMITS.get(capability)
-        template = of_place(job.cluster)
-        resources = job.cluster.resources if template is None else template.container.get("resources") or {}
-        if limit is not None and limit not in (resources.get("limits") or {}):
-            where = limit_remedy(limit) if template is None else "give its container one in the job template"
-            return f"it needs pods with a limit of {limit}, which Chaos Mesh then uses up: {where}"
-        return mesh_look.why_not(connection_to(job.cluster), job.cluster.namespace, kind)
+        """Some need more of the cluster, of the pods or of the job than every run does."""
+        return None if job is None or job.cluster is None else cluster_needs.why_not(capability, job.cluster)
 
     @staticmethod
     def rests_on(job: Job) -> Mapping[str, Any]:

@@ -102,6 +102,7 @@ class PodStress:
         )  # fmt: skip
         number = self.faults.begin("memory", {node: spec})
         self._memory[number] = known
+        self.memory_taken(number)
         return number
 
     def memory_taken(self, number: int) -> Mapping[str, Any]:
@@ -174,6 +175,7 @@ class PodStress:
         known.before = self._now(known)
         self._meet(known)
         felt.begin(known.strangers)
+        self.processors_taken(number)
         return number
 
     def processors_taken(self, number: int) -> Mapping[str, Any]:

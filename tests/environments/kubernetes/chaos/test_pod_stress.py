@@ -136,6 +136,14 @@ def test_of_a_pod_that_was_killed_whole_the_cluster_tells_why(stress, pods):
     assert stress.memory_taken(number) == found and there(pods, STRESS_CHAOS) == []
 
 
+def test_of_a_pod_that_is_replaced_at_once_nothing_is_told(stress, pods):
+    memory = take_memory(stress)
+    processors = stress.take_processors("node0", ranks=lambda: [RANK], cpu=0.5)
+    stress.came_up("node0")
+    assert stress.memory_taken(memory)["kills"] == 0 and stress.memory_taken(memory)["gone"] == []
+    assert not stress.processors_taken(processors)["felt"] and there(pods, STRESS_CHAOS) == []
+
+
 def test_so_many_busy_processes_are_started_that_the_job_keeps_its_share(stress, pods):
     number = stress.take_processors("node0", ranks=lambda: [RANK], cpu=0.25)
     (one,) = there(pods, STRESS_CHAOS)
