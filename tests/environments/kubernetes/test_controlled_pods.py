@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -22,7 +19,7 @@ from chaoskit.errors import SupervisorGaveUp
 from chaoskit.job import Job
 from tests.environments.kubernetes.a_job import a_job
 from tests.environments.kubernetes.conftest import left
-from tests.environments.kubernetes.test_environment import HARNESS, news
+from tests.environments.kubernetes.test_environment import killed_harness, news
 
 pytestmark = pytest.mark.launches
 
@@ -150,17 +147,7 @@ def test_only_a_job_is_suspended(pods_place):
 
 def test_of_a_killed_harness_the_job_and_its_pods_are_swept(job_place, connection):
     spec = job_place()
-    words = [
-        sys.executable, "-c", HARNESS, str(spec.run_dir), spec.run_id, spec.image, str(spec.store),
-        json.dumps(spec.cluster.to_json()), str(spec.store / "stub_rank.py"),
-    ]  # fmt: skip
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as harness:
-        assert harness.stdout.readline() == "up\n"
-        owner = {"pid": harness.pid, "start": 1}
-        harness.kill()
-    job = Job.from_command(["x", "{out}"], image="t", cluster=spec.cluster)
-    record = {"id": spec.run_id, "status": "running", "owner": owner, "job": job.to_json()}
-    (spec.run_dir / "run.json").write_text(json.dumps(record))
+    killed_harness(spec)
     sweep_machine(spec.store)
     removed = KubernetesEnvironment.sweep(spec.store)
     assert any("Job chaoskit" in one for one in removed), removed
