@@ -313,6 +313,24 @@ class CanEvict(Protocol):
         ...
 
 
+@runtime_checkable
+class CanSuspend(Protocol):
+    """Takes all nodes of the job away at once, as a queue does that needs them for another job."""
+
+    def suspend(self) -> Mapping[str, Any]:
+        """Have every node end as the queue ends it; returns which. None comes back before `resume`. Raises LookupError
+        if nothing of the job runs."""
+        ...
+
+    def is_suspended(self) -> bool:
+        """Whether every node that was there when the job was suspended last is gone."""
+        ...
+
+    def resume(self) -> None:
+        """Let the job have nodes again."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class InjectedIOError:
     """An error of the job's storage, in effect from `fail_storage` until `mend_storage`.
@@ -410,13 +428,14 @@ class CanLimitProcessor(Protocol):
     """Limits the processor time of a rank or of a node."""
 
     def limit_processor(self, target: LimitTarget, *, cpu: float) -> int:
-        """Let the target use no more than `cpu` processors, such as 0.25; returns the number of this limit. Raises
-        LookupError if nothing of the target runs, or if the environment cannot limit it."""
+        """Let the target use no more than `cpu` processors, such as 0.25, or about as many where others take the rest;
+        returns the number of this limit. Raises LookupError if nothing of the target runs, or if the environment cannot
+        limit it."""
         ...
 
     def processor_limited(self, limit: int) -> Mapping[str, Any]:
         """Its effect so far, as the kernel counts it: `periods` of the scheduler in which the target ran, those in
-        which it was `throttled`, and for how many `seconds`."""
+        which it was `throttled`, and for how many `seconds`; and whether the target `felt` this limit."""
         ...
 
     def lift_processor(self, limit: int) -> None:
@@ -465,4 +484,5 @@ REMEDIES: dict[str, str] = {
     "CanLimitDisk": "control groups with the controller io (in v1: blkio)",
     "CanEvict": "nodes that a cluster can evict",
     "CanLoseNodes": "nodes that can be taken away from a running job",
+    "CanSuspend": "a job whose nodes a controller makes (--env kubernetes --job-template FILE)",
 }

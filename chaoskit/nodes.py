@@ -12,6 +12,8 @@ from chaoskit.validation import check_choice, check_number, check_whole
 
 POLICIES = ("returns", "spare", "gone")
 RESTARTS = ("auto", "job", "node")
+#: Seconds that a pod has to end by itself where nobody says otherwise, as in Kubernetes.
+GRACE = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,8 @@ class ClusterPlace:
 
     `resources`, `node_selector`, `tolerations` are those of each pod, as in a manifest, `pull_secret` is the secret for
     its image, and `service_account` its account. `grace` are the seconds that a node of the job has to end by itself
-    after SIGTERM. Raises UsageError, naming the argument.
+    after SIGTERM. `job_template` is the team's own manifest of the job, which runs in place of pods that chaoskit
+    makes. Raises UsageError, naming the argument.
     """
 
     namespace: str
@@ -75,7 +78,8 @@ class ClusterPlace:
     tolerations: Sequence[Mapping[str, Any]] = ()
     pull_secret: str = ""
     service_account: str = ""
-    grace: int = 30
+    job_template: Mapping[str, Any] = field(default_factory=dict)
+    grace: int = GRACE
 
     def __post_init__(self) -> None:
         for name in ("namespace", "claim", "path"):

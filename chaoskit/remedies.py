@@ -101,6 +101,13 @@ REMEDIES: Mapping[str, str] = {
         "collective"
     ),
     "crash-loop": "read the last launch's log: the error that ended its ranks prevents the recovery",
+    "failure-policy-final": (
+        "in podFailurePolicy, take only those exit codes as final (FailJob, FailIndex) that no restart mends; torchrun "
+        "ends with 1 whatever has ended a rank"
+    ),
+    "restart-budget-spent": (
+        "raise backoffLimit or backoffLimitPerIndex: each restart of a job of N pods takes up to N of it"
+    ),
     "exited-early": (
         "exit with a code other than 0 while steps remain, so that the scheduler relaunches the job; and count "
         "steps from the checkpoint's step, not from 0"

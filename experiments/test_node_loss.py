@@ -63,6 +63,12 @@ def test_frozen_node(chaos, job, claims, step):
     run.verify(*claims)
 
 
+def test_suspended(chaos, job, claims, step):
+    """A queue takes all nodes away: every pod ends after SIGTERM, and the job gets others."""
+    run = chaos.run(job, faults.suspend().at_step(step))
+    run.verify(*claims)
+
+
 def test_every_so_often(chaos, job, claims):
     """Nodes drawn at random are lost at random times, for as long as the training lasts."""
     reference, draw = chaos.reference(job), random.Random(SEED)

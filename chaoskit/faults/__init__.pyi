@@ -31,6 +31,7 @@ from chaoskit.faults.node.out_of_memory import out_of_memory
 from chaoskit.faults.node.pause_node import pause_node
 from chaoskit.faults.node.remove_node import remove_node
 from chaoskit.faults.node.replace_node import replace_node
+from chaoskit.faults.node.suspend import suspend
 from chaoskit.faults.node.throttle import throttle
 from chaoskit.faults.numeric.bad_batch import bad_batch
 from chaoskit.faults.numeric.bitflip import bitflip
@@ -110,6 +111,7 @@ __all__ = [
     "storage_gone",
     "strip_checksums",
     "stuck",
+    "suspend",
     "swap_older",
     "swap_rank",
     "throttle",

@@ -76,7 +76,16 @@ experiment = "test_nan[gradient-nan]"
 
 
 def test_every_shared_option_is_a_key():
-    assert {option.name for option in options.SHARED} - {"strict"} <= configuration.KEYS.keys()
+    assert {option.name for option in options.SHARED} - {"strict", "job-template"} <= configuration.KEYS.keys()
+
+
+def test_the_job_template_is_a_setting_of_the_pods_and_its_path_counts_from_the_file(tmp_path):
+    found = read(tmp_path, own="[kubernetes]\njob-template = 'deploy/job.yaml'\n")
+    assert found.pods == {"job_template": str(tmp_path / "deploy" / "job.yaml")}
+    place = {"namespace": "n", "volume": "c:/v"}
+    assert options.cluster_of({**place, "env": "local"}, found.pods).job_template == {}, "it is for pods alone"
+    with pytest.raises(UsageError, match=r"deploy/job\.yaml: it cannot be read"):
+        options.cluster_of({**place, "env": "kubernetes"}, found.pods)
 
 
 @pytest.mark.parametrize("files", [{}, {"pyproject": "[project]\n"}, {"pyproject": "not toml at all ="}])
@@ -101,6 +110,8 @@ WRONG = {
     "underscore": ("resume_args = '-x'\n", 1, ["mean 'resume-args'"]),
     "environment": ("environment = 'netns'\n", 1, ["mean 'env'"]),
     "strict": ("strict = true\n", 1, ["--strict"]),
+    "job template": ("job-template = 'job.yaml'\n", 1, ["is a key of the table kubernetes: move it there"]),
+    "job template, no file": ("[kubernetes]\njob-template = 3\n", 2, ["the file with the team's own manifest"]),
     "table of the other file": ("[tool.chaoskit]\ncommand = 'x'\n", 1, ["stand at the top"]),
     "negative": ("\ntimeout = -1\n", 2, ["timeout", "-1"]),
     "no number": ("relaunches = 'many'\n", 1, ["relaunches", "number"]),

@@ -27,7 +27,7 @@ def run(machines, connection, tmp_path):  # noqa: F811
     cluster, store = machines.cluster, machines.volume / "store"
     shutil.copytree(REPOSITORY / "tinymodels", store / "code" / "tinymodels")
 
-    def experiments(module, chosen, *args):
+    def experiments(module, chosen, *args, options=()):
         script = store / "code" / "train.py"
         script.write_text(SCRIPT.format(module=module))
         words = [
@@ -35,7 +35,7 @@ def run(machines, connection, tmp_path):  # noqa: F811
             "--context", cluster.context, "--kubeconfig", str(cluster.kubeconfig), "--namespace", cluster.namespace,
             "--volume", f"runs:{machines.volume}", "--dir", str(store), "--address", machines.address,
             "--nodes", "2", "-k", chosen, "-n", "1", "--no-proof", "--json", str(tmp_path / "found.json"),
-            "--", "torchrun", "--nproc-per-node", "1", str(script), "--out", "{out}", *args,
+            *options, "--", "torchrun", "--nproc-per-node", "1", str(script), "--out", "{out}", *args,
         ]  # fmt: skip
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=900)
         assert (tmp_path / "found.json").exists(), done.stderr
@@ -92,6 +92,53 @@ def test_a_chaos_mesh_that_only_says_so_makes_no_pass(run, mesh_in_pods, machine
     events = dict(evidence_of(machines, "test_longer"))
     assert "fault.observed" not in events
     assert all(claim["conditions"]["AllInjected"] for claim in events["fault.healed"]["claimed"])
+
+
+LIMITS = '[tool.chaoskit.kubernetes]\nresources = {limits = {cpu = "700m", memory = "1200Mi"}}\n'
+RESOURCES = ("--only", "resources")
+
+
+@pytest.fixture
+def limits(tmp_path):
+    (tmp_path / "pyproject.toml").write_text(LIMITS)
+
+
+def test_a_good_trainer_passes_on_pods_that_run_short(run, limits, mesh_in_pods, machines):
+    code, found = run("tinymodels.train", "out_of_memory or straggler or slow_disk", options=RESOURCES)
+    assert {name: each["verdict"] for name, each in found.items()} == {
+        "test_out_of_memory": "pass",
+        "test_straggler": "pass",
+        "test_slow_disk": "skipped",
+    }, found
+    assert "needs CanLimitDisk, which environment 'kubernetes' lacks" in json.dumps(found["test_slow_disk"])
+    assert code == ExitCode.PASS
+    killed, slow = (observed(machines, name) for name in ("test_out_of_memory", "test_straggler"))
+    assert killed["killed_by_kernel"] == 1 and len(killed["gone"]) == 1 and killed["bytes"] == 1200 << 20
+    assert slow["share"] < slow["before"]["share"] and slow["others"] > slow["processors"] and slow["stressors"] > 1
+    for evidence in (killed, slow):
+        (claim,) = evidence["claimed"]
+        assert claim["kind"] == "StressChaos" and claim["conditions"]["AllInjected"]
+
+
+def test_a_broken_trainer_is_caught_on_pods_that_run_out_of_memory(run, limits, mesh_in_pods):
+    code, found = run("tinymodels.gallery.rng_missing", "out_of_memory", options=RESOURCES)
+    assert code == ExitCode.FAIL
+    assert "rng-not-restored" in json.dumps(found["test_out_of_memory"])
+
+
+def test_stress_that_is_only_claimed_makes_no_pass(run, limits, mesh_in_pods, machines):
+    mesh_in_pods.lies = True
+    code, found = run("tinymodels.train", "out_of_memory or straggler", options=RESOURCES)
+    assert {name: each["codes"] for name, each in found.items()} == {
+        "test_out_of_memory": ["fault-not-observed"],
+        "test_straggler": ["fault-not-observed"],
+    }, found
+    assert code == ExitCode.INCONCLUSIVE
+
+
+def observed(machines, experiment):
+    (evidence,) = [said for event, said in evidence_of(machines, experiment) if event == "fault.observed"]
+    return evidence
 
 
 def evidence_of(machines, experiment):

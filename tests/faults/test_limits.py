@@ -83,7 +83,7 @@ def test_no_rank_waits_for_the_effect_and_all_of_it_ends(name):
     action = MADE[name][0].action
     assert not action_traits(action).holds
     assert action.heal_after is not None or action_traits(action).heal_step is not None
-    env = Fake(kills=0, gone=[], throttled=0, seconds=0.0)
+    env = Fake(kills=0, gone=[], felt=False, seconds=0.0)
     applied = action.apply(env, 4)
     assert action.observed(env, applied) is None and env.lifted == []
     action.heal(env, applied)
@@ -126,8 +126,8 @@ def test_of_a_node_anybody_may_be_killed():
 def test_waiting_is_the_effect():
     throttle, slow = MADE["throttle"][0].action, MADE["slow_disk"][0].action
     applied = {"limit": 7}
-    assert throttle.observed(Fake(throttled=2, seconds=0.1), applied)["throttled"] == 2
-    assert throttle.observed(Fake(throttled=0, periods=9), applied) is None
+    assert throttle.observed(Fake(throttled=2, felt=True), applied)["throttled"] == 2
+    assert throttle.observed(Fake(throttled=2, felt=False), applied) is None
     assert slow.observed(Fake(seconds=0.5, written=9), applied)["written"] == 9
     assert slow.observed(Fake(seconds=0.0, written=9), applied) is None
 

@@ -18,6 +18,7 @@ from typing import Any
 from chaoskit.environments.docker import network_helper
 from chaoskit.environments.machine.helper_process import HelperProcess
 from chaoskit.errors import ChaoskitError
+from tests.kubernetes_server.chaos_in_groups import stress
 from tests.kubernetes_server.chaos_in_volumes import fail_requests
 from tests.kubernetes_server.chaos_rules import go_seconds
 
@@ -26,10 +27,11 @@ _HOOKS = {"output": "daddr", "input": "saddr"}
 
 
 class NamespaceBackend:
-    """`pid_of` gives the pid of a process in the network namespace of a pod."""
+    """`pid_of` gives the pid of a process in a pod. If `stressors_die`, the kernel kills them before the job."""
 
     def __init__(self, pid_of: Callable[[Json], int]) -> None:
         self._pid_of = pid_of
+        self.stressors_die = False
         self._numbers = itertools.count(1)
 
     def apply(self, kind: str, spec: Json, pods: Mapping[str, list[Json]]) -> Callable[[], None]:
@@ -37,6 +39,8 @@ class NamespaceBackend:
             return self._no_names([self._pid_of(pod) for pod in pods["."]])
         if kind == "IOChaos":
             return fail_requests(spec, [self._pid_of(pod) for pod in pods["."]])
+        if kind == "StressChaos":
+            return stress(spec, [self._pid_of(pod) for pod in pods["."]], dies=self.stressors_die)
         if kind != "NetworkChaos":
             raise OSError(f"{kind} is not possible here")
         if spec["action"] == "partition":

@@ -172,6 +172,13 @@ class Containers:
         told = self._daemon.top(container, ps_args="-o pid")
         return [int(line[0]) for line in told["Processes"]]
 
+    def first_pid(self, container: str) -> int:
+        """The first process of a container, by its pid on this machine. Raises OSError if it has ended."""
+        pid = int(self._daemon.inspect_container(container)["State"]["Pid"])
+        if not pid:
+            raise OSError("it has ended")
+        return pid
+
     def execute(self, container: str, command: Sequence[str], *, stdin: bool) -> subprocess.Popen[bytes]:
         """Start a command in a container, with pipes. Raises OSError where everything has ended."""
         words = ["docker", "exec", *(["--interactive"] if stdin else []), container, *command]

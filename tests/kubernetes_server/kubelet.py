@@ -117,11 +117,10 @@ class Kubelet:
         return [pid for container in self.containers_of(uid) for pid in self._containers.pids(container)]
 
     def pid_of(self, pod: Json) -> int:
-        """A process in the network of a pod. Raises OSError if none runs there."""
-        pids = self.pids(pod["metadata"]["uid"])
-        if not pids:
-            raise OSError(f"nothing runs in pod {pod['metadata']['name']}")
-        return pids[0]
+        """The first process of a container of a pod. Raises OSError if none runs there."""
+        for container in self.containers_of(pod["metadata"]["uid"]):
+            return self._containers.first_pid(container)
+        raise OSError(f"nothing runs in pod {pod['metadata']['name']}")
 
     def kill_container(self, uid: str, signal: str = "SIGKILL") -> None:
         """Kill the containers of a pod as if by themselves: nobody deletes the pod."""

@@ -1,9 +1,12 @@
 """The agent: the first process of a container or a pod. It starts the job there, and answers for its processes.
 
-A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE]`), started from a read-only mount by the Python of the image;
-it and all that it imports need the standard library alone. It speaks JSON lines on a socket of the harness, as other
-helpers do, and ends with it: then the container ends, with everything that runs there. For each launch it connects once
-more and hands that line to a keeper, so that harness and keeper speak with each other directly.
+A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE [-- COMMAND...]]`), started from a read-only mount by the
+Python of the image; it and all that it imports need the standard library alone. It speaks JSON lines on a socket of the
+harness, as other helpers do, and ends with it: then the container ends, with everything that runs there. For each
+launch it connects once more and hands that line to a keeper, so that harness and keeper speak with each other directly.
+
+With a command it stands in front of what somebody else wants to run in this container: it tells the harness that
+command, which the harness has it start, and ends with its exit code, so that whoever made the container sees that.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -39,7 +42,7 @@ from chaoskit.environments.launch.launcher import Launcher
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.environments.launch.order import Order
 from chaoskit.environments.launch.warm import WarmLauncher
-from chaoskit.environments.machine import activity, processes, stacks, tcp_retransmissions
+from chaoskit.environments.machine import activity, processes, processor_use, stacks, tcp_retransmissions
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.machine.serve import REFUSALS, serve
 from chaoskit.environments.records.ranks import Rank
@@ -57,10 +60,13 @@ class Agent:
     """The requests of the harness, by the names of the methods. Paths are those that the container has. They raise
     OSError, LookupError, ValueError, and what `start` raises."""
 
-    def __init__(self, door: str, token: str = "") -> None:
+    def __init__(self, door: str, token: str = "", command: Sequence[str] = ()) -> None:
         self._door, self._token = door, token
+        self._command = list(command)
+        #: With which code this process is to end. Without the word of the harness, a command counts as failed.
+        self.code = 1 if command else 0
         self._ear: socket.socket | None = None
-        self.notice = EndNotice()
+        self.notice = EndNotice(leaves=not command)
 
     def start(self, *, number: int, **request: Any) -> dict[str, Any]:
         """Start a keeper, whose line to the harness opens with `number`; the rest is for `_order`. Returns the keeper,
@@ -69,6 +75,16 @@ class Agent:
         with greet(self._door, {"keeper": number}, token=self._token) as line:
             keeper = launcher.keep(_order(**request), line)
         return {"keeper": keeper.pid, "order": keeper.order, "how": keeper.how}
+
+    def command(self) -> list[str]:
+        """The command that this container was made for."""
+        return self._command
+
+    def finish(self, code: int) -> dict[str, Any] | None:
+        """Have the container end with the exit code of its command, negative for a signal, once the harness lets go.
+        Returns what `end_notice` would."""
+        self.code = code if code >= 0 else 128 - code
+        return self.notice.tell()
 
     def make_ready(self, **request: Any) -> None:
         """Return once `start` would take no longer than a fork. Raises CannotWarm, UsageError."""
@@ -131,7 +147,8 @@ class Agent:
 
     def resources(self) -> dict[str, Any]:
         """What the kernel counts for this container: the memory in use, the kills for want of it, and the periods of
-        the scheduler. The daemon gives it a group of its own."""
+        the scheduler; its limits, None without one (`limit` in bytes, `processors`); and the bytes that the machine has
+        available. The container has a group of its own."""
         memory, cpu = (hierarchies((name,))[0] for name in ("memory", "cpu"))
         periods, throttled, seconds = counters.processor(cpu.own, cpu.version)
         return {
@@ -140,7 +157,18 @@ class Agent:
             "periods": periods,
             "throttled": throttled,
             "seconds": seconds,
+            "limit": counters.memory_limit(memory.own, memory.version),
+            "processors": counters.processor_quota(cpu.own, cpu.version),
+            "available": counters.memory_available(),
         }
+
+    def processor_use(self, pids: list[int]) -> dict[str, Any]:
+        """See `processor_use.of_processes`."""
+        return processor_use.of_processes(pids)
+
+    def entered(self) -> dict[int, int]:
+        """See `processor_use.entered`."""
+        return processor_use.entered()
 
     def kill_first(self, pids: list[int]) -> None:
         """Have the kernel choose among these processes, and not the agent, if the container has no memory left."""
@@ -303,8 +331,9 @@ def _reap(*_: object) -> None:
             pass
 
 
-def main(door: str, name: str, token_file: str = "") -> None:
-    """Serve until the harness is gone. `name` tells the harness which of its nodes this is."""
+def main(door: str, name: str, token_file: str = "", *behind: str) -> None:
+    """Serve until the harness is gone. `name` tells the harness which of its nodes this is; `behind` is a mark, and the
+    command of the container."""
     signal.signal(signal.SIGCHLD, _reap)
     token = ""
     if token_file:
@@ -312,10 +341,11 @@ def main(door: str, name: str, token_file: str = "") -> None:
             token = Path(token_file).read_text()
         except OSError as error:
             sys.exit(f"this node does not see the files of the run as chaoskit does: {error}")
-    agent = Agent(door, token)
+    agent = Agent(door, token, behind[1:])
     signal.signal(signal.SIGTERM, agent.notice.receive)
     line = greet(door, {"agent": name, "pid": os.getpid()}, token=token)
     serve(line, agent, refusals=(CannotWarm, UsageError, *REFUSALS))
+    sys.exit(agent.code)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,12 @@ _HEARING, _FAREWELL = 5.0, 0.3
 
 class EndNotice:
     """Without an agent, the command of the job would be the first process of its container: it would get the SIGTERM,
-    and its end would end the container. So the launchers of the job get the signal, and the agent ends when they have.
+    and its end would end the container. So the launchers of the job get the signal, and the agent ends when they have,
+    unless it does not leave: then the harness says with which code the container ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, leaves: bool = True) -> None:
+        self._leaves = leaves
         self._launchers: list[Process] = []
         self._told: list[Process] = []
         self._came: float | None = None
@@ -51,7 +53,8 @@ class EndNotice:
         """
         if self._came is None:
             return None
-        if self._ended is not None:
+        if not self._runs():
+            self._ended = self._ended or time.monotonic()
             self._heard.set()
         return {
             "seconds": time.monotonic() - self._came,
@@ -69,7 +72,9 @@ class EndNotice:
         assert self._came is not None
         while self._runs():
             time.sleep(_LOOK)
-        self._ended = time.monotonic()
+        self._ended = self._ended or time.monotonic()
+        if not self._leaves:
+            return
         self._heard.wait(_HEARING)
         while self._runs():  # launched meanwhile
             time.sleep(_LOOK)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, cast
 
-from chaoskit.capabilities import Activity, ProcessRef
+from chaoskit.capabilities import Activity, LimitTarget, ProcessRef
 from chaoskit.environments.agents.agent_line import AgentGone
 from chaoskit.environments.agents.agent_nodes import AgentNode, AgentNodes
 from chaoskit.environments.gate.server import GateServer, Identity
@@ -165,6 +165,24 @@ class NodeProcesses:
         return tuple(
             sorted(r.rank for r in own if here and self.state(ref(here, Process(r.pid, r.start))) != "gone")
         )
+
+    def node_of_target(self, target: LimitTarget, *, whole: str) -> str:
+        """The node that a limit applies to, where `whole` nodes alone can be limited. Raises LookupError if it is not
+        up, if the rank is gone, and if further ranks run beside it."""
+        up = self.job.roster.up
+        if target.rank is None:
+            number = target.node or 0
+            if not -len(up) <= number < len(up):
+                raise LookupError(f"node {number} is not up; up are {', '.join(up) or 'none'}")
+            return up[number]
+        self.rank_process(target.rank)
+        node = next(each for each in up if target.rank in self.ranks_of(each))
+        if len(own := self.ranks_of(node)) > 1:
+            raise LookupError(
+                f"{whole}, and {node} runs ranks {', '.join(map(str, own))}: limit the node (node=...), or run one "
+                "rank on each node"
+            )
+        return node
 
     def pids_on(self, node: str) -> list[int]:
         """The job's processes on a node, by the pids that they have there."""

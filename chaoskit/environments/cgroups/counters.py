@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+#: v1 shows the largest number that it knows where there is no limit.
+_NO_LIMIT = 1 << 60
 
 def memory_used(place: Path, version: int) -> int:
     """The bytes that the group holds and that the kernel cannot take back: without cached files."""
@@ -23,11 +25,32 @@ def memory_kills(place: Path, version: int, *, below: Iterable[Path] = ()) -> in
     return sum(_fields(each / "memory.oom_control").get("oom_kill", 0) for each in (place, *below))
 
 
+def memory_available(about: Path = Path("/proc/meminfo")) -> int:
+    """The bytes that the whole machine has for new processes."""
+    line = next(line for line in about.read_text().splitlines() if line.startswith("MemAvailable:"))
+    return int(line.split()[1]) * 1024
+
+
 def processor(place: Path, version: int) -> tuple[int, int, float]:
     """The periods in which the group ran, those in which it had to wait, and for how many seconds."""
     stat = _fields(place / "cpu.stat")
     seconds = stat["throttled_usec"] / 1e6 if version == 2 else stat["throttled_time"] / 1e9
     return stat["nr_periods"], stat["nr_throttled"], seconds
+
+
+def memory_limit(place: Path, version: int) -> int | None:
+    """The bytes that the group may hold; None without a limit."""
+    text = (place / ("memory.max" if version == 2 else "memory.limit_in_bytes")).read_text().strip()
+    return int(text) if text != "max" and int(text) < _NO_LIMIT else None
+
+
+def processor_quota(place: Path, version: int) -> float | None:
+    """How many processors the group may use; None without a limit."""
+    if version == 2:
+        quota, period = (place / "cpu.max").read_text().split()
+    else:
+        quota, period = ((place / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
+    return int(quota) / int(period) if quota not in ("max", "-1") else None
 
 
 def _fields(path: Path) -> dict[str, int]:

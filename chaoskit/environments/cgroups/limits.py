@@ -102,7 +102,8 @@ class ResourceLimits:
     def processor_limited(self, limit: int) -> Mapping[str, Any]:
         """See `CanLimitProcessor`."""
         periods, throttled, seconds = self._of(limit, ProcessorLimit).caused()
-        return {"periods": periods, "throttled": throttled, "seconds": round(seconds, 3)}
+        felt = throttled > 0
+        return {"periods": periods, "throttled": throttled, "seconds": round(seconds, 3), "felt": felt}
 
     def lift_processor(self, limit: int) -> None:
         """See `CanLimitProcessor`."""

@@ -103,7 +103,8 @@ class ContainerLimits(ContainerFaults):
         """See `CanLimitProcessor`."""
         found = self._limits[limit]
         now = self._now(found)
-        return {name: round(now[name] - found.before[name], 3) for name in ("periods", "throttled", "seconds")}
+        counted = {name: round(now[name] - found.before[name], 3) for name in ("periods", "throttled", "seconds")}
+        return {**counted, "felt": counted["throttled"] > 0}
 
     def lift_processor(self, limit: int) -> None:
         """See `CanLimitProcessor`."""
@@ -111,7 +112,8 @@ class ContainerLimits(ContainerFaults):
 
     def limited_container(self, target: LimitTarget) -> ContainerNode:
         """The container of the target. Raises LookupError if it is not up, or runs further ranks."""
-        node = self.containers.now[self._node_of(target)]
+        name = self.node_of_target(target, whole="the daemon limits whole containers")
+        node = self.containers.now[name]
         if node.is_frozen:
             raise LookupError(f"{node.name} is paused")
         return node
@@ -123,22 +125,6 @@ class ContainerLimits(ContainerFaults):
         except AgentGone as error:
             raise LookupError(f"nothing of the job runs on {node.name}") from error
         return ContainerLimit(node, now, now)
-
-    def _node_of(self, target: LimitTarget) -> str:
-        up = self.job.roster.up
-        if target.rank is None:
-            number = target.node or 0
-            if not -len(up) <= number < len(up):
-                raise LookupError(f"node {number} is not up; up are {', '.join(up) or 'none'}")
-            return up[number]
-        self.rank_process(target.rank)
-        node = next(each for each in up if target.rank in self.ranks_of(each))
-        if len(own := self.ranks_of(node)) > 1:
-            raise LookupError(
-                f"the daemon limits whole containers, and {node} runs ranks {', '.join(map(str, own))}: limit the node "
-                "(node=...), or run one rank in each container"
-            )
-        return node
 
     def _now(self, limit: ContainerLimit) -> Mapping[str, Any]:
         if not limit.node.is_frozen and not limit.node.agent.is_gone:

@@ -8,37 +8,52 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from chaoskit.capabilities import CanDegrade, CanEvict, CanFailStorage, CanHideNames, CanPartition
+from chaoskit.capabilities import (
+    CanDegrade,
+    CanEvict,
+    CanFailStorage,
+    CanHideNames,
+    CanLimitMemory,
+    CanLimitProcessor,
+    CanPartition,
+    CanSuspend,
+)
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import objects, permissions
-from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, NETWORK_CHAOS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import (
+    DNS_CHAOS,
+    IO_CHAOS,
+    NETWORK_CHAOS,
+    SERVICES,
+    STRESS_CHAOS,
+    ApiKind,
+)
 from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
+from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress, limit_remedy
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
+from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
 from chaoskit.environments.kubernetes.image_look import examine
+from chaoskit.environments.kubernetes.job_faults import JobFaults
+from chaoskit.environments.kubernetes.job_template import digest, must_suit, of_place
 from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.pod_additions import PodAdditions
 from chaoskit.environments.kubernetes.pod_evictions import PodEvictions
-from chaoskit.environments.kubernetes.pod_manifest import (
-    NAMES_ROLE,
-    NODE_ROLE,
-    TOKEN,
-    VolumePart,
-    agent_command,
-    names_service,
-    node_pod,
-    on_volume,
-)
+from chaoskit.environments.kubernetes.pod_limits import PodLimits
+from chaoskit.environments.kubernetes.pod_manifest import NAMES_ROLE, NODE_ROLE, TOKEN, names_service, on_volume
 from chaoskit.environments.kubernetes.pods import PodNodes
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.kubernetes.stored_runs import swept
+from chaoskit.environments.kubernetes.supervised_job import SupervisedJob
 from chaoskit.environments.launch.rank_modules import PACKAGE
 from chaoskit.environments.machine import requirements
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
@@ -59,12 +74,17 @@ _NEED_CHAOS_MESH: dict[type, ApiKind] = {
     CanDegrade: NETWORK_CHAOS,
     CanHideNames: DNS_CHAOS,
     CanFailStorage: IO_CHAOS,
+    CanLimitMemory: STRESS_CHAOS,
+    CanLimitProcessor: STRESS_CHAOS,
 }
+#: The limit of the pods that a capability uses up.
+_NEED_LIMITS: dict[type, str] = {CanLimitMemory: "memory", CanLimitProcessor: "cpu"}
 
 
-class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
+class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, those of `PodEvictions`, and, where Chaos Mesh is, those of `PodMeshFaults`."""
+    runs itself, those of `PodEvictions`, with a job template those of `JobFaults`, and, where Chaos Mesh is, those of
+    `PodLimits` and `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -80,15 +100,19 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
     )
 
     def __init__(self, spec: RunSpec) -> None:
-        self._place = _place_of(spec.cluster)
+        place = _place_of(spec.cluster)
+        self._template = of_place(place)
+        self._place = place if self._template is None else self._template.place(place)
         # A pod has a control group of its own, which only the cluster may change.
         RunFiles.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
-        self.job = JobOnNodes(self.run, NodeRoster(MOST_NODES), self)
+        kind = JobOnNodes if self._template is None else SupervisedJob
+        self.job = kind(self.run, NodeRoster(MOST_NODES), self)
         self._lost, self._evictions = set(), {}
         self._pods: PodNodes | None = None
         self._links: PodLinks | None = None
         self._hidden: HiddenNames | None = None
         self._pod_storage: PodStorage | None = None
+        self._stress: PodStress | None = None
         self._owners: FileOwners | None = None
         self._service = ""
         self._cwd = ""
@@ -107,7 +131,10 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """Some need a kind of Chaos Mesh, and permissions on it; evictions need a permission."""
+        """Some need a kind of Chaos Mesh, and permissions on it; some a limit of the pods as well; evictions need a
+        permission, and one needs the team's own Job."""
+        if capability is CanSuspend and job is not None and of_place(job.cluster) is None:
+            return "only a Job can be suspended: run one with --job-template"
         kind = _NEED_CHAOS_MESH.get(capability)
         if job is None or job.cluster is None:
             return None
@@ -115,6 +142,12 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
             return permissions.no_eviction(connection_to(job.cluster), job.cluster.namespace)
         if kind is None:
             return None
+        limit = _NEED_LIMITS.get(capability)
+        template = of_place(job.cluster)
+        resources = job.cluster.resources if template is None else template.container.get("resources") or {}
+        if limit is not None and limit not in (resources.get("limits") or {}):
+            where = limit_remedy(limit) if template is None else "give its container one in the job template"
+            return f"it needs pods with a limit of {limit}, which Chaos Mesh then uses up: {where}"
         return mesh_look.why_not(connection_to(job.cluster), job.cluster.namespace, kind)
 
     @staticmethod
@@ -125,8 +158,13 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
                 f"--mount {job.mounts[0]}: pods do not see files of this machine: put them into the image, or on the "
                 "volume of the claim, below the directory of the runs"
             )
-        facts = examine(_place_of(job.cluster), job.image, program=job.words()[0])
-        return {"image": facts.id}
+        place, template = _place_of(job.cluster), of_place(job.cluster)
+        if template is not None:
+            must_suit(job, template)
+            place = template.place(place)
+            permissions.must_have(connection_to(place), place.namespace, templated=True)
+        facts = examine(place, job.image, program=job.words()[0])
+        return {"image": facts.id, **({"template": digest(template)} if template is not None else {})}
 
     @staticmethod
     def sweep(root: Path) -> tuple[str, ...]:
@@ -142,7 +180,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
 
     @property
     def pods(self) -> PodNodes:
-        """See `PodFaults`."""
+        """See `PodFaults` and `JobFaults`."""
         assert self._pods is not None, "the environment has not been entered"
         return self._pods
 
@@ -164,6 +202,12 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
         assert self._pod_storage is not None, "the environment has not been entered"
         return self._pod_storage
 
+    @property
+    def stress(self) -> PodStress:
+        """See `PodMeshFaults`."""
+        assert self._stress is not None, "the environment has not been entered"
+        return self._stress
+
     def out(self) -> Path:
         """See `CanTouchFiles`."""
         found = RunFiles.out(self)
@@ -172,12 +216,15 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
 
     def __enter__(self) -> KubernetesEnvironment:
         run, spec, place = self.run, self.run.spec, self._place
+        template = self._template
         on_volume(place, run.run_dir)
         connection = connection_to(place)
         address = own_address(place, connection)
-        permissions.must_have(connection, place.namespace)
+        permissions.must_have(connection, place.namespace, templated=template is not None)
         objects.sweep(connection, place.namespace)
         facts = examine(place, spec.image, program=spec.program, run_dir=run.run_dir)
+        if template is not None and template.user is not None:
+            facts = replace(facts, uid=template.user)
         owners = self._owners = FileOwners(run, facts.uid, self.hand_over)
         run.begin(for_all=owners.is_closed_to_job, door=lambda: TcpDoor("0.0.0.0", known_as=address))
         try:
@@ -190,10 +237,12 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
             if owners.is_closed_to_job:
                 token.chmod(0o644)
             run.keep(lambda: token.unlink(missing_ok=True))
-            self._cwd = facts.cwd
+            self._cwd = (template.directory if template is not None else "") or facts.cwd
             made = RunObjects(
                 connection, namespace=place.namespace, run_id=id_in_cluster(spec.run_id), run_dir=run.run_dir
             )
+            # A controller would replace pods whose agents go before its Job.
+            run.keep(self._close_pods)
             run.keep(lambda: _close(made))
             self._service = f"chaoskit-{made.identity.run}"
             nodes = RunSelector(made.identity, NODE_ROLE).labels
@@ -201,35 +250,15 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
             store = (spec.store or run.run_dir).absolute()
             package = copy_of(PACKAGE.resolve(), store)
             lent = {LENT: str(copy_of(Path(found).resolve(), store))} if (found := library()) else {}
-            parts = [VolumePart(store, read_only=True)] if store != run.run_dir else []
-            parts.append(VolumePart(run.run_dir))
-
-            def manifest(node: str, pod: str) -> Mapping[str, Any]:
-                return node_pod(
-                    pod,
-                    node=node,
-                    service=self._service,
-                    place=place,
-                    image=spec.image,
-                    command=agent_command(
-                        facts.python, package, address=door.address, pod=pod, run_dir=run.run_dir
-                    ),
-                    variables=lent,
-                    parts=parts,
-                )
-
-            pods = self._pods = PodNodes(
-                connection,
-                made,
-                door=door,
-                roster=self.job.roster,
-                service=self._service,
-                manifest=manifest,
-            )
-            run.keep(pods.close)
+            added = PodAdditions(
+                place=place, service=self._service, python=facts.python, package=package, address=door.address,
+                run_dir=run.run_dir, store=store, variables=lent,
+            )  # fmt: skip
+            pods = self._pods = self._made_pods(made, added, connection=connection, door=door)
             self._links, self._hidden = PodLinks(pods), HiddenNames(pods)
             self._pod_storage = PodStorage(pods, volume=run.run_dir, out=spec.out.absolute())
-            for faults in (self._links, self._hidden, self._pod_storage):
+            self._stress = PodStress(pods)
+            for faults in (self._links, self._hidden, self._pod_storage, self._stress):
                 run.keep(faults.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
@@ -242,8 +271,27 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
             raise
         return self
 
+    def _made_pods(
+        self, made: RunObjects, added: PodAdditions, *, connection: ClusterConnection, door: AgentDoor
+    ) -> PodNodes:
+        """The pods of the run, none of which is there yet; the controller of a job template begins to make them."""
+        template, image = self._template, self.run.spec.image
+        if template is None:
+            return PodNodes(
+                connection, made, door=door, roster=self.job.roster, service=self._service,
+                manifest=lambda node, pod: added.node_pod(pod, node=node, image=image),
+            )  # fmt: skip
+        assert isinstance(self.job, SupervisedJob)
+        return self.job.make_pods(
+            template, made, added, connection=connection, door=door, before_end=self.owners.take
+        )
+
     def __exit__(self, *exc: object) -> None:
         self.run.end()
+
+    def _close_pods(self) -> None:
+        if self._pods is not None:
+            self._pods.close()
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:
         """See `Environment`."""
@@ -254,6 +302,22 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
         """See `AgentJob`: below the service of the run."""
         return f"{self.job.meeting}.{self._service}"
 
+    def _request(self, node: str) -> dict[str, Any]:
+        """See `AgentJob`. With a template the command is that of the pod, where the cluster has filled it in; the
+        template alone tells torchrun where the others are, and what it sets stays."""
+        request = PodEvictions._request(self, node)
+        if self._template is None:
+            return request
+        assert isinstance(self._pods, ControlledPods)
+        spec, own = request["spec"], self._template.variables
+        given = {name: value for name, value in spec["env"].items() if name not in own}
+        told = {
+            name: value
+            for name, value in request["node"].items()
+            if name not in own and (name == "PET_LOG_DIR" or not name.startswith("PET_"))
+        }
+        return {**request, "command": self._pods.command(node), "spec": {**spec, "env": given}, "node": told}
+
     def variables_of(self, node: str) -> dict[str, str]:
         """See `AgentJob`. A pod knows its own name, and the others know it by that of the service alone."""
         return {"PET_LOCAL_ADDR": self.pods.now[node].address}
@@ -261,8 +325,9 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodMeshFaults):
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
         made = self.pods.make(node)
-        for faults in (self.links, self.hidden, self.pod_storage):
-            faults.came_up(made)
+        if made in self.nodes():  # else its part of the job is completed, and there is no pod again
+            for faults in (self.links, self.hidden, self.pod_storage, self.stress):
+                faults.came_up(made)
         return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,13 +119,11 @@ class PodEvictions(PodFaults):
         eviction.look_at = now + _LOOK
         agent = eviction.pod.agent
         if not agent.is_gone:
-            try:
-                notice = agent.ask("end_notice")
-            except AgentGone:
-                notice = None
-            if notice is not None:
-                eviction.notice = notice
-                eviction.since = eviction.since or time.monotonic() - float(notice["seconds"])
+            with suppress(AgentGone):
+                eviction.pod.notice = agent.ask("end_notice")
+        if (notice := eviction.pod.notice) is not None and notice is not eviction.notice:
+            eviction.notice = notice
+            eviction.since = eviction.since or time.monotonic() - float(notice["seconds"])
         manifest = self.pods.manifest_of(eviction.pod)
         conditions = ((manifest or {}).get("status") or {}).get("conditions") or ()
         told = [one for one in conditions if one["type"] == _CONDITION]

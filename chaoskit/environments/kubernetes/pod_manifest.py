@@ -72,7 +72,7 @@ def node_pod(
             "command": list(command),
             "env": [{"name": name, "value": value} for name, value in variables.items()],
             **({"resources": {key: dict(each) for key, each in place.resources.items()}} if place.resources else {}),
-            "volumeMounts": [*(_mount(place, part) for part in parts), {"name": "shm", "mountPath": "/dev/shm"}],
+            "volumeMounts": [*(mount(place, part) for part in parts), {"name": "shm", "mountPath": "/dev/shm"}],
         },
         hostname=node,
         subdomain=service,
@@ -158,10 +158,11 @@ def _without_devices(place: ClusterPlace) -> dict[str, Any]:
     return {"resources": kept} if any(kept.values()) else {}
 
 
-def _mount(place: ClusterPlace, part: VolumePart) -> dict[str, Any]:
+def mount(place: ClusterPlace, part: VolumePart, *, volume: str = "runs") -> dict[str, Any]:
+    """The mount of a part in a container whose pod has the volume under that name. Raises UsageError."""
     below = on_volume(place, part.path)
     return {
-        "name": "runs",
+        "name": volume,
         "mountPath": str(part.path),
         **({"subPath": below} if below else {}),
         **({"readOnly": True} if part.read_only else {}),

@@ -36,10 +36,14 @@ class Member:
 
 
 class MultiNodeLaunch:
-    """Calls `start` to start the agent of a node, and `tell` for each agent that starts or ends."""
+    """Calls `start` to start the agent of a node, and `tell` for each agent that starts or ends. If not `together`, an
+    agent that fails leaves the others alone, and another may join in its place: then the launch has ended when no agent
+    runs, with 0 if all that are left have ended with 0."""
 
-    def __init__(self, nodes: Sequence[str], *, start: Callable[[str], NodeLaunch], tell: Tell) -> None:
-        self._start, self._tell = start, tell
+    def __init__(
+        self, nodes: Sequence[str], *, start: Callable[[str], NodeLaunch], tell: Tell, together: bool = True
+    ) -> None:
+        self._start, self._tell, self._together = start, tell, together
         self._members: dict[str, Member] = {}
         self._past: list[Member] = []
         self._poll = select.epoll()
@@ -162,12 +166,16 @@ class MultiNodeLaunch:
         self._tell("node.end", {"node": node, "code": end.code, "cause": member.cause})
 
     def _has_failed(self, member: Member) -> bool:
-        return member.end is not None and member.cause == "itself" and member.end.code != 0
+        failed = member.end is not None and member.cause == "itself" and member.end.code != 0
+        return failed and self._together
 
     def _code(self) -> int:
         """The exit code: of the agent that failed; 0 if none failed and one completed; SIGKILL if all were lost or
         ended.
         """
         codes = [m.end.code for m in self._members.values() if m.end is not None and m.cause == "itself"]
+        if not self._together:
+            others = [m.end.code for m in self._members.values() if m.end is not None and m.cause != "itself"]
+            return next((code for code in [*codes, *others] if code != 0), 0)
         done = codes and self._failed is None
         return next((code for code in codes if code != 0), 0 if done else -signal.SIGKILL)

@@ -50,7 +50,7 @@ class Throttle:
 
     def observed(self, env: CanLimitProcessor, applied: Mapping[str, Any]) -> Mapping[str, Any] | None:
         found = env.processor_limited(applied["limit"])
-        return dict(found) if found["throttled"] else None
+        return dict(found) if found["felt"] else None
 
     def heal(self, env: CanLimitProcessor, applied: Mapping[str, Any]) -> Mapping[str, Any]:
         env.lift_processor(applied["limit"])
@@ -75,7 +75,8 @@ def throttle(
     """Let `rank` or `node` (a number, negative from the last) use no more than `cpu` processors, such as 0.25.
 
     The fault ends after `seconds`, or when a rank is about to take step `until_step`. Observed once the kernel has
-    counted a period in which the rank or the node had to wait. Raises UsageError unless exactly one of `rank` and
+    counted a period in which the rank or the node had to wait; on pods, where Chaos Mesh starts processes that take
+    the rest, once the ranks had to wait for these. Raises UsageError unless exactly one of `rank` and
     `node` is given, for a number that is not valid, and if nothing ends the fault.
     """
     where = check_limited("throttle", rank, node)

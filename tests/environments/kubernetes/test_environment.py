@@ -294,25 +294,31 @@ spec = RunSpec(run_dir=Path(run_dir), out=Path(run_dir, "out"), cwd=Path(run_dir
                image=image, program="python3", store=Path(store), cluster=ClusterPlace.from_json(json.loads(place)))
 with KubernetesEnvironment(spec) as env:
     env.launch(0, ["python3", "-I", "-S", stub, "0", "9"])
+    {more}
     print("up", flush=True)
     time.sleep(1000)
 """
 
 
-@pytest.mark.launches
-def test_of_a_killed_harness_nothing_is_left_after_a_clean(pods_place, machines, connection, until, tmp_path):
-    namespace = machines.cluster.namespace
+def killed_harness(spec, more="pass"):
+    """Run a harness, with a line of its own, and kill it once it is up; leaves the record of its run."""
     words = [
-        sys.executable, "-c", HARNESS, str(pods_place.run_dir), pods_place.run_id, pods_place.image,
-        str(pods_place.store), json.dumps(pods_place.cluster.to_json()), str(pods_place.store / "stub_rank.py"),
+        sys.executable, "-c", HARNESS.replace("{more}", more), str(spec.run_dir), spec.run_id, spec.image,
+        str(spec.store), json.dumps(spec.cluster.to_json()), str(spec.store / "stub_rank.py"),
     ]  # fmt: skip
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout.readline() == "up\n"
         owner = {"pid": harness.pid, "start": 1}
         harness.kill()
-    job = Job.from_command(["x", "{out}"], image="t", cluster=pods_place.cluster)
-    record = {"id": pods_place.run_id, "status": "running", "owner": owner, "job": job.to_json()}
-    (pods_place.run_dir / "run.json").write_text(json.dumps(record))
+    job = Job.from_command(["x", "{out}"], image="t", cluster=spec.cluster)
+    record = {"id": spec.run_id, "status": "running", "owner": owner, "job": job.to_json()}
+    (spec.run_dir / "run.json").write_text(json.dumps(record))
+
+
+@pytest.mark.launches
+def test_of_a_killed_harness_nothing_is_left_after_a_clean(pods_place, machines, connection, until, tmp_path):
+    namespace = machines.cluster.namespace
+    killed_harness(pods_place)
     until(lambda: machines.kubelet.running() == [], timeout=60)
     assert len(left(connection, namespace)) == 3
     sweep_machine(pods_place.store)

@@ -43,10 +43,15 @@ class ChaosPods(Protocol):
         """The names by which other pods look this node up, as the job writes them."""
         ...
 
+    def end_of(self, node: str) -> str:
+        """How the container of a node's pod has ended, as the cluster says; "" while it does not."""
+        ...
+
     def ask(self, node: str, request: str, **given: Any) -> Any:
         """Ask the agent in the pod of a node: `network_felt` and `round_trips` (see
         `chaoskit.environments.machine.tcp_retransmissions`), `listen`, `ping`, `heard`, `resolves`,
-        `error_of_write`. Raises ChaoskitError if the pod is gone or cannot do it."""
+        `error_of_write`, `resources`, `processor_use`, `entered`, `kill_first`. Raises ChaoskitError if the pod is gone
+        or cannot do it."""
         ...
 
 
@@ -105,6 +110,11 @@ class ChaosFaults:
         for fault in self.of(number).values():
             fault.refresh()
         return [fault.evidence() for fault in self.of(number).values()]
+
+    def begin_end(self, number: int) -> None:
+        """Ask for what `end` waits for. An unknown number is no error. Raises ClusterError."""
+        for fault in self.of(number).values():
+            fault.begin_end()
 
     def end(self, number: int) -> None:
         """Take a group back. An unknown number is no error. Raises ChaoskitError with what somebody must do if Chaos

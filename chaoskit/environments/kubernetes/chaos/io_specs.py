@@ -78,7 +78,7 @@ def _io(
         if not isinstance(path, str) or not path.startswith(f"{volume}/"):
             raise UsageError(f"{where}: path must be a pattern below the volume, such as {volume}/**/*, not {path!r}")
         known["path"] = path
-    if len(methods):
+    if methods or not isinstance(methods, tuple | list):
         known["methods"] = list(check_choices(where, "methods", methods, METHODS))
     known["percent"] = check_whole(where, "percent", percent, least=1, most=100)
     return made(IO_CHAOS, where, aim, {**known, **container_names(where, containers)}, seconds=seconds)

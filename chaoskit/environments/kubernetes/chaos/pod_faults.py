@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chaoskit.capabilities import InjectedIOError, Way
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
-from chaoskit.environments.kubernetes.chaos.refusals import FaultNotInjected
+from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress
+from chaoskit.environments.kubernetes.chaos.refusals import without_target
 
 
 class PodMeshFaults:
@@ -33,13 +33,18 @@ class PodMeshFaults:
         """The errors of the storage."""
         raise NotImplementedError
 
+    @property
+    def stress(self) -> PodStress:
+        """What uses up the memory and the processors of pods."""
+        raise NotImplementedError
+
     def nodes(self) -> tuple[str, ...]:
         """See `CanPartition`."""
         raise NotImplementedError
 
     def cut(self, ways: Sequence[Way], *, percent: float = 100.0) -> int:
         """See `CanPartition`."""
-        with _without_target():
+        with without_target():
             return self.links.cut(ways, percent=percent)
 
     def mend(self, cut: int) -> None:
@@ -64,7 +69,7 @@ class PodMeshFaults:
         corrupt: float = 0.0,
     ) -> int:
         """See `CanDegrade`."""
-        with _without_target():
+        with without_target():
             return self.links.degrade(nodes, delay=delay, jitter=jitter, rate=rate, corrupt=corrupt)
 
     def restore(self, degraded: int) -> None:
@@ -77,7 +82,7 @@ class PodMeshFaults:
 
     def hide_names(self, nodes: Sequence[str]) -> None:
         """See `CanHideNames`."""
-        with _without_target():
+        with without_target():
             self.hidden.hide(nodes)
 
     def show_names(self, nodes: Sequence[str]) -> None:
@@ -90,7 +95,7 @@ class PodMeshFaults:
 
     def fail_storage(self, trouble: InjectedIOError) -> int:
         """See `CanFailStorage`."""
-        with _without_target():
+        with without_target():
             return self.pod_storage.fail(trouble)
 
     def mend_storage(self, trouble: int) -> None:
@@ -103,14 +108,5 @@ class PodMeshFaults:
 
     def claims(self) -> Sequence[Mapping[str, Any]]:
         """See `CanShowClaims`."""
-        return [claim for one in (self.links, self.hidden, self.pod_storage) for claim in one.faults.claims()]
-
-
-@contextmanager
-def _without_target() -> Iterator[None]:
-    try:
-        yield
-    except FaultNotInjected as error:
-        if error.left:
-            raise
-        raise LookupError(str(error)) from error
+        every = (self.links, self.hidden, self.pod_storage, self.stress)
+        return [claim for one in every for claim in one.faults.claims()]

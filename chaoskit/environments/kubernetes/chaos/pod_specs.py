@@ -40,10 +40,11 @@ def container_kill(*, aim: Aim, containers: Sequence[str], seconds: None = None)
 
 def stress(
     *, aim: Aim, cpu_workers: int = 0, cpu_load: int = 100, memory_workers: int = 0, memory: int | None = None,
-    containers: Sequence[str] = (), seconds: float,
+    kill_score: int = 0, containers: Sequence[str] = (), seconds: float,
 ) -> ChaosSpec:  # fmt: skip
     """Start processes in the containers: `cpu_workers` of them use `cpu_load` percent of a processor each, and
-    `memory_workers` hold `memory` bytes each."""
+    `memory_workers` hold `memory` bytes each. `kill_score` says how soon the kernel kills the latter for want of
+    memory: at -1000 never, at 1000 first."""
     stressors: dict[str, Any] = {}
     if check_whole("stress", "cpu_workers", cpu_workers, least=0, most=8192):
         load = check_whole("stress", "cpu_load", cpu_load, least=1, most=100)
@@ -51,7 +52,8 @@ def stress(
     if check_whole("stress", "memory_workers", memory_workers, least=0, most=8192):
         # Without a size each would take all memory of the machine.
         size = check_whole("stress", "memory", memory, least=1, most=2**50)
-        stressors["memory"] = {"workers": memory_workers, "size": f"{size}B", "oomScoreAdj": 0}
+        score = check_whole("stress", "kill_score", kill_score, least=-1000, most=1000)
+        stressors["memory"] = {"workers": memory_workers, "size": f"{size}B", "oomScoreAdj": score}
     elif memory is not None:
         raise UsageError(f"stress: memory {memory!r} has no meaning without memory_workers: give their number")
     if not stressors:

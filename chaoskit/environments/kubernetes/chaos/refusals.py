@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from chaoskit.environments.kubernetes.api_kinds import ApiKind
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
 from chaoskit.environments.kubernetes.chaos.fault_state import FaultState
@@ -16,6 +19,17 @@ class FaultNotInjected(ClusterError):
     def __init__(self, sentence: str, *, remedy: str, left: str = "") -> None:
         super().__init__(sentence, remedy=remedy + (f"; {left}" if left else ""))
         self.left = left
+
+
+@contextmanager
+def without_target() -> Iterator[None]:
+    """If a fault is not injected, and nothing of it is left, it had no target: LookupError."""
+    try:
+        yield
+    except FaultNotInjected as error:
+        if error.left:
+            raise
+        raise LookupError(str(error)) from error
 
 
 def of_creation(error: ClusterError, kind: ApiKind) -> ClusterError:

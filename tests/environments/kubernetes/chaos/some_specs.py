@@ -93,6 +93,7 @@ FITTING: dict[str, st.SearchStrategy[Any]] = {
     "cpu_workers": st.integers(0, 8192),
     "cpu_load": st.integers(1, 100),
     "memory_workers": st.integers(0, 8192),
+    "kill_score": st.integers(-1000, 1000),
     "memory": st.one_of(st.none(), st.integers(1, 2**50)),
     "offset": st.floats(-1e6, 1e6),
     "clocks": st.lists(st.sampled_from(pod_specs.CLOCKS), min_size=1, max_size=2),

@@ -198,6 +198,7 @@ WRONG = [
     ("container_kill", {"containers": ("A b",)}, "containers must be names"),
     ("stress", {}, "cpu_workers or memory_workers must be given"),
     ("stress", {"memory_workers": 1}, "memory must be a whole number"),
+    ("stress", {"memory_workers": 1, "memory": 5, "kill_score": -1001}, "kill_score must be"),
     ("stress", {"memory": 5, "cpu_workers": 1}, "memory 5 has no meaning"),
     ("clock_offset", {"offset": 0}, "offset must be a millisecond at least"),
     ("clock_offset", {"clocks": ("CLOCK_WALL",)}, "clocks must be some of"),
