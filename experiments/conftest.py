@@ -16,6 +16,8 @@ TRAINER = CHECKOUT / "tinymodels" / "train.py"
 
 #: Marks of experiments that run only on request.
 WIDE = ("corruption", "storage", "numbers", "resources")
+#: Of these, everything that is asked for by name runs, or is skipped with the reason.
+BY_NAME = (*WIDE, "cluster")
 
 
 def pytest_addoption(parser):
@@ -26,20 +28,21 @@ def pytest_collection_modifyitems(config, items):
     """Leave out the experiments that cannot run here, or that run only on request.
 
     Those that need several nodes run with `--nodes 2`, those that need a range of nodes with `--nodes 1:2`, a schedule
-    of kills with `--every 30m --during 6h`. The whole matrix of damaged checkpoints, all faults of the storage, all
-    wrong numbers but one, and all limits of resources run only on request (`--only storage`, `-k corruption`,
-    `-k storage`, `-k numbers`, `-k resources`), or by the name of a test.
+    of kills with `--every 30m --during 6h`, and what only a cluster does with `--env kubernetes`. The whole matrix of
+    damaged checkpoints, all faults of the storage, all wrong numbers but one, and all limits of resources run only on
+    request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`, `-k resources`), or by the name of a test.
     """
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
     missing += ["schedule"] * (not config.getoption("--chaos-every"))
+    missing += ["cluster"] * (config.getoption("--chaos-env") != "kubernetes")
     asked = f"{config.option.keyword} {config.option.markexpr}"
     words = [word for word in re.findall(r"\w+", config.option.keyword) if word not in ("not", "and", "or")]
     if not config.getini("everything"):
         missing += [name for name in WIDE if name not in asked]
     left = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
-    named = [item for item in left if item.originalname in asked or _numbers(item, words)]
-    wide = [item for item in named if any(item.get_closest_marker(name) for name in WIDE)]
+    named = [item for item in left if item.originalname in asked or _numbers(item, words) or _cluster(item, words)]
+    wide = [item for item in named if any(item.get_closest_marker(name) for name in BY_NAME)]
     left = [item for item in left if item not in wide]
     if left:
         config.hook.pytest_deselected(items=left)
@@ -49,6 +52,11 @@ def pytest_collection_modifyitems(config, items):
 def _numbers(item, words):
     """Whether the experiment is one of the wrong numbers, and a part of its name was asked for."""
     return item.get_closest_marker("numbers") is not None and any(word in item.name for word in words)
+
+
+def _cluster(item, words):
+    """Whether the experiment is one of a cluster, and was asked for by its short name."""
+    return item.get_closest_marker("cluster") is not None and item.originalname.removeprefix("test_") in words
 
 
 @pytest.fixture

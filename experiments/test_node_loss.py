@@ -51,6 +51,7 @@ def test_replaced(chaos, job, claims, step):
     run.verify(*claims)
 
 
+@pytest.mark.cluster
 def test_evicted(chaos, job, claims, step):
     """A node is evicted: the job there may save within the grace of its pod, and a fresh node takes its place."""
     run = chaos.run(job, faults.evict_node(node=-1).at_step(step))
@@ -63,6 +64,7 @@ def test_frozen_node(chaos, job, claims, step):
     run.verify(*claims)
 
 
+@pytest.mark.cluster
 def test_suspended(chaos, job, claims, step):
     """A queue takes all nodes away: every pod ends after SIGTERM, and the job gets others."""
     run = chaos.run(job, faults.suspend().at_step(step))

@@ -164,11 +164,14 @@ class Selection:
 ALL = Selection()
 
 
-def titles(chosen: Selection = ALL, *, nodes: str | None = None, every: str | None = None) -> dict[str, str]:
+def titles(
+    chosen: Selection = ALL, *, nodes: str | None = None, every: str | None = None, env: str | None = None
+) -> dict[str, str]:
     """Map the name of each experiment that is chosen to the first sentence of its docstring. Experiments that need
-    several nodes are included only if `nodes` provides them, a schedule only if `every` does."""
+    several nodes are included only if `nodes` provides them, a schedule only if `every` does, and what only a cluster
+    does only if `env` is one."""
     collector = ResultCollector()
-    given = [f"--chaos-{name}={value}" for name, value in (("nodes", nodes), ("every", every)) if value]
+    given = [f"--chaos-{name}={value}" for name, value in (("nodes", nodes), ("every", every), ("env", env)) if value]
     _pytest(["--collect-only", *given], chosen, collector)
     return collector.titles
 

@@ -240,7 +240,7 @@ def _check_parameters(acceptances: Sequence[Acceptance]) -> None:
     for one in acceptances:
         name, bracket, _ = one.experiment.partition("[")
         if bracket and "::" not in name:
-            known = battery.titles(battery.Selection(name), nodes="1:2")
+            known = battery.titles(battery.Selection(name), nodes="1:2", env="kubernetes")
             if one.experiment not in known:
                 near = near_miss(one.experiment, known)
                 raise UsageError(f"{one.where}: there is no experiment {one.experiment!r}{near}")
@@ -262,7 +262,7 @@ def _titles(chosen: battery.Selection, args: argparse.Namespace, where: str) -> 
     from chaoskit.cli import battery
 
     try:
-        return battery.titles(chosen, nodes=args.nodes, every=args.every)
+        return battery.titles(chosen, nodes=args.nodes, every=args.every, env=args.env)
     except UsageError as error:
         if not where:
             raise

@@ -594,12 +594,21 @@ def test_init_writes_a_file_of_its_own_where_there_is_no_pyproject(chaoskit, pro
     assert configuration.read(project).command[-1] == "train.py"
 
 
+def test_what_only_a_cluster_does_is_for_clusters_and_runs_by_name():
+    own = {"test_evicted", "test_suspended"}
+    assert own <= battery.titles(nodes="2", env="kubernetes").keys()
+    assert not own & battery.titles(nodes="2", env="netns").keys() and not own & battery.titles(env="kubernetes").keys()
+    for name in ("test_evicted", "evicted"):
+        assert set(battery.titles(battery.Selection(name), nodes="2", env="netns")) == {"test_evicted"}
+    assert "test_evicted" not in battery.titles(battery.Selection("not evicted"), nodes="2", env="netns")
+
+
 def test_areas_and_the_quick_experiments():
     quick = battery.titles(battery.Selection(quick=True))
     assert set(quick) == set(selection.QUICK)
     every = battery.titles()
     for area in selection.AREAS:
-        found = battery.titles(battery.Selection(only=area), nodes="1:2", every="30m")
+        found = battery.titles(battery.Selection(only=area), nodes="1:2", every="30m", env="kubernetes")
         modules = [battery.directory() / f"{module}.py" for module in selection.AREAS[area]]
         own = {name for name, path in selection.experiments(battery.directory()).items() if path in modules}
         assert {name.partition("[")[0] for name in found} == own
