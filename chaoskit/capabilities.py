@@ -292,6 +292,45 @@ class CanLoseNodes(Protocol):
         ...
 
 
+@runtime_checkable
+class CanEvict(Protocol):
+    """Has a cluster end nodes of a running job in an orderly manner, as when their machine is drained."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        ...
+
+    def evict_node(self, node: str, *, replaced: bool) -> Mapping[str, Any]:
+        """Ask the cluster to evict the node: the job there gets SIGTERM, and what has not ended when the node's grace
+        is over is killed. A fresh node then takes its place if it is `replaced`; else the job's policy for lost nodes
+        decides. Returns evidence. Raises LookupError if the node is not up, or if the cluster does not allow it."""
+        ...
+
+    def evicted(self, node: str) -> Mapping[str, Any] | None:
+        """What was observed of the eviction of that node once it is gone: `since`, when the job got SIGTERM, by the
+        clock of the harness; `grace` in seconds; and after how many seconds the job there had `ended` by itself, or was
+        `killed`. None until the node is gone. Raises LookupError if it does not go, or the job got no SIGTERM."""
+        ...
+
+
+@runtime_checkable
+class CanSuspend(Protocol):
+    """Takes all nodes of the job away at once, as a queue does that needs them for another job."""
+
+    def suspend(self) -> Mapping[str, Any]:
+        """Have every node end as the queue ends it; returns which. None comes back before `resume`. Raises LookupError
+        if nothing of the job runs."""
+        ...
+
+    def is_suspended(self) -> bool:
+        """Whether every node that was there when the job was suspended last is gone."""
+        ...
+
+    def resume(self) -> None:
+        """Let the job have nodes again."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class InjectedIOError:
     """An error of the job's storage, in effect from `fail_storage` until `mend_storage`.
@@ -443,5 +482,7 @@ REMEDIES: dict[str, str] = {
     "CanLimitMemory": "control groups with the controller memory",
     "CanLimitProcessor": "control groups with the controller cpu",
     "CanLimitDisk": "control groups with the controller io (in v1: blkio)",
+    "CanEvict": "nodes that a cluster can evict",
     "CanLoseNodes": "nodes that can be taken away from a running job",
+    "CanSuspend": "a job whose nodes a controller makes (--env kubernetes --job-template FILE)",
 }

@@ -86,12 +86,19 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "checkpoint-lost": "Retention or a failed save destroyed the last valid checkpoint.",
         "checkpoint-not-durable": "A power cut would lose the checkpoint that the job relies on.",
         "poisoned-checkpoint": "The job saved a checkpoint that contains NaN or infinity.",
+        "grace-too-short": (
+            "An evicted node was killed at the end of its grace, inside a save that the job had begun after SIGTERM."
+        ),
         "debris-left": "Leftovers of interrupted saves accumulate from launch to launch.",
         "disk-use-grows": "After interruptions the job keeps more on disk than a usual run plus one checkpoint.",
     },
     "liveness": {
         "hang": "The job did nothing for long while its stacks did not change, or did not finish before its deadline.",
         "crash-loop": "The job did not recover within its limit of relaunches.",
+        "failure-policy-final": (
+            "The failure policy of the job's controller takes an exit code as final from which the job could recover."
+        ),
+        "restart-budget-spent": "The job's controller had no restart left before the job had recovered.",
         "exited-early": "The job ended before its last step.",
         "orphans": "Processes of the job outlived its launcher.",
         "needless-restart": "The job restarted because of a fault that it should have waited out.",
@@ -150,6 +157,16 @@ class ParentLost(CannotWarm):
 
 class TooFewNodes(ChaoskitError):
     """Nodes were lost for good: fewer are left than the job needs, and none will come."""
+
+
+class SupervisorGaveUp(ChaoskitError):
+    """The controller of the job, such as that of Kubernetes' Jobs, starts nothing again. `reason` is its own word, and
+    `code` the diagnosis."""
+
+    def __init__(self, message: str, *, reason: str, code: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.code = code
 
 
 class StoreError(ChaoskitError):

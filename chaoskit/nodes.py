@@ -8,10 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from chaoskit.errors import UsageError
-from chaoskit.validation import check_choice, check_number
+from chaoskit.validation import check_choice, check_number, check_whole
 
 POLICIES = ("returns", "spare", "gone")
 RESTARTS = ("auto", "job", "node")
+#: Seconds that a pod has to end by itself where nobody says otherwise, as in Kubernetes.
+GRACE = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,9 @@ class ClusterPlace:
     pods reach chaoskit; "" lets it find out. `i_mean` repeats a context that looks like production.
 
     `resources`, `node_selector`, `tolerations` are those of each pod, as in a manifest, `pull_secret` is the secret for
-    its image, and `service_account` its account. Raises UsageError, naming the argument.
+    its image, and `service_account` its account. `grace` are the seconds that a node of the job has to end by itself
+    after SIGTERM. `job_template` is the team's own manifest of the job, which runs in place of pods that chaoskit
+    makes. Raises UsageError, naming the argument.
     """
 
     namespace: str
@@ -74,6 +78,8 @@ class ClusterPlace:
     tolerations: Sequence[Mapping[str, Any]] = ()
     pull_secret: str = ""
     service_account: str = ""
+    job_template: Mapping[str, Any] = field(default_factory=dict)
+    grace: int = GRACE
 
     def __post_init__(self) -> None:
         for name in ("namespace", "claim", "path"):
@@ -81,6 +87,7 @@ class ClusterPlace:
                 raise UsageError(f"ClusterPlace: {name} must be a text that is not empty, not {getattr(self, name)!r}")
         if not self.path.startswith("/"):
             raise UsageError(f"ClusterPlace: path must be absolute, not {self.path!r}")
+        check_whole("ClusterPlace", "grace", self.grace, least=1)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""

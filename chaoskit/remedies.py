@@ -89,6 +89,11 @@ REMEDIES: Mapping[str, str] = {
     "poisoned-checkpoint": (
         "check loss and gradients before saving, and do not save a state that contains NaN or infinity"
     ),
+    "grace-too-short": (
+        "give the pods of the job a longer terminationGracePeriodSeconds than the save takes after SIGTERM, with the "
+        "step before it (for pods that chaoskit makes: grace in [tool.chaoskit.kubernetes]), or make that save faster; "
+        "a machine that is shut down may cut every grace short"
+    ),
     "debris-left": "remove the leftovers of an interrupted save at the start or before the next save",
     "disk-use-grows": "count interrupted checkpoints when removing the oldest ones",
     "hang": (
@@ -96,6 +101,13 @@ REMEDIES: Mapping[str, str] = {
         "collective"
     ),
     "crash-loop": "read the last launch's log: the error that ended its ranks prevents the recovery",
+    "failure-policy-final": (
+        "in podFailurePolicy, take only those exit codes as final (FailJob, FailIndex) that no restart mends; torchrun "
+        "ends with 1 whatever has ended a rank"
+    ),
+    "restart-budget-spent": (
+        "raise backoffLimit or backoffLimitPerIndex: each restart of a job of N pods takes up to N of it"
+    ),
     "exited-early": (
         "exit with a code other than 0 while steps remain, so that the scheduler relaunches the job; and count "
         "steps from the checkpoint's step, not from 0"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaoskit import NodeLossPolicy, faults
+from chaoskit import NodeLossPolicy, checks, faults
 
 pytestmark = pytest.mark.nodes
 
@@ -51,9 +51,21 @@ def test_replaced(chaos, job, claims, step):
     run.verify(*claims)
 
 
+def test_evicted(chaos, job, claims, step):
+    """A node is evicted: the job there may save within the grace of its pod, and a fresh node takes its place."""
+    run = chaos.run(job, faults.evict_node(node=-1).at_step(step))
+    run.verify(*claims, checks.saved_within_grace())
+
+
 def test_frozen_node(chaos, job, claims, step):
     """Every process of one node is frozen for a second."""
     run = chaos.run(job, faults.pause_node(node=-1, seconds=1).at_step(step))
+    run.verify(*claims)
+
+
+def test_suspended(chaos, job, claims, step):
+    """A queue takes all nodes away: every pod ends after SIGTERM, and the job gets others."""
+    run = chaos.run(job, faults.suspend().at_step(step))
     run.verify(*claims)
 
 

@@ -52,6 +52,7 @@ class FakeNetwork:
         self.frozen: set[str] = set()
         self.gone: set[str] = set()
         self.asked: list[str] = []
+        self.leaving: dict[str, bool] = {}
         self.number = 0
 
     def send(self, source: str, target: str, packets: int = 1) -> None:
@@ -165,6 +166,16 @@ class FakeNetwork:
     def obey(self) -> None:
         """Who was asked to end has ended."""
         self.asked.clear()
+
+    def evict_node(self, node: str, *, replaced: bool) -> Mapping[str, Any]:
+        """It gets its notice; it is gone once `obey` is called."""
+        self._must_be_up(node)
+        self.leaving[node] = replaced
+        self.asked.append(node)
+        return {"pod": f"pod-of-{node}"}
+
+    def evicted(self, node: str) -> Mapping[str, Any] | None:
+        return None if node in self.asked else {"gone": node, "grace": 30.0, "ended": 1.5, "killed": None}
 
     def ranks_of(self, node: str) -> tuple[int, ...]:
         alive = [*self.up, *self.asked]

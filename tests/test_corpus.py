@@ -50,8 +50,9 @@ def test_every_check_passes_somewhere_and_fails_or_cannot_decide_elsewhere(expec
 
 
 #: Codes that are younger than the corpus. tests/analysis/test_undetermined.py gives the first of them,
-#: tests/engine/test_nonfinite_reference.py the second, and tests/checks/test_straggler_noticed.py the third.
-YOUNGER = {"data-differs", "reference-nonfinite", "straggler-unnoticed"}
+#: tests/engine/test_nonfinite_reference.py the second, tests/checks/test_straggler_noticed.py the third, and
+#: tests/checks/test_saved_within_grace.py the last.
+YOUNGER = {"data-differs", "reference-nonfinite", "straggler-unnoticed", "grace-too-short"}
 
 
 def test_every_code_is_given_by_a_run(expected):

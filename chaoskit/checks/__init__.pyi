@@ -29,6 +29,7 @@ from chaoskit.checks.ridden_out import ridden_out
 from chaoskit.checks.rolled_back_cleanly import rolled_back_cleanly
 from chaoskit.checks.same_data import same_data
 from chaoskit.checks.samples_exactly_once import samples_exactly_once
+from chaoskit.checks.saved_within_grace import saved_within_grace
 from chaoskit.checks.state_restored import state_restored
 from chaoskit.checks.stays_finite import stays_finite
 from chaoskit.checks.straggler_noticed import straggler_noticed
@@ -65,6 +66,7 @@ __all__ = [
     "rolled_back_cleanly",
     "same_data",
     "samples_exactly_once",
+    "saved_within_grace",
     "state_restored",
     "stays_finite",
     "straggler_noticed",

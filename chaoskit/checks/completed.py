@@ -104,11 +104,14 @@ class Completed:
             last = ", because fewer nodes are left than it needs"
         codes, why = _torn(case, "failed")
         uncaught = _uncaught(case)
+        ending, ended = "crash-loop", f"did not recover in {max(0, len(launches) - 1)} relaunches{last}"
+        if (gave_up := case.history.gave_up) is not None:
+            ending, ended = gave_up["code"], f"did not recover: {gave_up['text']}"
         return failed(
             self.name,
-            f"the job did not recover in {max(0, len(launches) - 1)} relaunches{last}{why}{uncaught}{_added(case)}",
+            f"the job {ended}{why}{uncaught}{_added(case)}",
             *codes,
-            "crash-loop",
+            ending,
             exit_codes=[launch.code for launch in launches],
             load_errors=[load.error for load in _failed_loads(case)],
             reached=case.timeline.highest(),
@@ -260,11 +263,15 @@ def _torn(case: Case, verb: str) -> tuple[tuple[str, ...], str]:
     return ("torn-checkpoint",), clause
 
 
-@check("hang", "crash-loop", "exited-early", "torn-checkpoint", "checkpoint-lost")
+@check(
+    "hang", "crash-loop", "exited-early", "failure-policy-final", "restart-budget-spent", "torn-checkpoint",
+    "checkpoint-lost",
+)  # fmt: skip
 def completed() -> Check:
     """The job took every step of the reference on every rank, and exited by itself with code 0.
 
-    Fails with `hang` (with the stacks), `crash-loop`, `exited-early`; with `torn-checkpoint` (and `checkpoint-lost`)
-    before these if every restart after a fault inside a save ended before a step.
+    Fails with `hang` (with the stacks), `crash-loop`, `exited-early`; with `failure-policy-final` or
+    `restart-budget-spent` if the controller of the job starts nothing again; with `torn-checkpoint` (and
+    `checkpoint-lost`) before these if every restart after a fault inside a save ended before a step.
     """
     return Completed()

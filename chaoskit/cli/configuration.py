@@ -45,8 +45,9 @@ def fail_on(text: str) -> str:
 
 #: Where the keys stand in each file.
 PREFIXES: dict[str, tuple[str, ...]] = {PYPROJECT: ("tool", "chaoskit"), OWN: ()}
-#: Options that a file cannot have: `strict` is for the one who asks whether the list still holds.
-NOT_IN_FILE = ("strict",)
+#: Options that are no keys of the table itself: `strict` is for the one who asks whether the list still holds, and the
+#: job template belongs to the settings of the pods.
+NOT_IN_FILE = ("strict", "job-template")
 #: Options of `chaoskit run` that are for one run, and how they are typed.
 FOR_ONE_RUN = {"no-proof": "--no-proof", "verbose": "-v", "v": "-v", "list": "--list", "x": "-x"}
 #: What `--fail-on` may be; the first is the default.
@@ -85,6 +86,8 @@ POD_KEYS = {
     "tolerations": ("tolerations", "a list of tolerations, as in a manifest"),
     "pull-secret": ("pull_secret", "the name of the secret for the image"),
     "service-account": ("service_account", "the name of the account of the pods"),
+    "job-template": ("job_template", "the file with the team's own manifest of the job, in quotes"),
+    "grace": ("grace", "a whole number of seconds from 1 that a pod has to end by itself after SIGTERM"),
 }
 #: The keys of an entry of `accept`, and what each is for.
 ACCEPT_KEYS = {
@@ -222,6 +225,8 @@ class _Reader:
             return f"in {OWN} the keys stand at the top, and accept is [[accept]]: remove 'tool.chaoskit.'"
         if key in MEANT:
             return f"there is no key {key!r}; did you mean {MEANT[key]!r}?"
+        if key in POD_KEYS:
+            return f"{key} is a key of the table kubernetes: move it there"
         if key in NOT_IN_FILE:
             return f"{key} is an option of the command line alone (--{key})"
         if (typed := FOR_ONE_RUN.get(key.replace("_", "-"))) is not None:
@@ -292,15 +297,20 @@ class _Reader:
         value = self.table.get("kubernetes", {})
         if not isinstance(value, dict):
             raise self.wrong("kubernetes", what="kubernetes must be a table")
-        kinds: dict[str, type] = {"tolerations": list, "pull-secret": str, "service-account": str}
+        kinds: dict[str, type] = {
+            "tolerations": list, "pull-secret": str, "service-account": str, "job-template": str, "grace": int,
+        }  # fmt: skip
         for key, each in value.items():
             if key in KEYS:
                 what = f"{key} is a key of chaoskit's own table: move it there"
                 raise self.wrong("kubernetes", key, what=what)
             if key not in POD_KEYS:
                 raise self.wrong("kubernetes", key, what=f"there is no key {key!r}{near_miss(key, POD_KEYS)}")
-            if not isinstance(each, kinds.get(key, dict)):
+            is_wrong = not isinstance(each, kinds.get(key, dict)) or isinstance(each, bool)
+            if is_wrong or (key == "grace" and each < 1):
                 raise self.wrong("kubernetes", key, what=f"{key} must be {POD_KEYS[key][1]}, not {each!r}")
+        if "job-template" in value:
+            value = {**value, "job-template": str(self.file.parent.absolute() / value["job-template"])}
         return {POD_KEYS[key][0]: each for key, each in value.items()}
 
     def _night(self) -> dict[str, Any]:

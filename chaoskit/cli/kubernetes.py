@@ -120,6 +120,7 @@ def _place(args: argparse.Namespace) -> ClusterPlace:
     claim, _, path = (args.volume or "runs").partition(":")
     given = {name: getattr(args, name) or "" for name in ("context", "kubeconfig", "i_mean")}
     pods = dict(found.pods) if found is not None else {}
+    pods.pop("job_template", None)  # its pods are not those of the check
     return ClusterPlace(**{"namespace": args.namespace, "claim": claim, "path": path or "/runs", **given, **pods})
 
 

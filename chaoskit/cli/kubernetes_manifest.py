@@ -75,9 +75,11 @@ def do(args: argparse.Namespace) -> int:
             raise UsageError(f"{name} is missing: {'chaoskit runs' if 'harness' in name else 'the job runs'} in it")
     outside = dict.fromkeys(key.replace("-", "_") for key in _FROM_OUTSIDE)
     pods = found.pods if found is not None else {}
-    place = options.cluster_of({**vars(args), **outside}, pods)
+    place = options.cluster_of({**vars(args), **outside, "env": "kubernetes"}, pods)
     if place is None:
         raise UsageError("--namespace NAME and --volume CLAIM:PATH are missing: where the pods run")
+    if place.job_template:
+        raise UsageError("the pod of the night has no job template: leave job-template out")
     settings = _settings(args, found, command, place)
     cpu, memory = args.harness_cpu, args.harness_memory
     requests = {**({"cpu": cpu} if cpu else {}), **({"memory": memory} if memory else {})}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +80,11 @@ def mount(text: str) -> str:
     from chaoskit.job import read_mount
 
     return _passed(read_mount, text)
+
+
+def path(text: str) -> str:
+    """The absolute path of a file."""
+    return str(Path(text).absolute())
 
 
 def volume(text: str) -> str:
@@ -169,6 +174,12 @@ SHARED = (
     Option("kubeconfig", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)", "FILE", str),
     Option("i-mean", "repeat the name of a context that looks like production", "CONTEXT", str),
     Option("address", "address at which pods reach chaoskit (default: found out)", "ADDRESS", str),
+    Option(
+        "job-template",
+        "run the team's own manifest of an Indexed Job, with its command and its image (--env kubernetes)",
+        "FILE",
+        path,
+    ),
     Option("require", "fail if a capability or environment is missing, instead of skipping the experiment"),
     Option(
         "keep-going",
@@ -249,9 +260,11 @@ CLUSTER = ("namespace", "volume", "context", "kubeconfig", "i_mean", "address")
 
 def cluster_of(given: Mapping[str, Any], pods: Mapping[str, Any]) -> ClusterPlace | None:
     """The place in a cluster that these options name, by their attributes, None if they name none; `pods` are the
-    settings of its pods. Raises UsageError for half a place."""
+    settings of its pods. Raises UsageError for half a place, and for a job template that cannot be run."""
     told: dict[str, Any] = {name: given.get(name) for name in CLUSTER if given.get(name)}
-    if not told and not pods:
+    settings = {name: value for name, value in pods.items() if name != "job_template"}
+    template = _template_of(given, pods)
+    if not told and not settings and not template:
         return None
     for name, example in (("namespace", "--namespace NAME"), ("volume", "--volume CLAIM:PATH")):
         if name not in told:
@@ -259,7 +272,37 @@ def cluster_of(given: Mapping[str, Any], pods: Mapping[str, Any]) -> ClusterPlac
     from chaoskit.nodes import ClusterPlace, read_volume
 
     claim, path = read_volume(told.pop("volume"))
-    return ClusterPlace(**{"claim": claim, "path": path, **told, **pods})
+    return ClusterPlace(**{"claim": claim, "path": path, **told, **settings, "job_template": template})
+
+
+def _template_of(given: Mapping[str, Any], pods: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The job template that the options or else the settings of the pods name; none for another environment."""
+    file, environment = given.get("job_template"), environment_of(given.get("env"))
+    if file and environment != "kubernetes":
+        raise UsageError(f"--job-template is for --env kubernetes, not for {environment!r}: leave it out")
+    file = file or pods.get("job_template")
+    if not file or environment != "kubernetes":
+        return {}
+    from chaoskit.environments.kubernetes.job_template import read_template
+
+    return read_template(Path(file))
+
+
+def job_of_template(cluster: ClusterPlace | None, command: Sequence[str]) -> dict[str, Any]:
+    """The fields of a `Job` that the job template of a place decides; none where it has no template. Raises UsageError
+    for a template whose pods have other settings, too, and if a `command` is given beside it."""
+    if cluster is None or not cluster.job_template:
+        return {}
+    from chaoskit.environments.kubernetes.job_template import JobTemplate
+
+    template = JobTemplate(cluster.job_template)
+    if command and list(command) != template.words:
+        raise UsageError(
+            f"the command of the job is given twice: the job template {template.name!r} has one; leave out what stands "
+            "after '--', or the template"
+        )
+    template.place(cluster)
+    return {"command": template.words, "image": template.image, "nnodes": template.nodes, "env": template.telling}
 
 
 def environment_of(given: str | None) -> str:

@@ -80,10 +80,12 @@ def job_given(config: pytest.Config, settings: Settings) -> Job | None:
     command, directory = config.getoption("chaos_job"), str(config.invocation_params.dir)
     if not command:
         command, directory = list(settings.command), settings.directory
-    if not command:
+    told = {name: config.getoption(f"chaos_{name}") for name in (*options.CLUSTER, "env", "job_template")}
+    cluster = options.cluster_of(told, settings.pods)
+    decided = options.job_of_template(cluster, config.getoption("chaos_job") or ())
+    if not command and not decided:
         return None
     from chaoskit.job import Job
 
-    told = {name: config.getoption(f"chaos_{name}") for name in options.CLUSTER}
-    cluster = options.cluster_of(told, settings.pods)
-    return Job.from_command(command, cwd=directory, env=dict(settings.variables), cluster=cluster)
+    variables = {**settings.variables, **decided.get("env", {})}
+    return Job(**{"command": command, **decided, "env": variables}, cwd=directory, cluster=cluster)

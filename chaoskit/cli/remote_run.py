@@ -64,6 +64,10 @@ def _place(args: argparse.Namespace, found: configuration.Configuration | None) 
             raise UsageError(f"{option} makes nothing: leave --harness-image out")
     if not args.context:
         raise UsageError("--harness-image needs --context NAME: in a pod, chaoskit runs there without it")
+    if args.job_template or (found is not None and "job_template" in found.pods):
+        raise UsageError(
+            "--harness-image does not take a job template along: start chaoskit where the volume and the file are"
+        )
     if not args.image:
         raise UsageError("--image is missing: the job runs in it")
     if not args.command and not (found is not None and found.command):

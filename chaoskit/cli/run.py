@@ -105,6 +105,9 @@ def _dry_run(job: Job, environment: str, store: Path) -> int:
 
     found = dry_run(job, store=store)
     print(found.as_yaml(), end="")
+    if found.difference:
+        print("# What chaoskit changes in the job template:")
+        print("".join(f"# {line}" for line in found.difference.splitlines(keepends=True)), end="")
     labels = ", ".join(f"{name}={value}" for name, value in found.labels.items())
     matched = ", ".join(pod.name for pod in found.selected) or "none, since nothing of the run is there yet"
     print(f"# The API server accepts these objects, and has made none. Faults match pods with {labels}.")
@@ -139,8 +142,12 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     if found is not None:
         accepted = () if args.strict else found.acceptances
         settings = Settings(accepted, found.variables, found.command, str(Path.cwd()), found.pods)
-    if not args.command and not settings.command:
+    cluster = options.cluster_of(vars(args), settings.pods)
+    decided = options.job_of_template(cluster, args.command)
+    command = decided.get("command") or args.command or settings.command
+    if not command:
         raise UsageError(_no_command())
+    args.image, args.nodes = args.image or decided.get("image"), args.nodes or decided.get("nnodes")
     _check_parameters(settings.acceptances)
     given = {
         "image": args.image or "",
@@ -148,9 +155,10 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
         "pull": args.pull,
         "helper_image": args.helper_image or "",
     }
-    command = args.command or settings.command
-    cluster = options.cluster_of(vars(args), settings.pods)
-    job = Job.from_command(command, cwd=os.getcwd(), env=dict(settings.variables), cluster=cluster, **given)
+    variables = {**settings.variables, **decided.get("env", {})}
+    job = Job.from_command(command, cwd=os.getcwd(), env=variables, cluster=cluster, **given)
+    if decided:
+        job = replace(job, nnodes=args.nodes)
     environment = options.environment_of(args.env)
     job.validate(files_here=environments.environment(environment).traits.files_here)
     targets = targets_of(args)

@@ -19,7 +19,7 @@ from chaoskit.verdict import Verdict
 Pair = tuple[str, str]
 
 #: How a run ended, which says little about why.
-ENDINGS = ("crash-loop", "hang", "exited-early")
+ENDINGS = ("crash-loop", "hang", "exited-early", "restart-budget-spent")
 #: The components of a checkpoint that training changes from step to step.
 TRAINED = ("model", "buffers", "optimizer", "ema")
 

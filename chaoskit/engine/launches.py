@@ -9,7 +9,7 @@ from typing import Any
 
 from chaoskit.engine.progress import Progress
 from chaoskit.environments.environment import Ended, Environment
-from chaoskit.errors import TooFewNodes
+from chaoskit.errors import SupervisorGaveUp, TooFewNodes
 from chaoskit.job import Job
 from chaoskit.protocol.events import EventWriter
 
@@ -46,7 +46,7 @@ class Launches:
         return self.index >= self._job.relaunches
 
     def start(self) -> bool:
-        """Start the next launch; False where too few nodes are left for it."""
+        """Start the next launch; False where too few nodes are left for it, or the job's controller starts none."""
         self.index += 1
         relaunch = self.index > 0
         added = list(self._resume_words()) if relaunch else []
@@ -61,6 +61,12 @@ class Launches:
             how = self._env.launch(self.index, command)
         except TooFewNodes:
             self._record_end(code=None, cause="too-few-nodes", survivors=())
+            return False
+        except SupervisorGaveUp as error:
+            self._writer.write(
+                "supervisor.end", launch=self.index, reason=error.reason, code=error.code, text=str(error)
+            )
+            self._record_end(code=None, cause="supervisor", survivors=())
             return False
         self._writer.write("launch.how", launch=self.index, how=how)
         return True

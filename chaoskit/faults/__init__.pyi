@@ -25,11 +25,13 @@ from chaoskit.faults.network.packet_loss import packet_loss
 from chaoskit.faults.network.partition import isolate, partition
 from chaoskit.faults.network.reset import reset
 from chaoskit.faults.node.add_node import add_node
+from chaoskit.faults.node.evict_node import evict_node
 from chaoskit.faults.node.kill_node import kill_node
 from chaoskit.faults.node.out_of_memory import out_of_memory
 from chaoskit.faults.node.pause_node import pause_node
 from chaoskit.faults.node.remove_node import remove_node
 from chaoskit.faults.node.replace_node import replace_node
+from chaoskit.faults.node.suspend import suspend
 from chaoskit.faults.node.throttle import throttle
 from chaoskit.faults.numeric.bad_batch import bad_batch
 from chaoskit.faults.numeric.bitflip import bitflip
@@ -70,6 +72,7 @@ __all__ = [
     "delete",
     "disk_full",
     "empty",
+    "evict_node",
     "exit",
     "file_bitflip",
     "flap",
@@ -108,6 +111,7 @@ __all__ = [
     "storage_gone",
     "strip_checksums",
     "stuck",
+    "suspend",
     "swap_older",
     "swap_rank",
     "throttle",

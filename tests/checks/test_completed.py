@@ -77,6 +77,14 @@ def test_a_job_that_never_comes_back_is_a_crash_loop():
     assert "2 relaunches" in verdict.sentence
 
 
+@pytest.mark.parametrize("code", ["failure-policy-final", "restart-budget-spent"])
+def test_a_job_whose_controller_starts_nothing_again_is_no_crash_loop(code):
+    run = struck().launch()
+    run.say("supervisor.end", launch=1, reason="R", code=code, text="no restart left")
+    verdict = completed()(run.exit(None, cause="supervisor").end("gave-up").case())
+    assert verdict.codes == (code,) and verdict.sentence == "the job did not recover: no restart left"
+
+
 def test_what_the_last_launch_died_of_is_told():
     def crashed(*, first="", last=""):
         run = struck().launch().live(base=20, until=20).ended(first).died()

@@ -76,7 +76,16 @@ experiment = "test_nan[gradient-nan]"
 
 
 def test_every_shared_option_is_a_key():
-    assert {option.name for option in options.SHARED} - {"strict"} <= configuration.KEYS.keys()
+    assert {option.name for option in options.SHARED} - {"strict", "job-template"} <= configuration.KEYS.keys()
+
+
+def test_the_job_template_is_a_setting_of_the_pods_and_its_path_counts_from_the_file(tmp_path):
+    found = read(tmp_path, own="[kubernetes]\njob-template = 'deploy/job.yaml'\n")
+    assert found.pods == {"job_template": str(tmp_path / "deploy" / "job.yaml")}
+    place = {"namespace": "n", "volume": "c:/v"}
+    assert options.cluster_of({**place, "env": "local"}, found.pods).job_template == {}, "it is for pods alone"
+    with pytest.raises(UsageError, match=r"deploy/job\.yaml: it cannot be read"):
+        options.cluster_of({**place, "env": "kubernetes"}, found.pods)
 
 
 @pytest.mark.parametrize("files", [{}, {"pyproject": "[project]\n"}, {"pyproject": "not toml at all ="}])
@@ -101,6 +110,8 @@ WRONG = {
     "underscore": ("resume_args = '-x'\n", 1, ["mean 'resume-args'"]),
     "environment": ("environment = 'netns'\n", 1, ["mean 'env'"]),
     "strict": ("strict = true\n", 1, ["--strict"]),
+    "job template": ("job-template = 'job.yaml'\n", 1, ["is a key of the table kubernetes: move it there"]),
+    "job template, no file": ("[kubernetes]\njob-template = 3\n", 2, ["the file with the team's own manifest"]),
     "table of the other file": ("[tool.chaoskit]\ncommand = 'x'\n", 1, ["stand at the top"]),
     "negative": ("\ntimeout = -1\n", 2, ["timeout", "-1"]),
     "no number": ("relaunches = 'many'\n", 1, ["relaunches", "number"]),
@@ -282,3 +293,10 @@ def test_mounts_are_a_list_or_one_text(tmp_path, monkeypatch):
     assert "chaoskit.toml:1: mount: --mount 'data' is not SRC:DST" in said
     assert "mount must be a list of SRC:DST" in refused(tmp_path, monkeypatch, own="mount = 3\n")
     assert "did you mean 'mount'?" in refused(tmp_path, monkeypatch, own='mounts = ["a:/b"]\n')
+
+
+@pytest.mark.parametrize("grace", ["0", "-5", "1.5", '"30"', "true"])
+def test_a_grace_that_is_no_number_of_seconds(tmp_path, grace):
+    (tmp_path / "chaoskit.toml").write_text(f"[kubernetes]\ngrace = {grace}\n")
+    with pytest.raises(UsageError, match=r"chaoskit\.toml:2: .*grace must be a whole number of seconds from 1"):
+        configuration.read(tmp_path)

@@ -32,6 +32,7 @@ variables = {A = "$(HOME)", B = 2}
 resources = {limits = {"nvidia.com/gpu" = "8"}}
 tolerations = [{key = "nvidia.com/gpu", operator = "Exists"}]
 pull-secret = "registry"
+grace = 90
 
 [nightly]
 gpus = 32
@@ -115,7 +116,7 @@ def test_the_cron_job_runs_one_night_at_a_time_and_repeats_none(manifest):
 
 def test_the_role_grants_what_a_run_needs_and_no_more(manifest):
     rules = manifest(*IMAGE)[1]["Role"]["rules"]
-    assert rules == [rule.as_manifest() for rule in permissions.BASE]
+    assert rules == [rule.as_manifest() for rule in (*permissions.BASE, *permissions.FOR_EVICTION)]
     more = manifest(*IMAGE, "--chaos-mesh")[1]["Role"]["rules"]
     assert more[: len(rules)] == rules and [rule["apiGroups"] for rule in more[len(rules) :]] == [["chaos-mesh.org"]]
     binding = manifest(*IMAGE)[1]["RoleBinding"]

@@ -102,4 +102,4 @@ def test_a_night_that_finds_a_problem_is_a_failed_job(night):
 def test_without_its_role_the_pod_says_which_rule_is_missing(night):
     condition, code, said, suite = night("tinymodels.train", "one_rank_mid_epoch", bound=False)
     assert (condition, suite) == ("Failed", None) and code in (ExitCode.USAGE, ExitCode.INTERNAL), said
-    assert "the permission is missing: add to a Role of the namespace" in said and "Traceback" not in said
+    assert "permissions are missing in namespace" in said and "add to a Role" in said and "Traceback" not in said

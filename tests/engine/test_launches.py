@@ -8,19 +8,20 @@ from chaoskit import Job
 from chaoskit.engine import launches as engine_launches
 from chaoskit.engine.launches import Launches, files_below
 from chaoskit.environments.environment import Ended
-from chaoskit.errors import TooFewNodes
+from chaoskit.errors import SupervisorGaveUp, TooFewNodes
 from tests.engine.fake_faults import Record
 
 
 class Launching:
-    """Launches nothing; from `fewest` on there are too few nodes."""
+    """Launches nothing; from `fewest` on there is a reason not to."""
 
-    def __init__(self, fewest=99):
+    def __init__(self, fewest=99, why=None):
         self.commands, self.fewest = [], fewest
+        self.why = why or TooFewNodes("one is left")
 
     def launch(self, index, command):
         if index >= self.fewest:
-            raise TooFewNodes("one is left")
+            raise self.why
         self.commands.append(command)
         return "cold"
 
@@ -86,6 +87,18 @@ def test_the_cause_of_an_end(record, tmp_path):
         ("fault", -9), ("too-few-nodes", None), ("deadline", None),
     ]  # fmt: skip
     assert ends[-1]["survivors"] == [{"pid": 7}]
+
+
+def test_a_controller_that_starts_nothing_again_is_in_the_record(record, tmp_path):
+    why = SupervisorGaveUp("no restart left", reason="BackoffLimitExceeded", code="restart-budget-spent")
+    launches = begun(record, tmp_path, Launching(fewest=1, why=why))
+    launches.start()
+    launches.ended(Ended(0, 1))
+    assert not launches.start()
+    (said,) = [data for kind, data in record.events if kind == "supervisor.end"]
+    told = {"reason": "BackoffLimitExceeded", "code": "restart-budget-spent", "text": "no restart left"}
+    assert said == {"launch": 1, **told}
+    assert [data["cause"] for kind, data in record.events if kind == "launch.end"] == ["itself", "supervisor"]
 
 
 def test_files_are_listed_with_their_sizes_and_not_without_end(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 they are healed, and what they refuse."""
 
 import json
+import math
 import time
 
 import pytest
@@ -271,6 +272,18 @@ def test_a_job_shrinks_once_the_node_is_down():
     assert fault.action.observed(net, told) is None, "that the job is over is no shrinking"
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+def test_an_eviction_is_observed_once_the_node_is_gone(replaced):
+    net, fault = FakeNetwork(2), faults.evict_node(node=1, replaced=replaced)
+    told = strike(fault, net)
+    assert (told["node"], told["pod"], net.leaving) == ("node1", "pod-of-node1", {"node1": replaced})
+    assert fault.action.observed(net, told) is None
+    net.obey()
+    assert fault.action.observed(net, told)["ended"] == 1.5
+    # Whoever takes long over a save is not given up on before its grace is over.
+    assert action_traits(fault.action).observe_within == math.inf
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -288,6 +301,7 @@ def test_a_job_shrinks_once_the_node_is_down():
         faults.pause_node(node=2, seconds=1),
         faults.replace_node(node=2),
         faults.remove_node(node=2),
+        faults.evict_node(node=2),
     ],
     ids=lambda fault: fault.action.name,
 )
@@ -356,6 +370,7 @@ made = {
     "replace_node": faults.replace_node(node=-1),
     "add_node": faults.add_node(),
     "remove_node": faults.remove_node(),
+    "evict_node": faults.evict_node(node=-1, replaced=False),
 }
 
 
@@ -385,6 +400,7 @@ def test_what_they_call_themselves():
         "replace the last node",
         "add a node",
         "remove the last node",
+        "evict the last node",
     ]
     three = faults.partition(groups=((0,), (1,), (2,)), seconds=1)
     assert str(three) == "partition node 0, node 1 and node 2 from each other for 1 s"
@@ -442,6 +458,8 @@ def test_what_they_call_themselves():
         (lambda: faults.pause_node(node=0, seconds=0), "pause_node: seconds"),
         (lambda: faults.replace_node(node=(0,)), "replace_node: node"),
         (lambda: faults.remove_node(node=None), "remove_node: node"),
+        (lambda: faults.evict_node(node="all"), "evict_node: node"),
+        (lambda: faults.evict_node(node=0, replaced=1), "evict_node: replaced must be True or False"),
     ],
 )
 def test_arguments_are_validated(make, named):

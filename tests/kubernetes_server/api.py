@@ -10,6 +10,7 @@ from typing import Any
 from tests.kubernetes_server.admission import Admission
 from tests.kubernetes_server.authorization import Authorizer
 from tests.kubernetes_server.calls import Call
+from tests.kubernetes_server.evictions import evict
 from tests.kubernetes_server.garbage import GarbageCollector
 from tests.kubernetes_server.lifecycle import NAMESPACES, Deletion, Lifecycle, changed, newly_made
 from tests.kubernetes_server.lists import Lists
@@ -147,10 +148,11 @@ class Api:
     def _evict(self, call: Call) -> Answer:
         """Delete a pod as whoever drains a node does."""
         obj = self._lifecycle.existing(call.resource, call.namespace, call.name)
-        options = call.json().get("deleteOptions") or {}
-        how = Deletion(grace=options.get("gracePeriodSeconds"), preconditions=options.get("preconditions") or {})
         self.admission.admit(call, obj, None)
-        self._lifecycle.delete(call.resource, obj, how, dry_run=call.dry_run)
+        evict(
+            call.resource, obj, call.json().get("deleteOptions") or {}, store=self._store, catalogue=self._catalogue,
+            lifecycle=self._lifecycle, dry_run=call.dry_run,
+        )  # fmt: skip
         return Answer(201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 
     def _delete(self, call: Call) -> Answer:

@@ -47,10 +47,11 @@ class FaultRecord:
 @dataclass(frozen=True)
 class LaunchRecord:
     """One start of the command. `code` is its exit code, negative for a signal; `cause` is what ended it:
-    `itself`, `fault` (we killed the launcher), `hang`, `deadline`, `interrupted` or `too-few-nodes` (it was never
-    begun). None while it had not ended. `how` is `warm`, `cold`, or `cold: ` and why it was not warm. `out` is the
-    directory that the job was given as `{out}`; "" where an old record does not show it. `added` are the words that
-    chaoskit appended to the command, because the job has to be told that it resumes."""
+    `itself`, `fault` (we killed the launcher), `hang`, `deadline`, `interrupted`, or why it was never begun:
+    `too-few-nodes`, `supervisor` (the controller of the job starts nothing again). None while it had not ended. `how`
+    is `warm`, `cold`, or `cold: ` and why it was not warm. `out` is the directory that the job was given as `{out}`; ""
+    where an old record does not show it. `added` are the words that chaoskit appended to the command, because the job
+    has to be told that it resumes."""
 
     index: int
     begun: float
@@ -66,8 +67,8 @@ class LaunchRecord:
 @dataclass(frozen=True)
 class NodeRecord:
     """One lifetime of a node in a launch, from the start of its agent. `cause` is what ended that: `itself`,
-    `supervisor` (another one had failed), `stop` (the run was over), or a fault: `lost`, `replaced`, `removed`. None
-    while it had not ended."""
+    `supervisor` (another one had failed), `stop` (the run was over), or a fault: `lost`, `replaced`, `removed`,
+    `evicted`. None while it had not ended."""
 
     launch: int
     node: str

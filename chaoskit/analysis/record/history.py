@@ -63,7 +63,8 @@ class Incarnation:
 class History:
     """The whole record. `end` is what the run came to: `finished`, `gave-up` (relaunches used up), `hang`,
     `deadline`, `interrupted`, or None where the harness died. `quiet` is for how many seconds a job that hangs had done
-    nothing, and `longest_quiet` for how long before that, or its reference, at most; None of any other."""
+    nothing, and `longest_quiet` for how long before that, or its reference, at most; None of any other. `gave_up` says
+    why the job's controller started nothing again: `code` of the diagnosis, `reason`, `text`; None if it did."""
 
     incarnations: list[Incarnation] = field(default_factory=list)
     launches: list[LaunchRecord] = field(default_factory=list)
@@ -77,6 +78,7 @@ class History:
     end: str | None = None
     quiet: float | None = None
     longest_quiet: float | None = None
+    gave_up: Mapping[str, str] | None = None
 
     @property
     def ranks(self) -> list[int]:
@@ -222,6 +224,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
                 cause=str(event["cause"]),
                 survivors=tuple(event.get("survivors", ())),
             )
+        elif event.kind == "supervisor.end":
+            history.gave_up = {name: str(event[name]) for name in ("code", "reason", "text")}
         elif event.kind in ("node.start", "node.end"):
             _read_node(history.nodes, event)
         elif event.kind == "files":

@@ -137,7 +137,7 @@ def _over(history: History, fault: FaultRecord, struck: Incarnation, seen: float
 
 
 #: What made a node end that was struck itself: it does not count as one that noticed.
-STRUCK = ("lost", "replaced", "removed")
+STRUCK = ("lost", "replaced", "removed", "evicted")
 #: What is ended by the harness has noticed nothing.
 OURS = ("hang", "deadline", "interrupted", "stop")
 

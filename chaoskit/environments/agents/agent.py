@@ -1,9 +1,12 @@
 """The agent: the first process of a container or a pod. It starts the job there, and answers for its processes.
 
-A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE]`), started from a read-only mount by the Python of the image;
-it and all that it imports need the standard library alone. It speaks JSON lines on a socket of the harness, as other
-helpers do, and ends with it: then the container ends, with everything that runs there. For each launch it connects once
-more and hands that line to a keeper, so that harness and keeper speak with each other directly.
+A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE [-- COMMAND...]]`), started from a read-only mount by the
+Python of the image; it and all that it imports need the standard library alone. It speaks JSON lines on a socket of the
+harness, as other helpers do, and ends with it: then the container ends, with everything that runs there. For each
+launch it connects once more and hands that line to a keeper, so that harness and keeper speak with each other directly.
+
+With a command it stands in front of what somebody else wants to run in this container: it tells the harness that
+command, which the harness has it start, and ends with its exit code, so that whoever made the container sees that.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +31,7 @@ if __name__ == "__main__":
     with open(_path) as _file:
         exec(_file.read(), {"__file__": _path})
 
+from chaoskit.environments.agents.end_notice import EndNotice
 from chaoskit.environments.cgroups import counters
 from chaoskit.environments.cgroups.hierarchy import hierarchies
 from chaoskit.environments.environment import RunSpec
@@ -56,9 +60,13 @@ class Agent:
     """The requests of the harness, by the names of the methods. Paths are those that the container has. They raise
     OSError, LookupError, ValueError, and what `start` raises."""
 
-    def __init__(self, door: str, token: str = "") -> None:
+    def __init__(self, door: str, token: str = "", command: Sequence[str] = ()) -> None:
         self._door, self._token = door, token
+        self._command = list(command)
+        #: With which code this process is to end. Without the word of the harness, a command counts as failed.
+        self.code = 1 if command else 0
         self._ear: socket.socket | None = None
+        self.notice = EndNotice(leaves=not command)
 
     def start(self, *, number: int, **request: Any) -> dict[str, Any]:
         """Start a keeper, whose line to the harness opens with `number`; the rest is for `_order`. Returns the keeper,
@@ -68,11 +76,29 @@ class Agent:
             keeper = launcher.keep(_order(**request), line)
         return {"keeper": keeper.pid, "order": keeper.order, "how": keeper.how}
 
+    def command(self) -> list[str]:
+        """The command that this container was made for."""
+        return self._command
+
+    def finish(self, code: int) -> dict[str, Any] | None:
+        """Have the container end with the exit code of its command, negative for a signal, once the harness lets go.
+        Returns what `end_notice` would."""
+        self.code = code if code >= 0 else 128 - code
+        return self.notice.tell()
+
     def make_ready(self, **request: Any) -> None:
         """Return once `start` would take no longer than a fork. Raises CannotWarm, UsageError."""
         launcher = _launcher(request["mode"])
         if isinstance(launcher, WarmLauncher):
             launcher.wait_for_imports(_order(**request))
+
+    def launched(self, pid: int, started: int) -> None:
+        """See `EndNotice.launched`."""
+        self.notice.launched(Process(pid, started))
+
+    def end_notice(self) -> dict[str, Any] | None:
+        """See `EndNotice.tell`."""
+        return self.notice.tell()
 
     def signal(self, pid: int, started: int, signum: int) -> bool:
         """See `CanSignal`."""
@@ -305,8 +331,9 @@ def _reap(*_: object) -> None:
             pass
 
 
-def main(door: str, name: str, token_file: str = "") -> None:
-    """Serve until the harness is gone. `name` tells the harness which of its nodes this is."""
+def main(door: str, name: str, token_file: str = "", *behind: str) -> None:
+    """Serve until the harness is gone. `name` tells the harness which of its nodes this is; `behind` is a mark, and the
+    command of the container."""
     signal.signal(signal.SIGCHLD, _reap)
     token = ""
     if token_file:
@@ -314,8 +341,11 @@ def main(door: str, name: str, token_file: str = "") -> None:
             token = Path(token_file).read_text()
         except OSError as error:
             sys.exit(f"this node does not see the files of the run as chaoskit does: {error}")
+    agent = Agent(door, token, behind[1:])
+    signal.signal(signal.SIGTERM, agent.notice.receive)
     line = greet(door, {"agent": name, "pid": os.getpid()}, token=token)
-    serve(line, Agent(door, token), refusals=(CannotWarm, UsageError, *REFUSALS))
+    serve(line, agent, refusals=(CannotWarm, UsageError, *REFUSALS))
+    sys.exit(agent.code)
 
 
 if __name__ == "__main__":

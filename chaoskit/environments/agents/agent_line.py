@@ -69,6 +69,14 @@ class AgentDoor:
             else:
                 alive()
 
+    def take_all(self, word: str) -> list[tuple[dict[str, Any], socket.socket]]:
+        """The hellos that have this word, and their connections, as far as they have come."""
+        while select.select([self._door.listener], [], [], 0)[0]:
+            self._accept()
+        found = [each for each in self._waiting if word in each[0]]
+        self._waiting = [each for each in self._waiting if word not in each[0]]
+        return found
+
     def _accept(self) -> None:
         line, _ = self._door.listener.accept()
         line.settimeout(5.0)

@@ -71,13 +71,16 @@ class AgentNodes(Generic[Node]):
         node.agent.send("start", **request, number=number)
         said = node.agent.answer(START_LIMIT)
         line = self._door.take({"keeper": number}, limit=_UP_LIMIT, alive=lambda: None)
-        return AgentLaunch(
+        launch = AgentLaunch(
             WaitingKeeper(said["keeper"], said["order"], how=how or said["how"]),
             line,
             terminate=lambda process: self.signal(node, process, signal.SIGTERM),
             is_up=lambda: not node.agent.is_gone,
             wake=lambda: self.thaw(node.name) if self.now.get(node.name) is node else None,
         )
+        with suppress(AgentGone):  # whoever waits for the launch learns it
+            node.agent.ask("launched", pid=launch.process.pid, started=launch.process.started)
+        return launch
 
     def signal(self, node: Node, process: Process, signum: int) -> bool:
         """Send a signal to a process of a node. Raises LookupError while the node is frozen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from uuid import uuid4
 
 from chaoskit.environments.kubernetes import admission_check, chaos_check, cluster_about, permissions, volume_check
@@ -78,7 +79,10 @@ def smallest_role(
     there = permissions.CHAOS_MADE if chaos else () if chaos is False else about.kinds
     return SmallestRole(
         namespace,
-        (*permissions.BASE, *(permissions.FROM_OUTSIDE if from_outside else permissions.for_chaos(there))),
+        (
+            *permissions.WITH_TEMPLATE,
+            *(permissions.FROM_OUTSIDE if from_outside else (*permissions.FOR_EVICTION, *permissions.for_chaos(there))),
+        ),
         {} if from_outside else permissions.for_jobs(about.kinds),
         ClusterUser(f"system:serviceaccount:{namespace}:{account}") if account else permissions.who_am_i(connection),
     )
@@ -129,11 +133,14 @@ def _namespace(connection: ClusterConnection, namespace: str) -> ClusterFinding:
 
 
 def _permissions(connection: ClusterConnection, namespace: str, about: ClusterAbout) -> Iterator[ClusterFinding]:
-    chaos = permissions.for_chaos(about.kinds)
-    for rule in (*permissions.BASE, *chaos):
+    further = (*permissions.FOR_EVICTION, *permissions.for_chaos(about.kinds))
+    for rule in (*permissions.BASE, *further):
         lacking = {one.resources[0]: one for one in permissions.missing(connection, namespace, rule)}
         for resource in rule.resources:
-            yield _permission(resource, rule.verbs, lacking.get(resource), needed=rule not in chaos)
+            yield _permission(resource, rule.verbs, lacking.get(resource), needed=rule not in further)
+    own = next(permissions.missing(connection, namespace, permissions.FOR_TEMPLATE), None)
+    told = _permission("jobs", permissions.FOR_TEMPLATE.verbs, own, needed=False)
+    yield replace(told, what="permission for --job-template")
 
 
 def _permission(

@@ -92,6 +92,11 @@ def of_answer(
         remedy = f"name another namespace, or make it: kubectl create namespace {lacking[1]}"
     elif _REFUSED.search(message):
         remedy = "change what it names, or have the rules of the cluster admit what chaoskit makes in this namespace"
+    elif status == 429 and "disruption budget" in message:
+        sentence += "".join(f" {each}" for each in _causes(told))
+        remedy = (
+            "have that PodDisruptionBudget leave out pods with the label chaoskit.dev/run, or let it allow a disruption"
+        )
     elif status in _PASSING:
         remedy = "the cluster is busy or is being restarted; try again later"
     return ClusterError(
@@ -103,6 +108,12 @@ def of_answer(
         passing=passing or (status >= 500 and retry_after is not None),
         retry_after=retry_after,
     )
+
+
+def _causes(told: Mapping[str, Any]) -> list[str]:
+    """What a Status names as the causes of a refusal."""
+    causes = (told.get("details") or {}).get("causes") or ()
+    return [_line(str(each["message"])) for each in causes if each.get("message")]
 
 
 def of_failure(what: str, server: str, error: Exception) -> ClusterError:

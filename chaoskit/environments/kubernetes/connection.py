@@ -47,7 +47,8 @@ class ApiTarget:
         return AccessRule(self.kind.group, (resource,), (verb,))
 
     def __str__(self) -> str:
-        return f"{self.kind.kind} {self.name}" if self.name else self.kind.plural
+        part = f"{self.subresource} of " if self.subresource else ""
+        return f"{part}{self.kind.kind} {self.name}" if self.name else self.kind.plural
 
 
 class ClusterConnection:
@@ -152,6 +153,27 @@ class ClusterConnection:
         def attempt() -> None:
             try:
                 self._once("delete", target, body=options)
+            except ClusterError as error:
+                is_gone = error.status == 404 or (error.reason == "Conflict" and self._uid_of(target) != uid)
+                if not is_gone:
+                    raise
+
+        self._retried(attempt)
+
+    def evict(self, target: ApiTarget, *, uid: str) -> None:
+        """Ask for the eviction of one pod: it ends as its own grace says. Nothing happens if it is not there, or if a
+        pod of another uid has its name by now."""
+        part = ApiTarget(target.kind, target.namespace, target.name, "eviction")
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": target.name, "namespace": target.namespace},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+
+        def attempt() -> None:
+            try:
+                self._once("create", part, shown=part, body=body)
             except ClusterError as error:
                 is_gone = error.status == 404 or (error.reason == "Conflict" and self._uid_of(target) != uid)
                 if not is_gone:

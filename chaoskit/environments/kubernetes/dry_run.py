@@ -10,19 +10,15 @@ from typing import Any
 
 from chaoskit.environments.agents.package_copy import path_of_copy
 from chaoskit.environments.kubernetes import run_owner
-from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, PODS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, JOBS, PODS, SERVICES, ApiKind
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.filled_template import difference, filled
 from chaoskit.environments.kubernetes.guards import PreviewedPod, preview
+from chaoskit.environments.kubernetes.job_template import must_suit, of_place
 from chaoskit.environments.kubernetes.objects import owned
-from chaoskit.environments.kubernetes.pod_manifest import (
-    NAMES_ROLE,
-    NODE_ROLE,
-    VolumePart,
-    agent_command,
-    names_service,
-    node_pod,
-)
+from chaoskit.environments.kubernetes.pod_additions import PodAdditions
+from chaoskit.environments.kubernetes.pod_manifest import NAMES_ROLE, NODE_ROLE, names_service
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.launch.rank_modules import PACKAGE
 from chaoskit.errors import UsageError
@@ -37,11 +33,13 @@ _OF_THE_SERVER = ("managedFields", "resourceVersion", "creationTimestamp", "gene
 @dataclass(frozen=True)
 class DryRun:
     """`objects` are the manifests of one run, in the order in which they would be made, as the server would store them.
-    `selected` are the pods that a fault of that run would match now."""
+    `selected` are the pods that a fault of that run would match now. `difference` is what chaoskit changes in the job
+    template of the team, "" without one."""
 
     objects: tuple[Mapping[str, Any], ...]
     labels: Mapping[str, str]
     selected: tuple[PreviewedPod, ...]
+    difference: str = ""
 
     def as_yaml(self) -> str:
         """The manifests."""
@@ -67,21 +65,25 @@ def dry_run(job: Job, *, store: Path) -> DryRun:
     nodes = RunSelector(identity, NODE_ROLE)
     service = f"chaoskit-{identity.run}"
     found = [owner, checked(SERVICES, owned(names_service(service, nodes.labels), identity, role=NAMES_ROLE))]
-    package = path_of_copy(PACKAGE.resolve(), store)
-    for number in range(job.nodes.most):
-        pod, node = f"{service}-node{number}-1", f"node{number}"
-        manifest = node_pod(
-            pod,
-            node=node,
-            service=service,
-            place=place,
-            image=job.image,
-            command=agent_command("python3", package, address=address, pod=pod, run_dir=run_dir),
-            variables={},
-            parts=[VolumePart(store, read_only=True), VolumePart(run_dir)],
-        )
-        found.append(checked(PODS, owned(manifest, identity, role=NODE_ROLE, node=number)))
-    return DryRun(tuple(found), nodes.labels, preview(connection, nodes))
+    added = PodAdditions(
+        place=place,
+        service=service,
+        python="python3",
+        package=path_of_copy(PACKAGE.resolve(), store),
+        address=address,
+        run_dir=run_dir,
+        store=store,
+    )
+    changed = ""
+    if (template := of_place(place)) is not None:
+        must_suit(job, template)
+        manifest = owned(filled(template, added, out=run_dir / "out"), identity, role=NODE_ROLE)
+        changed = difference(template, manifest)
+        found.append(checked(JOBS, manifest))
+    for number in range(job.nodes.most if template is None else 0):
+        made = added.node_pod(f"{service}-node{number}-1", node=f"node{number}", image=job.image)
+        found.append(checked(PODS, owned(made, identity, role=NODE_ROLE, node=number)))
+    return DryRun(tuple(found), nodes.labels, preview(connection, nodes), changed)
 
 
 def as_stored(

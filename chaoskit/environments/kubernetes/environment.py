@@ -13,7 +13,7 @@ from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.package_copy import copy_of
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
-from chaoskit.environments.kubernetes import mesh_needs, objects, permissions
+from chaoskit.environments.kubernetes import cluster_needs, objects, permissions
 from chaoskit.environments.kubernetes.api_kinds import SERVICES
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
@@ -21,23 +21,21 @@ from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
 from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
+from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
 from chaoskit.environments.kubernetes.image_look import examine
+from chaoskit.environments.kubernetes.job_faults import JobFaults
+from chaoskit.environments.kubernetes.job_template import digest, must_suit, of_place
 from chaoskit.environments.kubernetes.objects import RunObjects
+from chaoskit.environments.kubernetes.pod_additions import PodAdditions
+from chaoskit.environments.kubernetes.pod_evictions import PodEvictions
 from chaoskit.environments.kubernetes.pod_limits import PodLimits
-from chaoskit.environments.kubernetes.pod_manifest import (
-    NAMES_ROLE,
-    NODE_ROLE,
-    TOKEN,
-    VolumePart,
-    agent_command,
-    names_service,
-    node_pod,
-    on_volume,
-)
+from chaoskit.environments.kubernetes.pod_manifest import NAMES_ROLE, NODE_ROLE, TOKEN, names_service, on_volume
 from chaoskit.environments.kubernetes.pods import PodNodes
 from chaoskit.environments.kubernetes.run_owner import id_in_cluster
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.kubernetes.stored_runs import swept
+from chaoskit.environments.kubernetes.supervised_job import SupervisedJob
 from chaoskit.environments.launch.rank_modules import PACKAGE
 from chaoskit.environments.machine import requirements
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
@@ -54,9 +52,10 @@ from chaoskit.protocol.fingerprint import LENT, library
 MOST_NODES = 32
 
 
-class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
+class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMeshFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
-    runs itself, those of `PodFaults`, and, where Chaos Mesh is, those of `PodLimits` and `PodMeshFaults`."""
+    runs itself, those of `PodEvictions`, with a job template those of `JobFaults`, and, where Chaos Mesh is, those of
+    `PodLimits` and `PodMeshFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -72,11 +71,14 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
     )
 
     def __init__(self, spec: RunSpec) -> None:
-        self._place = _place_of(spec.cluster)
+        place = _place_of(spec.cluster)
+        self._template = of_place(place)
+        self._place = place if self._template is None else self._template.place(place)
         # A pod has a control group of its own, which only the cluster may change.
         RunFiles.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
-        self.job = JobOnNodes(self.run, NodeRoster(MOST_NODES), self)
-        self._lost = set()
+        kind = JobOnNodes if self._template is None else SupervisedJob
+        self.job = kind(self.run, NodeRoster(MOST_NODES), self)
+        self._lost, self._evictions = set(), {}
         self._pods: PodNodes | None = None
         self._links: PodLinks | None = None
         self._hidden: HiddenNames | None = None
@@ -100,8 +102,8 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """Some need a kind of Chaos Mesh, and permissions on it; some a limit of the pods as well."""
-        return None if job is None or job.cluster is None else mesh_needs.why_not(capability, job.cluster)
+        """Some need more of the cluster, of the pods or of the job than every run does."""
+        return None if job is None or job.cluster is None else cluster_needs.why_not(capability, job.cluster)
 
     @staticmethod
     def rests_on(job: Job) -> Mapping[str, Any]:
@@ -111,8 +113,13 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
                 f"--mount {job.mounts[0]}: pods do not see files of this machine: put them into the image, or on the "
                 "volume of the claim, below the directory of the runs"
             )
-        facts = examine(_place_of(job.cluster), job.image, program=job.words()[0])
-        return {"image": facts.id}
+        place, template = _place_of(job.cluster), of_place(job.cluster)
+        if template is not None:
+            must_suit(job, template)
+            place = template.place(place)
+            permissions.must_have(connection_to(place), place.namespace, templated=True)
+        facts = examine(place, job.image, program=job.words()[0])
+        return {"image": facts.id, **({"template": digest(template)} if template is not None else {})}
 
     @staticmethod
     def sweep(root: Path) -> tuple[str, ...]:
@@ -128,7 +135,7 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
 
     @property
     def pods(self) -> PodNodes:
-        """See `PodFaults`."""
+        """See `PodFaults` and `JobFaults`."""
         assert self._pods is not None, "the environment has not been entered"
         return self._pods
 
@@ -164,12 +171,15 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
 
     def __enter__(self) -> KubernetesEnvironment:
         run, spec, place = self.run, self.run.spec, self._place
+        template = self._template
         on_volume(place, run.run_dir)
         connection = connection_to(place)
         address = own_address(place, connection)
-        permissions.must_have(connection, place.namespace)
+        permissions.must_have(connection, place.namespace, templated=template is not None)
         objects.sweep(connection, place.namespace)
         facts = examine(place, spec.image, program=spec.program, run_dir=run.run_dir)
+        if template is not None and template.user is not None:
+            facts = replace(facts, uid=template.user)
         owners = self._owners = FileOwners(run, facts.uid, self.hand_over)
         run.begin(for_all=owners.is_closed_to_job, door=lambda: TcpDoor("0.0.0.0", known_as=address))
         try:
@@ -182,10 +192,12 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
             if owners.is_closed_to_job:
                 token.chmod(0o644)
             run.keep(lambda: token.unlink(missing_ok=True))
-            self._cwd = facts.cwd
+            self._cwd = (template.directory if template is not None else "") or facts.cwd
             made = RunObjects(
                 connection, namespace=place.namespace, run_id=id_in_cluster(spec.run_id), run_dir=run.run_dir
             )
+            # A controller would replace pods whose agents go before its Job.
+            run.keep(self._close_pods)
             run.keep(lambda: _close(made))
             self._service = f"chaoskit-{made.identity.run}"
             nodes = RunSelector(made.identity, NODE_ROLE).labels
@@ -193,32 +205,11 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
             store = (spec.store or run.run_dir).absolute()
             package = copy_of(PACKAGE.resolve(), store)
             lent = {LENT: str(copy_of(Path(found).resolve(), store))} if (found := library()) else {}
-            parts = [VolumePart(store, read_only=True)] if store != run.run_dir else []
-            parts.append(VolumePart(run.run_dir))
-
-            def manifest(node: str, pod: str) -> Mapping[str, Any]:
-                return node_pod(
-                    pod,
-                    node=node,
-                    service=self._service,
-                    place=place,
-                    image=spec.image,
-                    command=agent_command(
-                        facts.python, package, address=door.address, pod=pod, run_dir=run.run_dir
-                    ),
-                    variables=lent,
-                    parts=parts,
-                )
-
-            pods = self._pods = PodNodes(
-                connection,
-                made,
-                door=door,
-                roster=self.job.roster,
-                service=self._service,
-                manifest=manifest,
-            )
-            run.keep(pods.close)
+            added = PodAdditions(
+                place=place, service=self._service, python=facts.python, package=package, address=door.address,
+                run_dir=run.run_dir, store=store, variables=lent,
+            )  # fmt: skip
+            pods = self._pods = self._made_pods(made, added, connection=connection, door=door)
             self._links, self._hidden = PodLinks(pods), HiddenNames(pods)
             self._pod_storage = PodStorage(pods, volume=run.run_dir, out=spec.out.absolute())
             self._stress = PodStress(pods)
@@ -235,8 +226,27 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
             raise
         return self
 
+    def _made_pods(
+        self, made: RunObjects, added: PodAdditions, *, connection: ClusterConnection, door: AgentDoor
+    ) -> PodNodes:
+        """The pods of the run, none of which is there yet; the controller of a job template begins to make them."""
+        template, image = self._template, self.run.spec.image
+        if template is None:
+            return PodNodes(
+                connection, made, door=door, roster=self.job.roster, service=self._service,
+                manifest=lambda node, pod: added.node_pod(pod, node=node, image=image),
+            )  # fmt: skip
+        assert isinstance(self.job, SupervisedJob)
+        return self.job.make_pods(
+            template, made, added, connection=connection, door=door, before_end=self.owners.take
+        )
+
     def __exit__(self, *exc: object) -> None:
         self.run.end()
+
+    def _close_pods(self) -> None:
+        if self._pods is not None:
+            self._pods.close()
 
     def stop(self) -> tuple[Mapping[str, Any], ...]:
         """See `Environment`."""
@@ -247,6 +257,22 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
         """See `AgentJob`: below the service of the run."""
         return f"{self.job.meeting}.{self._service}"
 
+    def _request(self, node: str) -> dict[str, Any]:
+        """See `AgentJob`. With a template the command is that of the pod, where the cluster has filled it in; the
+        template alone tells torchrun where the others are, and what it sets stays."""
+        request = PodEvictions._request(self, node)
+        if self._template is None:
+            return request
+        assert isinstance(self._pods, ControlledPods)
+        spec, own = request["spec"], self._template.variables
+        given = {name: value for name, value in spec["env"].items() if name not in own}
+        told = {
+            name: value
+            for name, value in request["node"].items()
+            if name not in own and (name == "PET_LOG_DIR" or not name.startswith("PET_"))
+        }
+        return {**request, "command": self._pods.command(node), "spec": {**spec, "env": given}, "node": told}
+
     def variables_of(self, node: str) -> dict[str, str]:
         """See `AgentJob`. A pod knows its own name, and the others know it by that of the service alone."""
         return {"PET_LOCAL_ADDR": self.pods.now[node].address}
@@ -254,8 +280,9 @@ class KubernetesEnvironment(RunFiles, PodLimits, PodMeshFaults):
     def bring_up(self, node: str | None = None) -> str:
         """See `NodeMaker`."""
         made = self.pods.make(node)
-        for faults in (self.links, self.hidden, self.pod_storage, self.stress):
-            faults.came_up(made)
+        if made in self.nodes():  # else its part of the job is completed, and there is no pod again
+            for faults in (self.links, self.hidden, self.pod_storage, self.stress):
+                faults.came_up(made)
         return made
 
 

@@ -52,7 +52,7 @@ def night_manifests(
         deadline=deadline,
     )  # fmt: skip
     kinds = (*CHAOS_FAULTS, *CHAOS_SCHEDULES) if chaos_mesh else ()
-    rules = (*permissions.BASE, *permissions.for_chaos(kinds))
+    rules = (*permissions.BASE, *permissions.FOR_EVICTION, *permissions.for_chaos(kinds))
     metadata = {"name": name, "namespace": place.namespace, "labels": {"app.kubernetes.io/name": "chaoskit"}}
     role = {"apiVersion": f"{_ROLES}/v1", "kind": "Role", "metadata": metadata}
     account = {"kind": "ServiceAccount", "name": name, "namespace": place.namespace}

@@ -17,7 +17,7 @@ from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.intents import IntentJournal
 from chaoskit.environments.kubernetes.listing import Listed, listed
-from chaoskit.environments.kubernetes.removal import remove_one
+from chaoskit.environments.kubernetes.removal import evict_one, remove_one
 from chaoskit.environments.kubernetes.selectors import (
     RunIdentity,
     RunSelector,
@@ -77,11 +77,16 @@ class RunObjects:
         """The objects of a kind that are there now."""
         return listed(self._connection, kind, RunSelector(self.identity, role, node))
 
-    def remove(self, kind: ApiKind, *, role: str, node: int, uid: str, grace: int = 0) -> bool:
-        """Begin the removal of the object of a node that has this uid; whether it was there. A pod has `grace` seconds
-        to end by itself. Raises ClusterError."""
-        selector = RunSelector(self.identity, role, node)
+    def remove(self, kind: ApiKind, *, role: str, uid: str, grace: int = 0) -> bool:
+        """Begin the removal of the object of this run that has this role and this uid; whether it was there. A pod has
+        `grace` seconds to end by itself. Raises ClusterError."""
+        selector = RunSelector(self.identity, role)
         return remove_one(self._connection, kind, selector, uid=uid, grace=grace)
+
+    def evict(self, *, role: str, uid: str) -> bool:
+        """Ask for the eviction of the pod of this run that has this role and this uid; whether it was there. Raises
+        ClusterError."""
+        return evict_one(self._connection, RunSelector(self.identity, role), uid=uid)
 
     def close(self, *, limit: float = 60.0) -> CleanupReport:
         """Remove everything of the run. Raises ClusterError if the API server fails: then the journal names what may

@@ -28,14 +28,16 @@ from chaoskit.errors import UsageError
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _ROLES = "rbac.authorization.k8s.io"
-#: What every run asks for, and no more: a test compares it with the requests of a whole run. Objects are found again by
-#: `get` where the answer to `create` or `delete` was lost; of Jobs a run only looks whether it has left some.
+#: What every run asks for, and no more: a test compares it with the requests of whole runs. Objects are found again by
+#: `get` where the answer to `create` or `delete` was lost.
 _OWN = ("create", "get", "list", "delete")
-BASE = (
-    AccessRule("", ("pods", "services", "configmaps"), _OWN),
-    AccessRule("", ("pods/log",), ("get",)),
-    AccessRule("batch", ("jobs",), ("list",)),
-)
+_PODS = (AccessRule("", ("pods", "services", "configmaps"), _OWN), AccessRule("", ("pods/log",), ("get",)))
+BASE = (*_PODS, AccessRule("batch", ("jobs",), ("list",)))  # a run looks whether it has left some
+#: What a run with a job template needs beside that, and what both need. `patch` suspends a Job.
+FOR_TEMPLATE = AccessRule("batch", ("jobs",), ("create", "get", "delete", "patch"))
+WITH_TEMPLATE = (*_PODS, AccessRule("batch", ("jobs",), (*_OWN, "patch")))
+#: What the eviction of a node needs as well; without it, evictions are skipped.
+FOR_EVICTION = (AccessRule("", ("pods/eviction",), ("create",)),)
 #: What somebody needs as well who starts chaoskit in a pod, and fetches its files.
 FROM_OUTSIDE = (AccessRule("", ("pods/exec",), ("create", "get")),)
 #: The kinds of Chaos Mesh that runs make, and what is asked of each: `patch` pauses a fault, or forces it to go.
@@ -71,15 +73,26 @@ def missing(connection: ClusterConnection, namespace: str, rule: AccessRule) -> 
 
 
 @cache
-def must_have(connection: ClusterConnection, namespace: str) -> None:
-    """Look once, before anything is made, whether a run may do what it will ask for: what it could not list it could
-    not remove. Raises UsageError with each rule that is missing, ClusterError if the server fails."""
-    lacking = [one for rule in BASE for one in missing(connection, namespace, rule)]
+def must_have(connection: ClusterConnection, namespace: str, *, templated: bool = False) -> None:
+    """Look once, before anything is made, whether a run may do what it will ask for, one that is `templated` whether it
+    may make a Job: what it could not list it could not remove. Raises UsageError with each rule that is missing,
+    ClusterError if the server fails."""
+    rules = WITH_TEMPLATE if templated else BASE
+    lacking = [one for rule in rules for one in missing(connection, namespace, rule)]
     if lacking:
         raise UsageError(
             f"permissions are missing in namespace {namespace}: add to a Role of the namespace: "
             f"{', '.join(map(str, lacking))} (chaoskit kubernetes check --role prints the whole Role)"
         )
+
+
+@cache
+def no_eviction(connection: ClusterConnection, namespace: str) -> str | None:
+    """Why pods cannot be evicted there; None if they can. Asked once in a process. Raises ClusterError."""
+    lacking = [one for rule in FOR_EVICTION for one in missing(connection, namespace, rule)]
+    if not lacking:
+        return None
+    return f"it needs a permission in namespace {namespace}: add to a Role: {', '.join(map(str, lacking))}"
 
 
 def _is_allowed(connection: ClusterConnection, namespace: str, one: AccessRule) -> bool:

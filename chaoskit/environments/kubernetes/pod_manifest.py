@@ -26,7 +26,7 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 #: Where a pod of the check has the volume.
 _VOLUME = "/chaoskit-volume"
 _AGENT = Path("environments", "agents", "agent.py")
-#: Seconds that a container has to end by itself.
+#: Seconds that a container has to end by itself in which no rank runs.
 _GRACE = 5
 
 
@@ -72,10 +72,11 @@ def node_pod(
             "command": list(command),
             "env": [{"name": name, "value": value} for name, value in variables.items()],
             **({"resources": {key: dict(each) for key, each in place.resources.items()}} if place.resources else {}),
-            "volumeMounts": [*(_mount(place, part) for part in parts), {"name": "shm", "mountPath": "/dev/shm"}],
+            "volumeMounts": [*(mount(place, part) for part in parts), {"name": "shm", "mountPath": "/dev/shm"}],
         },
         hostname=node,
         subdomain=service,
+        terminationGracePeriodSeconds=place.grace,
         volumes=[
             _volume_of(place),
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHM}},
@@ -157,10 +158,11 @@ def _without_devices(place: ClusterPlace) -> dict[str, Any]:
     return {"resources": kept} if any(kept.values()) else {}
 
 
-def _mount(place: ClusterPlace, part: VolumePart) -> dict[str, Any]:
+def mount(place: ClusterPlace, part: VolumePart, *, volume: str = "runs") -> dict[str, Any]:
+    """The mount of a part in a container whose pod has the volume under that name. Raises UsageError."""
     below = on_volume(place, part.path)
     return {
-        "name": "runs",
+        "name": volume,
         "mountPath": str(part.path),
         **({"subPath": below} if below else {}),
         **({"readOnly": True} if part.read_only else {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -35,12 +36,13 @@ _LAST_LINES = 5
 @dataclass(kw_only=True)
 class PodNode(AgentNode):
     """One node: also its pod, by name and uid, and the machine of the cluster that it runs on. `booted` is when that
-    machine was started, by the clock of its pod."""
+    machine was started, by the clock of its pod. `notice` is what its agent said last of a SIGTERM: see `EndNotice`."""
 
     pod: str
     uid: str
     machine: str
     booted: float
+    notice: Mapping[str, Any] | None = None
 
 
 class PodNodes(AgentNodes[PodNode]):
@@ -74,16 +76,21 @@ class PodNodes(AgentNodes[PodNode]):
         self._made += 1
         pod = f"chaoskit-{self.objects.identity.run}-{node}-{self._made}"
         made = self.objects.create(PODS, self._manifest(node, pod), role=NODE_ROLE, node=number)
-        uid = str(made["metadata"]["uid"])
         waits = _Waiting(self, node, pod)
         line = self._door.take({"agent": pod}, limit=self._limit, alive=waits.look, why=lambda: waits.why)
+        self.now[node] = self._node_behind(line, node, pod, uid=str(made["metadata"]["uid"]))
+        self.roster.admit(node)
+        return node
+
+    def _node_behind(self, line: socket.socket, node: str, pod: str, *, uid: str) -> PodNode:
+        """The node whose agent is at the other end. Raises AgentGone, ChaoskitError."""
         found = self._with_address(pod, node)
         agent = AgentLine(
             line,
             gone=f"the pod {pod} of {node} has ended, or does not answer: if you did not end it, see its events "
             f"(kubectl describe pod) and run this again",
         )
-        self.now[node] = PodNode(
+        return PodNode(
             name=node,
             mark=uid,
             agent=agent,
@@ -93,8 +100,6 @@ class PodNodes(AgentNodes[PodNode]):
             machine=str((found.get("spec") or {}).get("nodeName") or ""),
             booted=float(agent.ask("booted")),
         )
-        self.roster.admit(node)
-        return node
 
     def nodes(self) -> tuple[str, ...]:
         """See `ChaosPods`."""
@@ -145,8 +150,7 @@ class PodNodes(AgentNodes[PodNode]):
         """Delete the pod of a node without grace, and wait until its processes are gone; returns evidence. Raises
         ChaoskitError if they do not go."""
         found = self.now[node]
-        number = self.roster.number(node)
-        self.objects.remove(PODS, role=NODE_ROLE, node=number, uid=found.uid)
+        self.objects.remove(PODS, role=NODE_ROLE, uid=found.uid)
         deadline = time.monotonic() + _DYING
         while self.exists(node) or not found.agent.is_gone:
             if time.monotonic() > deadline:
@@ -158,8 +162,25 @@ class PodNodes(AgentNodes[PodNode]):
     def exists(self, node: str) -> bool:
         """Whether the pod that the node has or had last is there, as the cluster says: its very uid."""
         found = self.now.get(node)
-        pod = self._pod(found.pod) if found is not None else None
-        return pod is not None and found is not None and pod["metadata"]["uid"] == found.uid
+        return found is not None and self.manifest_of(found) is not None
+
+    def manifest_of(self, node: PodNode) -> Mapping[str, Any] | None:
+        """The very pod of a node as the cluster has it, also of one that was replaced; None if it is gone."""
+        found = self._pod(node.pod)
+        return found if found is not None and found["metadata"]["uid"] == node.uid else None
+
+    def evict(self, node: str) -> None:
+        """Ask for the eviction of the pod of a node. Raises LookupError if it is not there, or if a
+        PodDisruptionBudget does not allow it within a minute."""
+        found = self.now[node]
+        try:
+            is_there = self.objects.evict(role=NODE_ROLE, uid=found.uid)
+        except ClusterError as error:
+            if error.status != 429:
+                raise
+            raise LookupError(str(error)) from error
+        if not is_there:
+            raise LookupError(f"the pod {found.pod} of {node} is not there any more")
 
     def thaw(self, node: str) -> None:
         """Nothing is ever in the way of an agent: the processes of the job are stopped one by one."""
@@ -176,14 +197,16 @@ class PodNodes(AgentNodes[PodNode]):
 
     def _forget(self, node: PodNode) -> None:
         node.agent.close()
-        self.objects.remove(PODS, role=NODE_ROLE, node=self.roster.number(node.name), uid=node.uid)
+        self.objects.remove(PODS, role=NODE_ROLE, uid=node.uid)
 
     def _with_address(self, pod: str, node: str) -> Mapping[str, Any]:
         """The pod, once the cluster knows its address: a kubelet tells that after the container has started. Raises
-        ChaoskitError."""
+        AgentGone for one that is not there any more, ChaoskitError."""
         deadline = time.monotonic() + _ADDRESS
         while time.monotonic() < deadline:
-            found = self._pod(pod) or {}
+            found = self._pod(pod)
+            if found is None:
+                raise AgentGone(f"the pod {pod} of {node} was removed by somebody else: run this again")
             if (found.get("status") or {}).get("podIP"):
                 return found
             time.sleep(0.1)

@@ -95,7 +95,7 @@ class RemoteHarness:
             self._wait_for_start(limit)
             code = self._follow(output)
         except KeyboardInterrupt:
-            made.remove(PODS, role=ROLE, node=0, uid=uid, grace=GRACE)
+            made.remove(PODS, role=ROLE, uid=uid, grace=GRACE)
             with suppress(ChaoskitError):  # the pod ends meanwhile
                 self._follow(output)
             return ExitCode.INTERRUPTED

@@ -1,10 +1,11 @@
-"""The only module that removes objects of a cluster, and that changes any: a fault may be forced to go, or pause."""
+"""The only module that removes objects of a cluster, by evictions too, and that changes any: a fault may be forced to
+go, or pause, and a Job may be suspended."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from chaoskit.environments.kubernetes.api_kinds import PODS, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import JOBS, PODS, ApiKind
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.environments.kubernetes.listing import listed
@@ -36,6 +37,16 @@ def remove_one(
     return False
 
 
+def evict_one(connection: ClusterConnection, selector: RunSelector, *, uid: str) -> bool:
+    """Ask for the eviction of the pod with this uid, if the selector finds it among those of its run; whether it does.
+    Raises ClusterError, with status 429 while a PodDisruptionBudget does not allow it."""
+    for manifest in listed(connection, PODS, selector).manifests:
+        if manifest["metadata"]["uid"] == uid:
+            connection.evict(ApiTarget(PODS, selector.namespace, str(manifest["metadata"]["name"])), uid=uid)
+            return True
+    return False
+
+
 def force(connection: ClusterConnection, kind: ApiKind, namespace: str, name: str) -> bool:
     """Whether a fault was told to go although Chaos Mesh does not take it back. If the controller of Chaos Mesh is
     down, its webhook refuses even that. Raises ClusterError if the server does not answer."""
@@ -53,6 +64,11 @@ def force(connection: ClusterConnection, kind: ApiKind, namespace: str, name: st
 def pause_fault(connection: ClusterConnection, kind: ApiKind, namespace: str, name: str, *, paused: bool) -> None:
     """Let Chaos Mesh take a fault back, and later make it again. Raises ClusterError."""
     _annotate(connection, ApiTarget(kind, namespace, name), {PAUSE: "true" if paused else None})
+
+
+def suspend_job(connection: ClusterConnection, namespace: str, name: str, *, suspended: bool) -> None:
+    """Have the controller delete the pods of a Job, or make them again. Raises ClusterError."""
+    connection.patch(ApiTarget(JOBS, namespace, name), {"spec": {"suspend": suspended}})
 
 
 def _annotate(connection: ClusterConnection, target: ApiTarget, annotations: Mapping[str, str | None]) -> None:

@@ -16,6 +16,9 @@ from chaoskit.validation import check_whole
 
 RUN, OWNER = "chaoskit.dev/run", "chaoskit.dev/owner"
 ROLE, NODE, USER = "chaoskit.dev/role", "chaoskit.dev/node", "chaoskit.dev/user"
+#: The label by which the controller of Jobs numbers the pods of an Indexed Job. It is not ours: a selector asks for it
+#: beside the labels of the run.
+INDEX = "batch.kubernetes.io/job-completion-index"
 #: The role of the ConfigMap that owns a run.
 OWNER_ROLE = "owner"
 _MOST_NODES = 10**6
@@ -64,19 +67,22 @@ class RunIdentity:
 
 @dataclass(frozen=True)
 class RunSelector:
-    """The objects of one run; with `role` or `node`, only some of them. Raises UsageError for what is not that."""
+    """The objects of one run; with `role`, `node` or `index`, only some of them: `index` is that of a pod of an Indexed
+    Job. Raises UsageError for what is not that."""
 
     identity: RunIdentity
     role: str | None = None
     node: int | None = None
+    index: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.identity, RunIdentity):
             raise UsageError(f"RunSelector: identity must be a RunIdentity, not {self.identity!r}")
         if self.role is not None:
             check_label_value("RunSelector", "role", self.role)
-        if self.node is not None:
-            check_whole("RunSelector", "node", self.node, least=0, most=_MOST_NODES)
+        for name in ("node", "index"):
+            if (number := getattr(self, name)) is not None:
+                check_whole("RunSelector", name, number, least=0, most=_MOST_NODES)
 
     @property
     def namespace(self) -> str:
@@ -86,7 +92,8 @@ class RunSelector:
     @property
     def labels(self) -> dict[str, str]:
         """What a selected object must carry."""
-        return {**place_labels(self.role, self.node), **self.identity.labels}
+        index = {} if self.index is None else {INDEX: str(self.index)}
+        return {**place_labels(self.role, self.node), **index, **self.identity.labels}
 
     def matches(self, manifest: Mapping[str, Any]) -> bool:
         """Whether an object is selected."""

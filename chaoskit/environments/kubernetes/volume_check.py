@@ -118,9 +118,9 @@ def by_two_pods(
     pods = _ended(connection, place.namespace, names, limit)
     machines = [str((pod.get("spec") or {}).get("nodeName") or "") for pod in pods]
     why = list(_troubles(connection, place.namespace, names, pods))
-    for number, pod in enumerate(pods):
+    for pod in pods:
         if pod_trouble.ended(pod) is None:  # so that it removes its file
-            run.remove(PODS, role=ROLE, node=number, uid=str(pod["metadata"]["uid"]), grace=_GRACE)
+            run.remove(PODS, role=ROLE, uid=str(pod["metadata"]["uid"]), grace=_GRACE)
     _until_gone(run)
     if not why and len(set(machines)) == 2:
         found = f"pods on {machines[0]} and {machines[1]} each wrote a file and read that of the other"

@@ -26,18 +26,24 @@ Tell = Callable[[str, dict[str, Any]], None]
 
 @dataclass
 class Member:
-    """The agent of one node. `cause` says why it ended: `itself`, or the reason for which it was ended."""
+    """The agent of one node. `cause` says why it ended: `itself`, or the reason for which it was ended. One that is
+    `leaving` gets its signals from somebody else."""
 
     launch: NodeLaunch
     end: LaunchEnd | None = None
     cause: str = "itself"
+    leaving: bool = False
 
 
 class MultiNodeLaunch:
-    """Calls `start` to start the agent of a node, and `tell` for each agent that starts or ends."""
+    """Calls `start` to start the agent of a node, and `tell` for each agent that starts or ends. If not `together`, an
+    agent that fails leaves the others alone, and another may join in its place: then the launch has ended when no agent
+    runs, with 0 if all that are left have ended with 0."""
 
-    def __init__(self, nodes: Sequence[str], *, start: Callable[[str], NodeLaunch], tell: Tell) -> None:
-        self._start, self._tell = start, tell
+    def __init__(
+        self, nodes: Sequence[str], *, start: Callable[[str], NodeLaunch], tell: Tell, together: bool = True
+    ) -> None:
+        self._start, self._tell, self._together = start, tell, together
         self._members: dict[str, Member] = {}
         self._past: list[Member] = []
         self._poll = select.epoll()
@@ -73,7 +79,7 @@ class MultiNodeLaunch:
     @property
     def patience(self) -> float:
         """Seconds until the next timer is due."""
-        if self._failed is None or not self.agents:
+        if self._failed is None or not self._ours:
             return float("inf")
         return max(0.0, self._failed + KILL_WAIT - time.monotonic())
 
@@ -106,11 +112,17 @@ class MultiNodeLaunch:
             member.cause = cause
             member.launch.ask_to_end()
 
+    def leave_to_others(self, node: str, *, cause: str) -> None:
+        """Let somebody else end the agent of a node, in their own time: it gets no signal from here until `stop`. Its
+        exit code then counts as no failure."""
+        member = self._members[node]
+        member.cause, member.leaving = cause, True
+
     def fail(self) -> None:
         """Ask all agents to end: the whole job is to be started again."""
         if self._failed is None:
             self._failed = time.monotonic()
-            for node in self.agents:
+            for node in self._ours:
                 self.ask_to_end(node, cause="supervisor")
 
     def ended(self) -> LaunchEnd | None:
@@ -121,7 +133,7 @@ class MultiNodeLaunch:
         if any(self._has_failed(member) for member in self._members.values()):
             self.fail()
         if self._failed is not None and self.patience <= 0:
-            for node in self.agents:
+            for node in self._ours:
                 self.end(node, cause="supervisor")
         if self.agents:
             return None
@@ -143,18 +155,27 @@ class MultiNodeLaunch:
         finally:
             self._poll.close()
 
+    @property
+    def _ours(self) -> list[str]:
+        """The nodes whose agents still run and get their signals from here."""
+        return [node for node in self.agents if not self._members[node].leaving]
+
     def _note(self, node: str, member: Member, end: LaunchEnd) -> None:
         member.end = end
         self._poll.unregister(member.launch)
         self._tell("node.end", {"node": node, "code": end.code, "cause": member.cause})
 
     def _has_failed(self, member: Member) -> bool:
-        return member.end is not None and member.cause == "itself" and member.end.code != 0
+        failed = member.end is not None and member.cause == "itself" and member.end.code != 0
+        return failed and self._together
 
     def _code(self) -> int:
         """The exit code: of the agent that failed; 0 if none failed and one completed; SIGKILL if all were lost or
         ended.
         """
         codes = [m.end.code for m in self._members.values() if m.end is not None and m.cause == "itself"]
+        if not self._together:
+            others = [m.end.code for m in self._members.values() if m.end is not None and m.cause != "itself"]
+            return next((code for code in [*codes, *others] if code != 0), 0)
         done = codes and self._failed is None
         return next((code for code in codes if code != 0), 0 if done else -signal.SIGKILL)

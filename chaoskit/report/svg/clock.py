@@ -120,7 +120,8 @@ def bounds(history: History) -> tuple[float, float]:
 def _launches(history: History, end: float) -> Iterator[Span]:
     causes = {"fault": " because of a fault", "hang": " because the job hung",
               "deadline": " at the deadline", "interrupted": " by an interrupt",
-              "too-few-nodes": ": too few nodes remained"}  # fmt: skip
+              "too-few-nodes": ": too few nodes remained",
+              "supervisor": ": its controller starts nothing again"}  # fmt: skip
     for one in history.launches:
         how = f" ({one.how.partition(':')[0]})" if one.how else ""
         ended = "did not end" if one.ended is None else f"ended with {one.code}{causes.get(one.cause or '', '')}"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.kubernetes import kubeconfig
 from chaoskit.environments.kubernetes.connection import ClusterConnection
-from chaoskit.nodes import ClusterPlace
+from chaoskit.nodes import ClusterPlace, Nodes
 from tests.docker_images import images
+from tests.environments.kubernetes.a_job import a_job
 from tests.kubernetes_server.fixtures import Cluster, Machines
 
 STUB = Path(__file__).parents[1] / "stub_rank.py"
@@ -64,6 +67,7 @@ def left(connection: ClusterConnection, namespace: str) -> list[str]:
         *core.list_namespaced_pod(namespace).items,
         *core.list_namespaced_service(namespace).items,
         *core.list_namespaced_config_map(namespace).items,
+        *client.BatchV1Api(connection.address.client).list_namespaced_job(namespace).items,
     ]
     return [one.metadata.name for one in found if one.metadata.name.startswith("chaoskit")]
 
@@ -76,3 +80,27 @@ def stub(machines: Machines) -> Callable[[int, int], list[str]]:
         return ["python3", "-I", "-S", str(machines.volume / "store" / STUB.name), str(number), str(steps)]
 
     return command
+
+
+@pytest.fixture
+def job_place(pods_place: RunSpec, machines: Machines) -> Callable[..., RunSpec]:
+    """Makes the place of a run whose Job has two pods, each with a stub of a rank that takes so many steps."""
+    machines.kubelet.jobs.back_off = 0.5
+
+    def make(steps: int = 9, **spec: Any) -> RunSpec:
+        stub = str(pods_place.store / STUB.name)
+        manifest = a_job()
+        manifest["spec"] |= spec
+        manifest["spec"]["template"]["spec"]["containers"] = [
+            {
+                "name": "trainer",
+                "image": pods_place.image,
+                "command": ["python3", "-I", "-S"],
+                "args": [stub, "$(JOB_COMPLETION_INDEX)", str(steps)],
+                "env": [{"name": "CKPT", "value": "{out}"}],
+            }
+        ]
+        place = replace(pods_place.cluster, job_template=manifest)
+        return replace(pods_place, cluster=place, nodes=Nodes(2, 2))
+
+    return make

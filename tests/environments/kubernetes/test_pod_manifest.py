@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,8 @@ def test_the_settings_of_the_user_reach_each_pod():
         assert each["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
         assert each["serviceAccountName"] == "trainer"
     assert ClusterPlace.from_json(place.to_json()) == place
+    assert spec["terminationGracePeriodSeconds"] == 30 and look["terminationGracePeriodSeconds"] == 5
+    assert pod(replace(place, grace=90))["terminationGracePeriodSeconds"] == 90
 
 
 def test_the_service_names_pods_that_are_not_ready_yet():
@@ -76,7 +79,8 @@ def test_the_service_names_pods_that_are_not_ready_yet():
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
-    [({"path": "ckpt"}, "path must be absolute"), ({"claim": ""}, "claim must be"), ({"namespace": None}, "namespace")],
+    [({"path": "ckpt"}, "path must be absolute"), ({"claim": ""}, "claim must be"), ({"namespace": None}, "namespace"),
+     ({"grace": 0}, "grace must be"), ({"grace": 1.5}, "grace must be")],
 )
 def test_half_a_place_is_refused(wrong, said):
     with pytest.raises(UsageError, match=said):

@@ -16,6 +16,7 @@ PLACE = Path(room.__file__).parent
 SENDERS = {
     "create": {"objects", "dry_run"},
     "delete": {"removal"},
+    "evict": {"removal"},
     "patch": {"removal"},
     "page": {"listing", "cluster_about"},
     "watch": {"watching"},

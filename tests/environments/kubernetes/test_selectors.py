@@ -32,17 +32,17 @@ ANYTHING = st.one_of(WORDS, st.none(), st.integers(), st.booleans(), st.floats()
 LABELS = st.dictionaries(st.one_of(st.sampled_from([RUN, OWNER, "app"]), st.text()), st.one_of(WORDS, st.just(UID)))
 
 
-def made(namespace, run, uid, role=None, node=None):
+def made(namespace, run, uid, role=None, node=None, index=None):
     """The selector of this input, None if it is refused."""
     try:
-        return RunSelector(RunIdentity(namespace, run, uid), role, node)
+        return RunSelector(RunIdentity(namespace, run, uid), role, node, index)
     except UsageError:
         return None
 
 
-@given(ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING)
-def test_no_input_makes_a_selector_without_both_labels(namespace, run, uid, role, node):
-    if (selector := made(namespace, run, uid, role, node)) is None:
+@given(ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING)
+def test_no_input_makes_a_selector_without_both_labels(namespace, run, uid, role, node, index):
+    if (selector := made(namespace, run, uid, role, node, index)) is None:
         return
     required = dict(part.split("=") for part in selector.for_api().split(","))
     assert required == selector.labels and required[RUN] == run and required[OWNER] == uid
@@ -102,6 +102,17 @@ def test_what_it_looks_like():
         "labelSelectors": {"chaoskit.dev/run": "r1", "chaoskit.dev/owner": UID},
         "podPhaseSelectors": ["Running"],
     }
+
+
+def test_a_pod_of_a_job_is_selected_by_its_index_beside_the_labels_of_the_run():
+    selector = RunSelector(ONE, "node", index=1)
+    own = {"chaoskit.dev/role": "node", "batch.kubernetes.io/job-completion-index": "1", RUN: "r1", OWNER: UID}
+    assert selector.labels == own
+    foreign = {"metadata": {"namespace": "staging", "labels": {"batch.kubernetes.io/job-completion-index": "1"}}}
+    assert not selector.matches(foreign)
+    for wrong in (-1, "1", True, 1.0):
+        with pytest.raises(UsageError, match="index"):
+            RunSelector(ONE, "node", index=wrong)
 
 
 LOOK_ALIKE = type("LookAlike", (RunSelector,), {"for_api": lambda self: ""})(ONE)

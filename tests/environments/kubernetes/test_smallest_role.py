@@ -28,6 +28,8 @@ from tests.kubernetes_server.chaos_controller import ChaosController
 from tests.kubernetes_server.faults import ApiFault
 
 RBAC = "rbac.authorization.k8s.io"
+#: What runs make.
+MADE = ("pods", "services", "configmaps", "jobs")
 #: Lists of what a run could not have made without the permission: a refusal says that there is none of it.
 LOOKED_FOR = {
     (group, "list")
@@ -68,7 +70,7 @@ def answers_are_lost():
 
     def decide(call):
         key = (call.verb, call.resource.plural)
-        if call.verb == "create" and call.resource.plural in ("pods", "services", "configmaps") and key not in seen:
+        if call.verb == "create" and call.resource.plural in MADE and key not in seen:
             seen.add(key)
             return ApiFault("reset", applied=True)
         return None
@@ -77,18 +79,37 @@ def answers_are_lost():
 
 
 @pytest.mark.launches
-def test_a_run_without_chaos_mesh_asks_for_exactly_what_the_role_grants(pods_place, stub, api_server, small_user):
+def test_runs_without_chaos_mesh_ask_for_exactly_what_the_role_grants(
+    pods_place, job_place, stub, api_server, small_user
+):
+    """One of pods that chaoskit makes, and one of a job template."""
     file, role = small_user(chaos=False)
-    place = replace(pods_place.cluster, kubeconfig=file)
     image_look._known.clear()
-    spec = replace(pods_place, cluster=place, nodes=Nodes(2, 2))
-    with api_server.faulty(answers_are_lost()), KubernetesEnvironment(spec) as env:
-        env.launch(0, stub(0, 9))
-        news(env, Arrived)
-        env.lose_node("node1")
-        env.launch(1, stub(0, 0))
-        assert news(env, Ended) == Ended(1, 0)
+
+    def may(spec):
+        return replace(spec, cluster=replace(spec.cluster, kubeconfig=file), nodes=Nodes(2, 2))
+
+    with api_server.faulty(answers_are_lost()):
+        with KubernetesEnvironment(may(pods_place)) as env:
+            env.launch(0, stub(0, 9))
+            news(env, Arrived)
+            env.lose_node("node1")
+            env.launch(1, stub(0, 9))
+            news(env, Arrived)
+            env.evict_node("node0", replaced=False)
+            assert news(env, Ended).launch == 1
+            env.launch(2, stub(0, 0))
+            assert news(env, Ended) == Ended(2, 0)
+        of_pods = asked(api_server)
+        with KubernetesEnvironment(may(job_place(steps=9))) as env:
+            env.launch(0, [])
+            news(env, Arrived)
+            env.suspend()
+            assert news(env, Ended) == Ended(0, -15)
+            env.resume()
     requests = asked(api_server)
+    assert {one[2] for one in requests - of_pods} == {"create", "get", "delete", "patch"}
+    assert {one[1] for one in requests - of_pods} == {"jobs"}
     assert {one for one in requests if (one[0], one[2]) not in LOOKED_FOR} == role
 
 

@@ -61,9 +61,10 @@ def make(tmp_path, run_id, told):
         order = Order([*PYTHON, code], env=env, cwd=tmp_path, log=tmp_path / "log", run_id=run_id)
         return ColdLauncher(grace=0.2).start(order)
 
-    def begin(**given):
+    def begin(together=True, **given):
         programs.update(given)
-        made.append(MultiNodeLaunch(list(given), start=start, tell=lambda kind, data: told.append((kind, data))))
+        tell = lambda kind, data: told.append((kind, data))  # noqa: E731
+        made.append(MultiNodeLaunch(list(given), start=start, tell=tell, together=together))
         made[-1].programs = programs
         return made[-1]
 
@@ -158,6 +159,23 @@ def test_who_was_asked_to_end_has_not_failed_whatever_its_code(make, told, tmp_p
     assert ends(told) == {"b": (code, "removed"), "a": (0, "itself")}
 
 
+def test_who_is_left_to_others_gets_no_signal_when_another_fails(make, told, tmp_path, up, monkeypatch):
+    """It has a grace of its own, which nobody here cuts short."""
+    monkeypatch.setattr(multi_node_launch, "KILL_WAIT", 0.1)
+    made = make(a=HEEDS, b=WHEN_TOLD, c=WHEN_TOLD)
+    up("a")
+    made.leave_to_others("b", cause="evicted")
+    tell(tmp_path / "c-go", "7")
+    while "a" in made.agents:
+        made.ended()
+    assert made.is_failing and made.patience == inf
+    time.sleep(0.3)
+    assert made.ended() is None and list(made.agents) == ["b"]
+    tell(tmp_path / "b-go", "5")
+    assert over(made) == LaunchEnd(7)
+    assert ends(told)["b"] == (5, "evicted")
+
+
 def test_a_node_is_lost_at_once_with_all_that_runs_on_it_and_another_joins(make, told, tmp_path, until, up):
     child = "import subprocess; subprocess.Popen(['setsid', 'sleep', '1000']);" + IGNORES
     made = make(a=WHEN_TOLD, b=child)
@@ -193,6 +211,27 @@ def test_an_agent_that_fails_after_another_was_lost_is_the_one_that_failed(make,
     tell(tmp_path / "a-go", "5")
     assert over(made) == LaunchEnd(5)
     assert ends(told) == {"b": (-9, "lost"), "a": (5, "itself")}
+
+
+def test_agents_that_are_not_one_job_outlive_one_that_fails_and_another_takes_its_place(make, told, tmp_path):
+    made = make(together=False, a=WHEN_TOLD, b=WHEN_TOLD)
+    tell(tmp_path / "b-go", "7")
+    while "b" in made.agents:
+        assert made.ended() is None
+    assert not made.is_failing and made.patience == inf and list(made.agents) == ["a"]
+    (tmp_path / "b-go").unlink()
+    made.join("b")
+    for node in "ab":
+        tell(tmp_path / f"{node}-go", "0")
+    assert over(made) == LaunchEnd(0), "who was replaced does not count"
+
+
+@pytest.mark.parametrize(("code", "known"), [("5", 5), ("0", -signal.SIGKILL)])
+def test_of_agents_that_are_not_one_job_all_that_are_left_must_have_ended_with_0(make, tmp_path, code, known):
+    made = make(together=False, a=WAITS, b=WHEN_TOLD)
+    made.end("a", cause="lost")
+    tell(tmp_path / "b-go", code)
+    assert over(made) == LaunchEnd(known)
 
 
 def test_it_can_be_told_to_fail_as_a_whole(make, told, tmp_path, up):

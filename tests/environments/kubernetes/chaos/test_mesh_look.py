@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaoskit.capabilities import CanLoseNodes, CanPartition
-from chaoskit.environments.kubernetes import mesh_needs
+from chaoskit.environments.kubernetes import cluster_needs
 from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, DNS_CHAOS, NETWORK_CHAOS
 from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.connection import ApiTarget
@@ -73,7 +73,7 @@ def test_it_is_looked_at_once_and_only_for_what_needs_it(monkeypatch):
     place = ClusterPlace(namespace="staging", claim="runs", path="/mnt", context="staging")
     job = Job.from_command(["torchrun", "train.py", "--out", "{out}"], cluster=place, image="trainer:1")
     asked = []
-    monkeypatch.setattr(mesh_needs, "connection_to", lambda place: "connection")
+    monkeypatch.setattr(cluster_needs, "connection_to", lambda place: "connection")
     monkeypatch.setattr(mesh_look, "why_not", lambda *where: asked.append(where) or "it needs Chaos Mesh")
     assert KubernetesEnvironment.lacks(CanLoseNodes, job) is None
     assert KubernetesEnvironment.lacks(CanPartition, None) is None and not asked

@@ -1,0 +1,34 @@
+"""`JobFaults`: what can be done to a job whose pods a controller makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
+from chaoskit.environments.kubernetes.pod_faults import PodFaults
+
+
+class JobFaults(PodFaults):
+    """Fulfils `CanSuspend` where the pods are those of a Job, as Kueue does it: `spec.suspend` has the controller
+    delete all pods, with their grace, and make others later."""
+
+    @property
+    def _controlled(self) -> ControlledPods:
+        if not isinstance(self.pods, ControlledPods):
+            raise LookupError("only a Job can be suspended: run one with --job-template")
+        return self.pods
+
+    def suspend(self) -> Mapping[str, Any]:
+        """See `CanSuspend`."""
+        if self.job.running is None:
+            raise LookupError("nothing of the job runs")
+        return self._controlled.suspend()
+
+    def is_suspended(self) -> bool:
+        """See `CanSuspend`."""
+        return self._controlled.is_suspended()
+
+    def resume(self) -> None:
+        """See `CanSuspend`."""
+        self._controlled.resume()

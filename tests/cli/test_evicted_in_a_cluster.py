@@ -1,0 +1,50 @@
+"""`chaoskit run --env kubernetes` with nodes that are evicted: real torchrun in pods, which get SIGTERM and a grace."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from chaoskit.errors import ExitCode
+from tests.cli.test_run_in_a_cluster import evidence_of, run  # noqa: F401
+from tests.environments.kubernetes.conftest import connection  # noqa: F401
+from tests.users import REPOSITORY
+
+pytestmark = [pytest.mark.slow, pytest.mark.launches]
+
+
+def test_a_good_trainer_saves_within_its_grace(run, machines):  # noqa: F811
+    code, found = run("tinymodels.train", "test_evicted")
+    assert found["test_evicted"]["verdict"] == "pass", found
+    assert code == ExitCode.PASS
+    ((_, evidence),) = [one for one in evidence_of(machines, "test_evicted") if one[0] == "fault.observed"]
+    assert evidence["sigterm"]["passed_on"] and evidence["sigterm"]["delivered"] and evidence["gone"]
+    assert 0 < evidence["ended"] < evidence["grace"] == 30 and evidence["killed"] is None
+    (claim,) = evidence["claimed"]
+    assert claim["condition"]["reason"] == "EvictionByEvictionAPI"
+
+
+def test_a_broken_trainer_is_caught_after_an_eviction(run):  # noqa: F811
+    code, found = run("tinymodels.gallery.rng_missing", "test_evicted")
+    assert code == ExitCode.FAIL
+    assert "rng-not-restored" in found["test_evicted"]["codes"]
+
+
+@pytest.mark.parametrize(("grace", "code"), [(5, ExitCode.FAIL), (90, ExitCode.PASS)])
+def test_a_grace_that_is_too_short_for_the_save_is_found(run, machines, tmp_path, grace, code):  # noqa: F811
+    shutil.copy(REPOSITORY / "tests" / "trainers" / "slow_leaver.py", machines.volume / "store" / "code")
+    (tmp_path / "chaoskit.toml").write_text(f'[variables]\nSLOW_LEAVER = "15"\n[kubernetes]\ngrace = {grace}\n')
+    ended, found = run("slow_leaver", "test_evicted")
+    one = found["test_evicted"]
+    ((_, evidence),) = [each for each in evidence_of(machines, "test_evicted") if each[0] == "fault.observed"]
+    assert evidence["grace"] == grace
+    if grace == 5:
+        assert one["codes"] == ["grace-too-short"] and evidence["killed"] > 4 and evidence["grace_used_up"], one
+        (said,) = one["sentences"]
+        # Which of the two ranks is on the last node is up to torchrun.
+        assert re.search(r"at the end of its grace of 5 s, while rank [01] was in a save that it had begun", said)
+    else:
+        assert evidence["ended"] > 15 and not one["codes"], one
+    assert ended == code

@@ -1,0 +1,112 @@
+"""`chaoskit run --job-template`: the team's own Indexed Job is what runs, under the controller of Jobs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from chaoskit.errors import ExitCode
+from tests.docker_images import images
+from tests.environments.kubernetes.conftest import connection, left  # noqa: F401
+from tests.users import REPOSITORY
+
+pytestmark = [pytest.mark.slow, pytest.mark.launches]
+
+SCRIPT = "import runpy\nrunpy.run_module({module!r}, run_name='__main__')\n"
+
+
+def manifest(script, *, max_restarts=2, **spec):
+    """A team's manifest: torchrun in two pods that meet at the first one."""
+    words = [
+        "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint={job}-0.{service}:29400",
+        f"--max-restarts={max_restarts}", script, "--out", "{out}",
+    ]  # fmt: skip
+    container = {"name": "trainer", "image": images.image(), "command": ["torchrun"], "args": words}
+    container["env"] = [{"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"}]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "nightly-train", "labels": {"team": "vision"}},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": 2,
+            "parallelism": 2,
+            "backoffLimit": 20,
+            **spec,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+    }
+
+
+@pytest.fixture
+def run(machines, connection, tmp_path):  # noqa: F811
+    """Runs experiments on a trainer that lies on the volume; returns the exit code and the results by name."""
+    cluster, store = machines.cluster, machines.volume / "store"
+    shutil.copytree(REPOSITORY / "tinymodels", store / "code" / "tinymodels")
+    machines.kubelet.jobs.back_off = 1.0
+
+    def experiments(module, chosen, **spec):
+        script = store / "code" / "train.py"
+        script.write_text(SCRIPT.format(module=module))
+        (tmp_path / "job.yaml").write_text(yaml.safe_dump(manifest(str(script), **spec)))
+        words = [
+            sys.executable, "-m", "chaoskit", "run", "--env", "kubernetes", "--job-template", "job.yaml",
+            "--context", cluster.context, "--kubeconfig", str(cluster.kubeconfig), "--namespace", cluster.namespace,
+            "--volume", f"runs:{machines.volume}", "--dir", str(store), "--address", machines.address,
+            "-k", chosen, "-n", "1", "--no-proof", "--json", str(tmp_path / "found.json"),
+        ]  # fmt: skip
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=900)
+        assert (tmp_path / "found.json").exists(), done.stderr
+        found = json.loads((tmp_path / "found.json").read_text())["experiments"]
+        assert left(connection, cluster.namespace) == []
+        return done.returncode, {each["name"]: each for each in found}
+
+    return experiments
+
+
+def test_a_good_trainer_passes_as_the_teams_own_job(run):
+    code, found = run("tinymodels.train", "one_rank_mid_epoch or worker_node or test_suspended")
+    assert {name: each["verdict"] for name, each in found.items()} == {
+        "test_one_rank_mid_epoch": "pass",
+        "test_worker_node": "pass",
+        "test_suspended": "pass",
+    }, found
+    assert code == ExitCode.PASS
+
+
+def test_a_broken_trainer_is_caught_and_named_as_the_teams_own_job(run):
+    code, found = run("tinymodels.gallery.rng_missing", "one_rank_mid_epoch")
+    assert code == ExitCode.FAIL
+    assert "rng-not-restored" in json.dumps(found["test_one_rank_mid_epoch"])
+
+
+def final(*codes):
+    """A policy that takes these exit codes as final."""
+    on = {"containerName": "trainer", "operator": "In", "values": list(codes)}
+    return {"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": on}]}}
+
+
+def test_a_policy_that_takes_an_exit_code_of_torchrun_as_final_is_a_finding(run):
+    code, found = run("tinymodels.train", "one_rank_mid_epoch", max_restarts=0, **final(42, 1))
+    (one,) = found.values()
+    assert code == ExitCode.FAIL and one["verdict"] == "fail", one
+    assert "failure-policy-final" in one["codes"]
+    told = json.dumps(one)
+    assert "the podFailurePolicy of the Job takes exit code 1 (rule 0, FailJob) as final" in told
+
+
+def test_a_budget_of_restarts_that_is_spent_is_a_finding(run):
+    code, found = run("tinymodels.train", "one_rank_mid_epoch", max_restarts=0, backoffLimit=0)
+    (one,) = found.values()
+    assert code == ExitCode.FAIL and "restart-budget-spent" in one["codes"], one
+    assert "the Job had no restart left (backoffLimit: 0, pods failed: " in json.dumps(one)
+
+
+def test_a_repaired_manifest_passes(run):
+    code, found = run("tinymodels.train", "one_rank_mid_epoch", max_restarts=0, **final(42))
+    assert code == ExitCode.PASS, found
