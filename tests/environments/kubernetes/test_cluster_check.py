@@ -82,7 +82,7 @@ def test_a_permission_on_a_further_kind_of_job_is_not_needed():
 def test_nothing_is_allowed():
     found, _ = examined(StagedCluster(allows=lambda *asked: False))
     permissions = {what for what in found if what.startswith("permission")}
-    assert lacking(found) == permissions | set(JOBS) and len(permissions) == 6 + len(CHAOS_MADE)
+    assert lacking(found) == permissions | set(JOBS) and len(permissions) == 7 + len(CHAOS_MADE)
 
 
 @pytest.mark.parametrize(
