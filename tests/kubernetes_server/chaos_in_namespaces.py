@@ -27,20 +27,21 @@ _HOOKS = {"output": "daddr", "input": "saddr"}
 
 
 class NamespaceBackend:
-    """`pid_of` gives the pid of a process in a pod. If `stressors_die`, the kernel kills them before the job."""
+    """`pid_of` gives the pid of a process in a pod, or in one of its containers. If `stressors_die`, the kernel kills
+    them before the job."""
 
-    def __init__(self, pid_of: Callable[[Json], int]) -> None:
+    def __init__(self, pid_of: Callable[..., int]) -> None:
         self._pid_of = pid_of
         self.stressors_die = False
         self._numbers = itertools.count(1)
 
     def apply(self, kind: str, spec: Json, pods: Mapping[str, list[Json]]) -> Callable[[], None]:
         if kind == "DNSChaos":
-            return self._no_names([self._pid_of(pod) for pod in pods["."]])
+            return self._no_names(self._in_containers(spec, pods["."]))
         if kind == "IOChaos":
-            return fail_requests(spec, [self._pid_of(pod) for pod in pods["."]])
+            return fail_requests(spec, self._in_containers(spec, pods["."]))
         if kind == "StressChaos":
-            return stress(spec, [self._pid_of(pod) for pod in pods["."]], dies=self.stressors_die)
+            return stress(spec, self._in_containers(spec, pods["."]), dies=self.stressors_die)
         if kind != "NetworkChaos":
             raise OSError(f"{kind} is not possible here")
         if spec["action"] == "partition":
@@ -49,6 +50,14 @@ class NamespaceBackend:
             share = f"numgen random mod 100000 < {round(float(spec['loss']['loss']) * 1000)} "
             return self._drop(self._ends(spec, pods, at_sender=False), share)
         return self._carry(spec, pods)
+
+    def _in_containers(self, spec: Json, pods: list[Json]) -> list[int]:
+        """A process in each container that is meant: without names, in the first one of each pod."""
+        return [
+            self._pid_of(pod, name)
+            for pod in pods
+            for name in spec.get("containerNames") or [pod["spec"]["containers"][0]["name"]]
+        ]
 
     def _ends(
         self, spec: Json, pods: Mapping[str, list[Json]], *, at_sender: bool

@@ -116,10 +116,12 @@ class Kubelet:
         """The processes of a pod, by their pids on this machine."""
         return [pid for container in self.containers_of(uid) for pid in self._containers.pids(container)]
 
-    def pid_of(self, pod: Json) -> int:
-        """The first process of a container of a pod. Raises OSError if none runs there."""
-        for container in self.containers_of(pod["metadata"]["uid"]):
-            return self._containers.first_pid(container)
+    def pid_of(self, pod: Json, container: str = "") -> int:
+        """The first process of a container of a pod, or of that container. Raises OSError if none runs there."""
+        if container:
+            return self._containers.first_pid(self._worker(pod).record(container).id)
+        for running in self.containers_of(pod["metadata"]["uid"]):
+            return self._containers.first_pid(running)
         raise OSError(f"nothing runs in pod {pod['metadata']['name']}")
 
     def kill_container(self, uid: str, signal: str = "SIGKILL") -> None:

@@ -120,11 +120,12 @@ def test_a_pod_that_is_killed_is_replaced_under_its_index(jobs, pods, real_clust
 
 
 @pytest.mark.parametrize(("policy", "beside"), [("TerminatingOrFailed", True), ("Failed", False)])
-def test_a_deleted_pod_is_replaced_before_its_end_or_after_it(jobs, pods, policy, beside):
+def test_a_deleted_pod_is_replaced_before_its_end_or_after_it(jobs, pods, until, policy, beside):
     slow = {"terminationGracePeriodSeconds": 3600}
-    script = "trap true TERM; while :; do sleep 0.1; done"
+    script = "trap true TERM; echo ready; while :; do sleep 0.1; done"
     jobs.make("one", script, completions=1, parallelism=1, podReplacementPolicy=policy, pod=slow, **INDEXED)
     (old,) = jobs.running("one", 1).values()
+    until(lambda: "ready" in pods.core.read_namespaced_pod_log(old.metadata.name, pods.namespace))
     pods.core.delete_namespaced_pod(old.metadata.name, pods.namespace)
     jobs.wait("one", lambda status: status.terminating == 1)
     pods.make("meanwhile", "true")

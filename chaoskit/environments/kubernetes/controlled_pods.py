@@ -54,7 +54,8 @@ class ControlledPods(PodNodes):
         super().__init__(
             connection, objects, door=door, roster=roster, service=self._name, manifest=_never, limit=limit
         )
-        self._spec, self._container, self._before_end = job["spec"], container, before_end
+        self.container = container
+        self._spec, self._before_end = job["spec"], before_end
         self._nodes = [f"node{index}" for index in range(count)]
         self._why = ""
         #: The name and the uid of each pod that was there when the Job was suspended last.
@@ -113,7 +114,7 @@ class ControlledPods(PodNodes):
         Raises SupervisorGaveUp if it starts nothing again, ChaoskitError if a pod cannot run."""
         target = ApiTarget(JOBS, self.objects.identity.namespace, self._name)
         status = JobStatus.of(self.connection.get(target))
-        if (over := status.gave_up(self._spec, container=self._container, codes=self._codes)) is not None:
+        if (over := status.gave_up(self._spec, container=self.container, codes=self._codes)) is not None:
             raise over
         awaited = [node for node in self.absent if self.roster.number(node) not in status.completed]
         self._why = self._look_at(awaited) if awaited else ""

@@ -16,7 +16,7 @@ from chaoskit.environments.kubernetes.api_kinds import PODS
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.environments.kubernetes.objects import RunObjects
-from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
+from chaoskit.environments.kubernetes.pod_manifest import CONTAINER, NODE_ROLE
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.errors import ChaoskitError
@@ -65,6 +65,8 @@ class PodNodes(AgentNodes[PodNode]):
         self.connection, self.objects = connection, objects
         self._service, self._manifest, self._limit = service, manifest, limit
         self._made = 0
+        #: See `ChaosPods`.
+        self.container = CONTAINER
 
     def make(self, node: str | None = None) -> str:
         """Start a pod for the node, in place of an older one; returns the node's name. Raises UsageError if there can

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from dataclasses import replace
 
 import pytest
 
-from chaoskit.capabilities import CanSuspend
+from chaoskit.capabilities import CanSuspend, InjectedIOError
 from chaoskit.environments.environment import Arrived, Ended, ExtraEvent
 from chaoskit.environments.kubernetes.api_kinds import PODS
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
@@ -16,6 +17,7 @@ from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
 from chaoskit.environments.kubernetes.supervised_job import DIFFERENCE
 from chaoskit.environments.machine.sweep import sweep as sweep_machine
 from chaoskit.errors import SupervisorGaveUp
+from chaoskit.faults.storage.fail_storage import MODIFYING
 from chaoskit.job import Job
 from tests.environments.kubernetes.a_job import a_job
 from tests.environments.kubernetes.conftest import left
@@ -171,3 +173,16 @@ def test_faults_of_chaos_mesh_hit_the_pod_of_an_index_and_the_one_that_replaces_
         assert env.reaches(*there)
         env.hide_names(["node1"])
         assert not env.resolves("node1", "node0") and env.resolves("node0", "node1")
+
+
+def test_faults_of_chaos_mesh_hit_the_container_that_trains(job_place, mesh_in_pods):
+    """Without its name Chaos Mesh would choose the first one."""
+    spec = job_place()
+    pod = spec.cluster.job_template["spec"]["template"]["spec"]
+    beside = {"name": "logs", "image": spec.image, "command": ["sleep", "1000"]}
+    pod["containers"] = [beside, *pod["containers"]]
+    with KubernetesEnvironment(spec) as env:
+        number = env.fail_storage(InjectedIOError(operations=MODIFYING, error="EROFS", nodes=("node1",)))
+        errors = [env.pods.ask(node, "error_of_write", directory=str(spec.out)) for node in ("node0", "node1")]
+        assert errors == [0, errno.EROFS]
+        env.mend_storage(number)

@@ -27,6 +27,11 @@ class ChaosPods(Protocol):
         """The connection to its cluster."""
         ...
 
+    @property
+    def container(self) -> str:
+        """The name of the container in which the job runs, in each pod."""
+        ...
+
     def nodes(self) -> tuple[str, ...]:
         """The nodes that are up, in order."""
         ...

@@ -36,7 +36,9 @@ class HiddenNames:
             # With and without the domain that the resolver of the pod adds.
             patterns = [pattern for name in dict.fromkeys(others) for pattern in (name, f"{name.rstrip('.')}.*")]
             aim = Aim(self._pods.selector(node))
-            spec = pod_specs.wrong_names(aim=aim, patterns=patterns, seconds=self._longest)
+            spec = pod_specs.wrong_names(
+                aim=aim, patterns=patterns, containers=[self._pods.container], seconds=self._longest
+            )
             self._hidden[node] = self.faults.begin("names", {node: spec})
 
     def show(self, nodes: Sequence[str]) -> None:

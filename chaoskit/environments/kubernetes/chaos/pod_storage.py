@@ -99,6 +99,7 @@ class PodStorage:
         return io_specs.io_fault(
             aim=Aim(self._pods.selector(node)), volume=str(self._volume), error=trouble.error, seconds=self._longest,
             path=f"{self._out}/**/*", methods=tuple(dict.fromkeys(each for kind in wanted for each in METHODS[kind])),
+            containers=[self._pods.container],
         )  # fmt: skip
 
     def _error_on(self, node: str) -> str:

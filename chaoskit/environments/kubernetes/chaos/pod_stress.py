@@ -98,7 +98,7 @@ class PodStress:
         # It is never killed itself, so that each kill that the kernel counts is one of the job.
         spec = pod_specs.stress(
             aim=Aim(self._pods.selector(node)), memory_workers=workers, memory=size // workers, kill_score=_NEVER,
-            seconds=self._longest,
+            containers=[self._pods.container], seconds=self._longest,
         )  # fmt: skip
         number = self.faults.begin("memory", {node: spec})
         self._memory[number] = known
@@ -169,7 +169,10 @@ class PodStress:
             )
         known = _BusyProcessors(node, now, now, self._entered(node), felt=felt, workers=workers)
         known.aimed = limit / (busy + workers)
-        spec = pod_specs.stress(aim=Aim(self._pods.selector(node)), cpu_workers=workers, seconds=self._longest)
+        spec = pod_specs.stress(
+            aim=Aim(self._pods.selector(node)), cpu_workers=workers, containers=[self._pods.container],
+            seconds=self._longest,
+        )  # fmt: skip
         number = self.faults.begin("processor", {node: spec})
         self._processors[number] = known
         known.before = self._now(known)

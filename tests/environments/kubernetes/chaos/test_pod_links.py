@@ -76,6 +76,8 @@ def test_nothing_is_lost_without_what_is_lost(retries, probes, again):
 class PlayedPods:
     """Agents that say what a test wants."""
 
+    container = "trainer"
+
     def __init__(self, objects, connection, nodes=tuple(ADDRESSES)):
         self.objects, self.connection, self.up = objects, connection, list(nodes)
         self.felt = {}
