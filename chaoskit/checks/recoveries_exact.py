@@ -31,18 +31,21 @@ class RecoveriesExact:
             return inconclusive(self.name, "no fault took effect, so there was no recovery", "fault-not-observed")
         diagnosis = diagnose(case)
         told: list[dict[str, Any]] = []
+        unclear: Verdict | None = None
         for number, one in enumerate(recoveries, start=1):
             told.append({"recovery": number, "fault": one.name, "resumed_from": one.resumed_from,
                          "last_valid": one.last_valid, "steps_lost": one.steps_lost})  # fmt: skip
+            if (wrong := _wrong(case, diagnosis, one)) is None:
+                continue
             which = f"recovery {number} of {len(recoveries)}, after '{one.name}'"
-            if (wrong := _wrong(case, diagnosis, one)) is not None:
-                return Verdict(
-                    self.name,
-                    wrong.outcome,
-                    f"{which}: {wrong.sentence}",
-                    wrong.codes,
-                    {**dict(wrong.evidence), "recovery": number, "recoveries": told},
-                )
+            evidence = {**dict(wrong.evidence), "recovery": number, "recoveries": told}
+            numbered = Verdict(self.name, wrong.outcome, f"{which}: {wrong.sentence}", wrong.codes, evidence)
+            if wrong.outcome is Outcome.FAIL:
+                return numbered
+            # What cannot be said of one recovery hides nothing that is wrong with a later one.
+            unclear = unclear or numbered
+        if unclear is not None:
+            return unclear
         return self._whole(case, recoveries, told)
 
     def to_json(self) -> Mapping[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chaoskit import checks
-from chaoskit.verdict import Outcome
+from chaoskit.checks.resumed_from_last_valid import ResumedFromLastValid
+from chaoskit.verdict import Outcome, inconclusive
 from tests.history_writer import Writer
 
 CHECK = checks.recoveries_exact()
@@ -53,6 +54,20 @@ def test_the_first_wrong_recovery_is_named_by_its_number(wrong):
     assert verdict.outcome is Outcome.FAIL and verdict.codes == ("rng-not-restored",)
     assert verdict.sentence.startswith(f"recovery {wrong} of 3, after 'kill rank 1 after 3 s (strike {wrong} of 3)': ")
     assert verdict.evidence["recovery"] == wrong
+
+
+def test_what_is_unclear_of_one_recovery_hides_no_later_one_that_was_wrong(monkeypatch):
+    judge = ResumedFromLastValid.judge
+
+    def unclear(check, case, resume):
+        said = inconclusive("resumed_from_last_valid", "nobody knows", "nothing-to-resume")
+        return said if resume.incarnation == 1 else judge(check, case, resume)
+
+    monkeypatch.setattr(ResumedFromLastValid, "judge", unclear)
+    verdict = CHECK(schedule({}, {}, {"rng.torch": 0}).case())
+    assert verdict.outcome is Outcome.FAIL and verdict.sentence.startswith("recovery 3 of 3, ")
+    verdict = CHECK(schedule({}, {}, {}).case())
+    assert verdict.outcome is Outcome.INCONCLUSIVE and verdict.sentence.startswith("recovery 1 of 3, ")
 
 
 def test_a_recovery_from_an_older_checkpoint_is_named():

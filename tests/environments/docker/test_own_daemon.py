@@ -147,8 +147,8 @@ def test_a_daemon_that_starts_again_in_the_middle_of_a_run(harness, tmp_path):
         running = harness(daemon)
         assert running.stdout.readline() == "up\n"
         daemon.kill()
-        daemon.start()  # which ends what its predecessor has left running
-        assert running.stdout.readline() == "ended with -9\n"
+        daemon.start()  # which ends what its predecessor has left running: SIGTERM, and later SIGKILL
+        assert running.stdout.readline() == "ended with -15\n"
         harness.go.touch()
         said = running.communicate("\n", timeout=60)[1]
         assert (running.returncode, said) == (0, "")  # the second launch has got a fresh container
