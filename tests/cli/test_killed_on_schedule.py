@@ -4,6 +4,7 @@ too soon."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -47,7 +48,9 @@ def test_a_good_trainer_recovers_exactly_each_time(scheduled):
 def test_the_recovery_that_was_not_exact_is_named(scheduled):
     code, found = scheduled("--every", "6s", "--during", "24s", trainer=(str(THIRD),))
     assert code == ExitCode.FAIL and "rng-not-restored" in found["codes"], found
-    assert any("recovery 3 of 4, after 'kill rank" in sentence for sentence in found["sentences"]), found["sentences"]
+    # On a slow machine the first kill comes before the first save: then the third resume is the fourth recovery.
+    named = re.compile(r"recovery [34] of 4, after 'kill rank")
+    assert any(map(named.match, found["sentences"])), found["sentences"]
 
 
 @pytest.mark.slow
