@@ -220,7 +220,15 @@ class Containers:
         for one in self._daemon.volumes(filters=mine)["Volumes"] or ():
             self.remove_volume(one["Name"])
         for one in self._daemon.networks(filters=mine):
-            self._daemon.remove_network(one["Id"])
+            self._remove_network(one["Id"])
+
+    def _remove_network(self, network: str) -> None:
+        try:
+            self._daemon.remove_network(network)
+        except APIError as error:
+            # Docker 20.10 may forget the endpoint of a container that it removed while that started.
+            if "has active endpoints" not in str(error) or self._daemon.inspect_network(network)["Containers"]:
+                raise
 
     def disconnect(self) -> None:
         """Let go of the daemon."""
