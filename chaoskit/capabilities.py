@@ -354,6 +354,12 @@ class InjectedIOError:
     times: int | None = None
     nodes: tuple[str, ...] = ()
 
+    @property
+    def picks_requests(self) -> bool:
+        """Whether it affects some requests of its kinds alone, or delays them: not all of them fail."""
+        whole = InjectedIOError(operations=self.operations, error=self.error, nodes=self.nodes)
+        return self.error is None or self != whole
+
 
 @runtime_checkable
 class CanFailStorage(Protocol):

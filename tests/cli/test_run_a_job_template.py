@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 
 import pytest
 import yaml
 
 from chaoskit.errors import ExitCode
+from tests.cli.runs_on_pods import RunsOnPods
 from tests.docker_images import images
-from tests.environments.kubernetes.conftest import connection, left  # noqa: F401
-from tests.users import REPOSITORY
+from tests.environments.kubernetes.a_job import a_job
+from tests.environments.kubernetes.conftest import connection  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.launches]
-
-SCRIPT = "import runpy\nrunpy.run_module({module!r}, run_name='__main__')\n"
 
 
 def manifest(script, *, max_restarts=2, **spec):
@@ -28,43 +24,20 @@ def manifest(script, *, max_restarts=2, **spec):
     ]  # fmt: skip
     container = {"name": "trainer", "image": images.image(), "command": ["torchrun"], "args": words}
     container["env"] = [{"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"}]
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "nightly-train", "labels": {"team": "vision"}},
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": 2,
-            "parallelism": 2,
-            "backoffLimit": 20,
-            **spec,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-        },
-    }
+    made = a_job("spec.template.spec.containers", [container])
+    made["spec"] |= {"backoffLimit": 20, **spec}
+    return made
 
 
 @pytest.fixture
 def run(machines, connection, tmp_path):  # noqa: F811
-    """Runs experiments on a trainer that lies on the volume; returns the exit code and the results by name."""
-    cluster, store = machines.cluster, machines.volume / "store"
-    shutil.copytree(REPOSITORY / "tinymodels", store / "code" / "tinymodels")
+    """Runs experiments on the team's own Job; returns the exit code and the results by name."""
+    runs = RunsOnPods(machines, connection, tmp_path)
     machines.kubelet.jobs.back_off = 1.0
 
     def experiments(module, chosen, **spec):
-        script = store / "code" / "train.py"
-        script.write_text(SCRIPT.format(module=module))
-        (tmp_path / "job.yaml").write_text(yaml.safe_dump(manifest(str(script), **spec)))
-        words = [
-            sys.executable, "-m", "chaoskit", "run", "--env", "kubernetes", "--job-template", "job.yaml",
-            "--context", cluster.context, "--kubeconfig", str(cluster.kubeconfig), "--namespace", cluster.namespace,
-            "--volume", f"runs:{machines.volume}", "--dir", str(store), "--address", machines.address,
-            "-k", chosen, "-n", "1", "--no-proof", "--json", str(tmp_path / "found.json"),
-        ]  # fmt: skip
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=900)
-        assert (tmp_path / "found.json").exists(), done.stderr
-        found = json.loads((tmp_path / "found.json").read_text())["experiments"]
-        assert left(connection, cluster.namespace) == []
-        return done.returncode, {each["name"]: each for each in found}
+        (tmp_path / "job.yaml").write_text(yaml.safe_dump(manifest(str(runs.script), **spec)))
+        return runs.experiments(module, chosen, "--job-template", "job.yaml")
 
     return experiments
 

@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 
 import pytest
 
 from chaoskit.errors import ExitCode
+from tests.cli.runs_on_pods import RunsOnPods
 from tests.docker_images import images
-from tests.environments.kubernetes.conftest import connection, left  # noqa: F401
-from tests.users import REPOSITORY
+from tests.environments.kubernetes.conftest import connection  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.launches]
-
-SCRIPT = "import runpy\nrunpy.run_module({module!r}, run_name='__main__')\n"
-#: The cluster knows the kinds of Chaos Mesh, and nobody looks at their objects.
+#: The cluster serves the kinds of Chaos Mesh, and has no controller that looks at their objects.
 SKIPPED = "it needs Chaos Mesh, whose controller has not looked at a new NetworkChaos within 20 s"
 
 
 @pytest.fixture
 def run(machines, connection, tmp_path):  # noqa: F811
-    """Runs experiments on a trainer that lies on the volume; returns the exit code and the results by name."""
-    cluster, store = machines.cluster, machines.volume / "store"
-    shutil.copytree(REPOSITORY / "tinymodels", store / "code" / "tinymodels")
+    """Runs experiments on two pods; returns the exit code and the results by name."""
+    runs = RunsOnPods(machines, connection, tmp_path)
 
     def experiments(module, chosen, *args, options=()):
-        script = store / "code" / "train.py"
-        script.write_text(SCRIPT.format(module=module))
-        words = [
-            sys.executable, "-m", "chaoskit", "run", "--env", "kubernetes", "--image", images.image(),
-            "--context", cluster.context, "--kubeconfig", str(cluster.kubeconfig), "--namespace", cluster.namespace,
-            "--volume", f"runs:{machines.volume}", "--dir", str(store), "--address", machines.address,
-            "--nodes", "2", "-k", chosen, "-n", "1", "--no-proof", "--json", str(tmp_path / "found.json"),
-            *options, "--", "torchrun", "--nproc-per-node", "1", str(script), "--out", "{out}", *args,
-        ]  # fmt: skip
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=900)
-        assert (tmp_path / "found.json").exists(), done.stderr
-        found = json.loads((tmp_path / "found.json").read_text())["experiments"]
-        assert left(connection, cluster.namespace) == []
-        return done.returncode, {each["name"]: each for each in found}
+        command = ["torchrun", "--nproc-per-node", "1", str(runs.script), "--out", "{out}", *args]
+        return runs.experiments(
+            module, chosen, "--image", images.image(), "--nodes", "2", *options, command=command
+        )
 
     return experiments
 

@@ -81,9 +81,8 @@ class Agent:
         return self._command
 
     def finish(self, code: int) -> dict[str, Any] | None:
-        """Have the container end with the exit code of its command, negative for a signal, once the harness lets go.
-        Returns what `end_notice` would."""
-        self.code = code if code >= 0 else 128 - code
+        """Have the container end with this exit code once the harness lets go. Returns what `end_notice` would."""
+        self.code = code
         return self.notice.tell()
 
     def make_ready(self, **request: Any) -> None:

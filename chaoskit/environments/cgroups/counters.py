@@ -8,6 +8,7 @@ from pathlib import Path
 #: v1 shows the largest number that it knows where there is no limit.
 _NO_LIMIT = 1 << 60
 
+
 def memory_used(place: Path, version: int) -> int:
     """The bytes that the group holds and that the kernel cannot take back: without cached files."""
     name = "memory.current" if version == 2 else "memory.usage_in_bytes"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +11,8 @@ from chaoskit.environments.kubernetes.chaos import io_specs, network_specs, pod_
 from chaoskit.environments.kubernetes.chaos.aim import Aim
 from chaoskit.environments.kubernetes.chaos.chaos_fault import ChaosFault
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
-from chaoskit.environments.kubernetes.chaos.refusals import of_creation
+from chaoskit.environments.kubernetes.chaos.mesh_look import TAKEN_UP
+from chaoskit.environments.kubernetes.chaos.refusals import LIST_PODS, of_creation
 from chaoskit.environments.kubernetes.cluster_about import ClusterAbout
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.cluster_finding import ClusterFinding
@@ -24,9 +24,6 @@ from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
 
 CONTROLLER = "controller of Chaos Mesh"
 _DEPLOYMENT = "/apis/apps/v1/namespaces/chaos-mesh/deployments/chaos-controller-manager"
-_PODS = "kubectl get pods --namespace chaos-mesh"
-#: Seconds within which a controller that works looks at a new fault.
-TAKEN_UP = 20.0
 
 
 def examine(connection: ClusterConnection, namespace: str, about: ClusterAbout) -> Iterator[ClusterFinding]:
@@ -54,16 +51,15 @@ def takes_up(run: RunObjects, connection: ClusterConnection, *, limit: float = T
         fault = ChaosFault.request(run, connection, pod_specs.pod_failure(aim=nobody, seconds=30.0), "chaoskit-check")
     except ClusterError as error:
         return ClusterFinding(CONTROLLER, error.sentence, False, error.remedy, needed=False)
-    deadline = time.monotonic() + limit
     try:
-        while not fault.refresh().is_taken_up and time.monotonic() < deadline:
-            time.sleep(0.2)
-        works = fault.state.is_taken_up
+        works = fault.is_looked_at(limit=limit)
     finally:
         fault.end(limit=limit)
     if works:
         return ClusterFinding(CONTROLLER, "works: it has looked at a fault that matches no pod")
-    remedy = f"it is paused or overloaded, or does not watch this namespace (clusterScoped, targetNamespace): {_PODS}"
+    remedy = (
+        f"it is paused or overloaded, or does not watch this namespace (clusterScoped, targetNamespace): {LIST_PODS}"
+    )
     said = f"has not looked at a new fault within {limit:g} s"
     return ClusterFinding(CONTROLLER, said, False, remedy, needed=False)
 
@@ -132,7 +128,7 @@ def _controller(deployment: Mapping[str, Any] | None) -> ClusterFinding | None:
         remedy = "kubectl scale deployment chaos-controller-manager --namespace chaos-mesh --replicas 3"
         return ClusterFinding(CONTROLLER, "paused: its deployment is scaled to 0", False, remedy, needed=False)
     found = f"{ready} of {wanted} replicas are ready"
-    return ClusterFinding(CONTROLLER, found, ready > 0, f"it is down: {_PODS}", needed=False)
+    return ClusterFinding(CONTROLLER, found, ready > 0, f"it is down: {LIST_PODS}", needed=False)
 
 
 def _definitions(

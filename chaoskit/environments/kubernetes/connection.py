@@ -150,15 +150,7 @@ class ClusterConnection:
         if grace is not None:
             options["gracePeriodSeconds"] = grace
 
-        def attempt() -> None:
-            try:
-                self._once("delete", target, body=options)
-            except ClusterError as error:
-                is_gone = error.status == 404 or (error.reason == "Conflict" and self._uid_of(target) != uid)
-                if not is_gone:
-                    raise
-
-        self._retried(attempt)
+        self._unless_gone(target, uid, lambda: self._once("delete", target, body=options))
 
     def evict(self, target: ApiTarget, *, uid: str) -> None:
         """Ask for the eviction of one pod: it ends as its own grace says. Nothing happens if it is not there, or if a
@@ -171,15 +163,7 @@ class ClusterConnection:
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
 
-        def attempt() -> None:
-            try:
-                self._once("create", part, shown=part, body=body)
-            except ClusterError as error:
-                is_gone = error.status == 404 or (error.reason == "Conflict" and self._uid_of(target) != uid)
-                if not is_gone:
-                    raise
-
-        self._retried(attempt)
+        self._unless_gone(target, uid, lambda: self._once("create", part, shown=part, body=body))
 
     @contextmanager
     def watch(self, target: ApiTarget, query: Mapping[str, str], *, limit: float) -> Iterator[Iterator[dict[str, Any]]]:
@@ -209,6 +193,19 @@ class ClusterConnection:
 
     def _repeated(self, verb: str, target: ApiTarget, **options: Any) -> dict[str, Any]:
         return self._retried(lambda: self._once(verb, target, **options))
+
+    def _unless_gone(self, target: ApiTarget, uid: str, request: Callable[[], object]) -> None:
+        """A request, repeated, about the object of this uid. That it is gone, or replaced by another, is no error."""
+
+        def attempt() -> None:
+            try:
+                request()
+            except ClusterError as error:
+                is_gone = error.status == 404 or (error.reason == "Conflict" and self._uid_of(target) != uid)
+                if not is_gone:
+                    raise
+
+        self._retried(attempt)
 
     def _uid_of(self, target: ApiTarget) -> str:
         """The uid of the object that has this name now; "" if there is none."""

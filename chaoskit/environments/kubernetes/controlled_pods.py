@@ -34,8 +34,8 @@ _BACK_OFF = 600.0
 
 class ControlledPods(PodNodes):
     """The pods of a `job`, one for each of `count` indexes: index 1 is `node1`. Its service has the same name, and the
-    command runs in `container`.
-    `before_end` is called before a pod is let go."""
+    command runs in `container`. `before_end` is called before a pod is let go. They are closed once the Job is gone:
+    its controller would replace pods whose agents end before that."""
 
     def __init__(
         self,
@@ -145,9 +145,11 @@ class ControlledPods(PodNodes):
         return fresh
 
     def finish(self, node: str, code: int) -> None:
-        """Let the container of a node end with this exit code of its command: the controller decides what follows."""
+        """Let the container of a node end as its command has, with this code, negative for a signal: the controller
+        decides what follows."""
         found = self.now[node]
-        self._codes[self.roster.number(node)] = code if code >= 0 else 128 - code
+        code = code if code >= 0 else 128 - code
+        self._codes[self.roster.number(node)] = code
         with suppress(AgentGone):
             self._before_end()
             found.notice = found.agent.ask("finish", code=code)
@@ -179,11 +181,6 @@ class ControlledPods(PodNodes):
         """Let the controller make pods again. Raises ClusterError."""
         suspend_job(self.connection, self.objects.identity.namespace, self._name, suspended=False)
 
-    def close(self) -> None:
-        """Let go of the agents. The Job is gone by then: its controller would replace their pods."""
-        for node in self.now.values():
-            node.agent.close()
-
     def _look_at(self, awaited: Collection[str]) -> str:
         """Why a pod does not run yet, "" if unknown. Raises ChaoskitError for one that will not."""
         why = ""
@@ -203,5 +200,3 @@ def index_of(pod: Mapping[str, Any]) -> int:
 
 def _never(node: str, pod: str) -> Mapping[str, Any]:
     raise AssertionError(f"{pod}: the controller makes the pods of {node}")
-
-

@@ -15,11 +15,7 @@ from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import cluster_needs, objects, permissions
 from chaoskit.environments.kubernetes.api_kinds import SERVICES
-from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
-from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
-from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
-from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
-from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress
+from chaoskit.environments.kubernetes.chaos.pod_faults import PodMesh
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
@@ -52,10 +48,10 @@ from chaoskit.protocol.fingerprint import LENT, library
 MOST_NODES = 32
 
 
-class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMeshFaults):
+class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
     runs itself, those of `PodEvictions`, with a job template those of `JobFaults`, and, where Chaos Mesh is, those of
-    `PodLimits` and `PodMeshFaults`."""
+    `PodMeshFaults` and `PodLimits`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -80,10 +76,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMes
         self.job = kind(self.run, NodeRoster(MOST_NODES), self)
         self._lost, self._evictions = set(), {}
         self._pods: PodNodes | None = None
-        self._links: PodLinks | None = None
-        self._hidden: HiddenNames | None = None
-        self._pod_storage: PodStorage | None = None
-        self._stress: PodStress | None = None
+        self._mesh: PodMesh | None = None
         self._owners: FileOwners | None = None
         self._service = ""
         self._cwd = ""
@@ -140,28 +133,10 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMes
         return self._pods
 
     @property
-    def links(self) -> PodLinks:
+    def mesh(self) -> PodMesh:
         """See `PodMeshFaults`."""
-        assert self._links is not None, "the environment has not been entered"
-        return self._links
-
-    @property
-    def hidden(self) -> HiddenNames:
-        """See `PodMeshFaults`."""
-        assert self._hidden is not None, "the environment has not been entered"
-        return self._hidden
-
-    @property
-    def pod_storage(self) -> PodStorage:
-        """See `PodMeshFaults`."""
-        assert self._pod_storage is not None, "the environment has not been entered"
-        return self._pod_storage
-
-    @property
-    def stress(self) -> PodStress:
-        """See `PodMeshFaults`."""
-        assert self._stress is not None, "the environment has not been entered"
-        return self._stress
+        assert self._mesh is not None, "the environment has not been entered"
+        return self._mesh
 
     def out(self) -> Path:
         """See `CanTouchFiles`."""
@@ -210,11 +185,9 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMes
                 run_dir=run.run_dir, store=store, variables=lent,
             )  # fmt: skip
             pods = self._pods = self._made_pods(made, added, connection=connection, door=door)
-            self._links, self._hidden = PodLinks(pods), HiddenNames(pods)
-            self._pod_storage = PodStorage(pods, volume=run.run_dir, out=spec.out.absolute())
-            self._stress = PodStress(pods)
-            for faults in (self._links, self._hidden, self._pod_storage, self._stress):
-                run.keep(faults.close)
+            self._mesh = PodMesh.of(pods, volume=run.run_dir, out=spec.out.absolute())
+            for part in self._mesh.parts:
+                run.keep(part.close)
             for _ in range(spec.nodes.most):
                 self.bring_up()
             remedy = f"build the image with another user, or let it write to the volume of the claim {place.claim!r}"
@@ -281,8 +254,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults, PodMes
         """See `NodeMaker`."""
         made = self.pods.make(node)
         if made in self.nodes():  # else its part of the job is completed, and there is no pod again
-            for faults in (self.links, self.hidden, self.pod_storage, self.stress):
-                faults.came_up(made)
+            self.mesh.came_up(made)
         return made
 
 

@@ -1,4 +1,4 @@
-"""`PodLimits`: pods run short, because Chaos Mesh uses up what they may use."""
+"""`PodLimits`: a pod has too little memory or processor time left, because processes of Chaos Mesh use it up."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from functools import partial
 from typing import Any
 
 from chaoskit.capabilities import LimitTarget
-from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress
+from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
 from chaoskit.environments.kubernetes.chaos.refusals import without_target
 from chaoskit.environments.kubernetes.pod_faults import PodFaults
 
 _WHOLE = "Chaos Mesh uses up what a whole pod may use"
 
 
-class PodLimits(PodFaults):
-    """Fulfils `CanLimitMemory` and `CanLimitProcessor` by processes of Chaos Mesh in the pods (`stress`). The limit of
-    a pod is fixed: what is not left of it is taken by these."""
-
-    @property
-    def stress(self) -> PodStress:
-        """What uses up the memory and the processors of pods."""
-        raise NotImplementedError
+class PodLimits(PodFaults, PodMeshFaults):
+    """Fulfils `CanLimitMemory` and `CanLimitProcessor` by processes that Chaos Mesh starts in the pods. The limit of a
+    pod is fixed: these processes take what is not left of it."""
 
     def limit_memory(self, target: LimitTarget, *, leave: int) -> int:
         """See `CanLimitMemory`."""
@@ -31,32 +26,32 @@ class PodLimits(PodFaults):
         if not first:
             raise LookupError(f"nothing of the job runs on {node}")
         with without_target():
-            return self.stress.take_memory(node, here=here, first=first, leave=leave)
+            return self.mesh.stress.take_memory(node, here=here, first=first, leave=leave)
 
     def lower_memory(self, limit: int) -> None:
         """See `CanLimitMemory`: what Chaos Mesh holds cannot be changed."""
 
     def memory_limited(self, limit: int) -> Mapping[str, Any]:
         """See `CanLimitMemory`."""
-        return self.stress.memory_taken(limit)
+        return self.mesh.stress.memory_taken(limit)
 
     def lift_memory(self, limit: int) -> None:
         """See `CanLimitMemory`: asked for the first time, it is not waited for."""
-        self.stress.give_memory_back(limit)
+        self.mesh.stress.give_memory_back(limit)
 
     def limit_processor(self, target: LimitTarget, *, cpu: float) -> int:
         """See `CanLimitProcessor`."""
         node = self.node_of_target(target, whole=_WHOLE)
         with without_target():
-            return self.stress.take_processors(node, ranks=partial(self._rank_pids, node), cpu=cpu)
+            return self.mesh.stress.take_processors(node, ranks=partial(self._rank_pids, node), cpu=cpu)
 
     def processor_limited(self, limit: int) -> Mapping[str, Any]:
         """See `CanLimitProcessor`."""
-        return self.stress.processors_taken(limit)
+        return self.mesh.stress.processors_taken(limit)
 
     def lift_processor(self, limit: int) -> None:
         """See `CanLimitProcessor`."""
-        self.stress.give_processors_back(limit)
+        self.mesh.stress.give_processors_back(limit)
 
     def _rank_pids(self, node: str) -> list[int]:
         pids = []

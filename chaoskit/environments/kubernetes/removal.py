@@ -30,21 +30,19 @@ def remove_one(
 ) -> bool:
     """Begin the removal of the object with this uid, if the selector finds it among those of its run; whether it does.
     Raises ClusterError."""
-    for manifest in listed(connection, kind, selector).manifests:
-        if manifest["metadata"]["uid"] == uid:
-            remove(connection, kind, selector.namespace, str(manifest["metadata"]["name"]), uid=uid, grace=grace)
-            return True
-    return False
+    name = _name(connection, kind, selector, uid)
+    if name is not None:
+        remove(connection, kind, selector.namespace, name, uid=uid, grace=grace)
+    return name is not None
 
 
 def evict_one(connection: ClusterConnection, selector: RunSelector, *, uid: str) -> bool:
     """Ask for the eviction of the pod with this uid, if the selector finds it among those of its run; whether it does.
     Raises ClusterError, with status 429 while a PodDisruptionBudget does not allow it."""
-    for manifest in listed(connection, PODS, selector).manifests:
-        if manifest["metadata"]["uid"] == uid:
-            connection.evict(ApiTarget(PODS, selector.namespace, str(manifest["metadata"]["name"])), uid=uid)
-            return True
-    return False
+    name = _name(connection, PODS, selector, uid)
+    if name is not None:
+        connection.evict(ApiTarget(PODS, selector.namespace, name), uid=uid)
+    return name is not None
 
 
 def force(connection: ClusterConnection, kind: ApiKind, namespace: str, name: str) -> bool:
@@ -69,6 +67,12 @@ def pause_fault(connection: ClusterConnection, kind: ApiKind, namespace: str, na
 def suspend_job(connection: ClusterConnection, namespace: str, name: str, *, suspended: bool) -> None:
     """Have the controller delete the pods of a Job, or make them again. Raises ClusterError."""
     connection.patch(ApiTarget(JOBS, namespace, name), {"spec": {"suspend": suspended}})
+
+
+def _name(connection: ClusterConnection, kind: ApiKind, selector: RunSelector, uid: str) -> str | None:
+    """The name of the object with this uid among those that the selector finds; None if it finds none."""
+    found = [manifest["metadata"] for manifest in listed(connection, kind, selector).manifests]
+    return next((str(each["name"]) for each in found if each["uid"] == uid), None)
 
 
 def _annotate(connection: ClusterConnection, target: ApiTarget, annotations: Mapping[str, str | None]) -> None:

@@ -30,8 +30,6 @@ from chaoskit.errors import SupervisorGaveUp
 _LOOK = 0.25
 #: Seconds between two events that say that a pod is awaited: that time is the controller's, and no hang of the job.
 _SAY_EVERY = 5.0
-
-
 #: In the directory of a run, how its Job differs from the template of the team.
 DIFFERENCE = "job-template.diff"
 

@@ -74,7 +74,7 @@ class FailStorage:
 
     @property
     def picks_requests(self) -> bool:
-        return replace(self.trouble, operations=(), error=None) != InjectedIOError() or self.trouble.error is None
+        return self.trouble.picks_requests
 
     @property
     def nodes_meant(self) -> tuple[int, ...]:

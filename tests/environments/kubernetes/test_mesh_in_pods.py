@@ -17,6 +17,7 @@ from chaoskit.capabilities import (
 )
 from chaoskit.environments import offers
 from chaoskit.environments.environment import Arrived, Ended
+from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosLimits
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.errors import ChaoskitError
 from chaoskit.faults.storage.fail_storage import MODIFYING
@@ -117,7 +118,7 @@ def test_what_chaos_mesh_does_not_inject_has_no_target_and_what_it_does_not_take
 ):
     monkeypatch.setattr(
         "chaoskit.environments.kubernetes.chaos.pod_links.PodLinks.__init__.__kwdefaults__",
-        {"longest": 60.0, "injection": 3.0, "recovery": 3.0},
+        {"limits": ChaosLimits(60.0, 3.0, 3.0)},
     )
     two = KubernetesEnvironment(replace(pods_place, nodes=Nodes(2, 2)))
     with pytest.raises(ChaoskitError, match=r"was removed by force.*remove its pods"), two as env:

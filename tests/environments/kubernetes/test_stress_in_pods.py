@@ -118,7 +118,7 @@ def test_a_pod_that_is_killed_whole_tells_so_by_its_status(pod, until):
     """As cgroups v2 may have it (memory.oom.group): here the agent is killed first, and all ends with it."""
     pod.launch(0, python(SLEEPS))
     pods = here(pod)
-    limit = pod.stress.take_memory("node0", here=lambda: here(pod), first=[1], leave=0)
+    limit = pod.mesh.stress.take_memory("node0", here=lambda: here(pod), first=[1], leave=0)
     until(lambda: pod.memory_limited(limit)["gone"])
     found = pod.memory_limited(limit)
     assert found["gone"] == pods and found["kills"] == 1

@@ -118,6 +118,11 @@ class ChaosFault:
         ended = self.end(limit=recovery)
         raise refusals.of_injection(self.spec, self.name, seen, limit, " ".join(ended.sentences))
 
+    def is_looked_at(self, *, limit: float) -> bool:
+        """Whether a controller looks at it within `limit` seconds. Raises ClusterError."""
+        there = self._wait(lambda state: state is None or state.is_taken_up, limit)
+        return there and not self.is_gone
+
     @property
     def state(self) -> FaultState:
         """What Chaos Mesh said last; of a fault that is gone, what it said before."""

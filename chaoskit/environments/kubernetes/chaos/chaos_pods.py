@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from chaoskit.environments.kubernetes.chaos.chaos_fault import ChaosFault, FaultEnd
+from chaoskit.environments.kubernetes.chaos.chaos_fault import (
+    INJECTION_LIMIT,
+    RECOVERY_LIMIT,
+    ChaosFault,
+    FaultEnd,
+)
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
 from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.guards import LONGEST_FAULT
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.errors import ChaoskitError
@@ -60,12 +67,24 @@ class ChaosPods(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class ChaosLimits:
+    """Seconds: each fault lasts `longest` at most, also if chaoskit dies; Chaos Mesh may take as long as `injection` to
+    make it, and `recovery` to take it back."""
+
+    longest: float = LONGEST_FAULT
+    injection: float = INJECTION_LIMIT
+    recovery: float = RECOVERY_LIMIT
+
+
+USUAL = ChaosLimits()
+
+
 class ChaosFaults:
     """The faults of one run, in numbered groups that begin and end together."""
 
-    def __init__(self, pods: ChaosPods, *, injection: float, recovery: float) -> None:
-        self._pods = pods
-        self._injection, self._recovery = injection, recovery
+    def __init__(self, pods: ChaosPods, limits: ChaosLimits) -> None:
+        self._pods, self._limits = pods, limits
         self._groups: dict[int, dict[Any, ChaosFault]] = {}
         self._made = self._named = 0
         #: Those that Chaos Mesh did not take back: the run proves nothing.
@@ -100,7 +119,7 @@ class ChaosFaults:
             name = f"{word}-{unique}-{number}-{self._named}"
             group[key] = ChaosFault.request(self._pods.objects, self._pods.connection, spec, name)
         for key in specs:
-            group[key].settle(limit=self._injection, recovery=self._recovery)
+            group[key].settle(limit=self._limits.injection, recovery=self._limits.recovery)
 
     def of(self, number: int) -> Mapping[Any, ChaosFault]:
         """The faults of a group; none for an unknown number."""
@@ -135,7 +154,7 @@ class ChaosFaults:
     def _take_back(self, faults: Sequence[ChaosFault]) -> None:
         for fault in faults:
             fault.begin_end()
-        unclean = [end for end in [fault.end(limit=self._recovery) for fault in faults] if not end.is_clean]
+        unclean = [end for end in [fault.end(limit=self._limits.recovery) for fault in faults] if not end.is_clean]
         self.unclean += unclean
         if unclean:
             raise ChaoskitError("; ".join(sentence for end in unclean for sentence in end.sentences))

@@ -1,4 +1,4 @@
-"""`FeltStorage`: what the job says of an error of its storage, in its output and in its record, since a moment."""
+"""`FeltStorage`: the lines of the job's output and record that name an error of its storage, from now on."""
 
 from __future__ import annotations
 

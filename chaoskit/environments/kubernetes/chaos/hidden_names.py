@@ -6,25 +6,16 @@ from collections.abc import Sequence
 
 from chaoskit.environments.kubernetes.chaos import pod_specs
 from chaoskit.environments.kubernetes.chaos.aim import Aim
-from chaoskit.environments.kubernetes.chaos.chaos_fault import INJECTION_LIMIT, RECOVERY_LIMIT
-from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosFaults, ChaosPods
-from chaoskit.environments.kubernetes.guards import LONGEST_FAULT
+from chaoskit.environments.kubernetes.chaos.chaos_pods import USUAL, ChaosFaults, ChaosLimits, ChaosPods
 
 
 class HiddenNames:
-    """Which nodes of one run know no other. See `PodLinks` for the limits."""
+    """Which nodes of one run know no other."""
 
-    def __init__(
-        self,
-        pods: ChaosPods,
-        *,
-        longest: float = LONGEST_FAULT,
-        injection: float = INJECTION_LIMIT,
-        recovery: float = RECOVERY_LIMIT,
-    ) -> None:
+    def __init__(self, pods: ChaosPods, *, limits: ChaosLimits = USUAL) -> None:
         self._pods = pods
-        self._longest = longest
-        self.faults = ChaosFaults(pods, injection=injection, recovery=recovery)
+        self._longest = limits.longest
+        self.faults = ChaosFaults(pods, limits)
         self._hidden: dict[str, int] = {}
 
     def hide(self, nodes: Sequence[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from functools import cache
 from uuid import uuid4
@@ -14,6 +13,7 @@ from chaoskit.environments.kubernetes.chaos import io_specs, network_specs, pod_
 from chaoskit.environments.kubernetes.chaos.aim import Aim
 from chaoskit.environments.kubernetes.chaos.chaos_fault import ChaosFault
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
+from chaoskit.environments.kubernetes.chaos.refusals import LIST_PODS
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.objects import RunObjects
@@ -23,7 +23,6 @@ from chaoskit.environments.machine import scratch
 #: Seconds within which a controller that works looks at a new fault.
 TAKEN_UP = 20.0
 _INSTALL = "install Chaos Mesh 2.x (https://chaos-mesh.org/docs)"
-_PODS = "kubectl get pods --namespace chaos-mesh"
 #: A fault of each kind that runs make, for pods that are not there.
 _HARMLESS: dict[ApiKind, Callable[[Aim], ChaosSpec]] = {
     NETWORK_CHAOS: lambda aim: network_specs.delay(aim=aim, latency=0.001, seconds=30.0),
@@ -71,13 +70,10 @@ def _idle_in(run: RunObjects, connection: ClusterConnection, kind: ApiKind) -> s
         if "webhook" not in error.sentence and error.status not in (404, 422):
             raise
         return f"it needs Chaos Mesh, which takes no {kind.kind}: {error.sentence}: {error.remedy}"
-    deadline = time.monotonic() + TAKEN_UP
-    while not fault.refresh().is_taken_up:
-        if time.monotonic() > deadline:
-            return (
-                f"it needs Chaos Mesh, whose controller has not looked at a new {kind.kind} within {TAKEN_UP:g} s: it "
-                f"is down, or does not watch this namespace (clusterScoped, targetNamespace): {_PODS}"
-            )
-        time.sleep(0.1)
+    if not fault.is_looked_at(limit=TAKEN_UP):
+        return (
+            f"it needs Chaos Mesh, whose controller has not looked at a new {kind.kind} within {TAKEN_UP:g} s: it "
+            f"is down, or does not watch this namespace (clusterScoped, targetNamespace): {LIST_PODS}"
+        )
     fault.end(limit=TAKEN_UP)
     return None

@@ -10,12 +10,10 @@ from typing import Any
 from chaoskit.capabilities import Way
 from chaoskit.environments.kubernetes.chaos import network_specs
 from chaoskit.environments.kubernetes.chaos.aim import Aim
-from chaoskit.environments.kubernetes.chaos.chaos_fault import INJECTION_LIMIT, RECOVERY_LIMIT
-from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosFaults, ChaosPods
+from chaoskit.environments.kubernetes.chaos.chaos_pods import USUAL, ChaosFaults, ChaosLimits, ChaosPods
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
 from chaoskit.environments.kubernetes.chaos.felt_network import FeltNetwork, PodNetwork, stopped
 from chaoskit.environments.kubernetes.chaos.felt_quality import LinkQuality, felt_quality
-from chaoskit.environments.kubernetes.guards import LONGEST_FAULT
 
 #: Links of one pod that Chaos Mesh can treat each in its own way: a queue of the kernel has 16 bands, and it keeps 3.
 MOST_LINKS = 13
@@ -31,21 +29,13 @@ class _PodCut:
 
 
 class PodLinks:
-    """What is done to the network of one run, numbered. Each fault lasts `longest` seconds at most, also if chaoskit
-    dies; `injection` and `recovery` are the limits for Chaos Mesh."""
+    """What is done to the network of one run, numbered."""
 
-    def __init__(
-        self,
-        pods: ChaosPods,
-        *,
-        longest: float = LONGEST_FAULT,
-        injection: float = INJECTION_LIMIT,
-        recovery: float = RECOVERY_LIMIT,
-    ) -> None:
+    def __init__(self, pods: ChaosPods, *, limits: ChaosLimits = USUAL) -> None:
         self._pods = pods
-        self._longest = longest
+        self._longest = limits.longest
         self._felt = FeltNetwork(pods)
-        self.faults = ChaosFaults(pods, injection=injection, recovery=recovery)
+        self.faults = ChaosFaults(pods, limits)
         self._cuts: dict[int, _PodCut] = {}
         self._degraded: dict[int, LinkQuality] = {}
 

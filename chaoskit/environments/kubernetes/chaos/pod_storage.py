@@ -11,11 +11,9 @@ from typing import Any
 from chaoskit.capabilities import InjectedIOError
 from chaoskit.environments.kubernetes.chaos import io_specs
 from chaoskit.environments.kubernetes.chaos.aim import Aim
-from chaoskit.environments.kubernetes.chaos.chaos_fault import INJECTION_LIMIT, RECOVERY_LIMIT
-from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosFaults, ChaosPods
+from chaoskit.environments.kubernetes.chaos.chaos_pods import USUAL, ChaosFaults, ChaosLimits, ChaosPods
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
 from chaoskit.environments.kubernetes.chaos.felt_storage import FeltStorage
-from chaoskit.environments.kubernetes.guards import LONGEST_FAULT
 from chaoskit.errors import ChaoskitError
 
 #: By kind of request, the calls of Chaos Mesh that are the same.
@@ -37,29 +35,18 @@ class _Trouble:
 
 class PodStorage:
     """The errors of the storage of one run, numbered. `volume` is where the volume with `{out}` is mounted in the pods.
-    See `PodLinks` for the limits."""
+   """
 
-    def __init__(
-        self,
-        pods: ChaosPods,
-        *,
-        volume: Path,
-        out: Path,
-        longest: float = LONGEST_FAULT,
-        injection: float = INJECTION_LIMIT,
-        recovery: float = RECOVERY_LIMIT,
-    ) -> None:
+    def __init__(self, pods: ChaosPods, *, volume: Path, out: Path, limits: ChaosLimits = USUAL) -> None:
         self._pods, self._volume, self._out = pods, volume, out
-        self._longest = longest
-        self.faults = ChaosFaults(pods, injection=injection, recovery=recovery)
+        self._longest = limits.longest
+        self.faults = ChaosFaults(pods, limits)
         self._troubles: dict[int, _Trouble] = {}
 
     def fail(self, trouble: InjectedIOError) -> int:
         """See `CanFailStorage`: an IOChaos in the pod of each node. Raises LookupError for an error that picks some
         requests of a kind, ClusterError."""
-        if trouble.error is None or trouble != InjectedIOError(
-            operations=trouble.operations, error=trouble.error, nodes=trouble.nodes
-        ):
+        if trouble.error is None or trouble.picks_requests:
             raise LookupError("Chaos Mesh lets all requests of some kinds fail: it cannot count or delay some of them")
         specs = {node: self._spec(node, trouble) for node in trouble.nodes or self._pods.nodes()}
         felt = FeltStorage(self._volume, trouble.error)

@@ -14,10 +14,8 @@ from typing import Any
 
 from chaoskit.environments.kubernetes.chaos import pod_specs
 from chaoskit.environments.kubernetes.chaos.aim import Aim
-from chaoskit.environments.kubernetes.chaos.chaos_fault import INJECTION_LIMIT, RECOVERY_LIMIT
-from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosFaults, ChaosPods
+from chaoskit.environments.kubernetes.chaos.chaos_pods import USUAL, ChaosFaults, ChaosLimits, ChaosPods
 from chaoskit.environments.kubernetes.chaos.felt_processor import FeltProcessor
-from chaoskit.environments.kubernetes.guards import LONGEST_FAULT
 from chaoskit.errors import ChaoskitError
 
 #: Bytes that are taken beyond the last one, so that somebody must die.
@@ -35,7 +33,8 @@ _KILLED = "OOMKilled"
 @dataclass
 class _Stress:
     """`before` is what the kernel had counted when it began, `last` what it counted last; `strangers` are the processes
-    that came with it, and how soon the kernel kills each. Once it is `over`, only what was `told` last is known."""
+    that Chaos Mesh has put into the pod, by pid, with their `oom_score_adj`. Once it is `over`, only what was `told`
+    last is known."""
 
     node: str
     before: Mapping[str, Any]
@@ -64,18 +63,11 @@ class _BusyProcessors(_Stress):
 
 
 class PodStress:
-    """The stress of one run, numbered. See `PodLinks` for the limits."""
+    """The stress of one run, numbered."""
 
-    def __init__(
-        self,
-        pods: ChaosPods,
-        *,
-        longest: float = LONGEST_FAULT,
-        injection: float = INJECTION_LIMIT,
-        recovery: float = RECOVERY_LIMIT,
-    ) -> None:
-        self._pods, self._longest = pods, longest
-        self.faults = ChaosFaults(pods, injection=injection, recovery=recovery)
+    def __init__(self, pods: ChaosPods, *, limits: ChaosLimits = USUAL) -> None:
+        self._pods, self._longest = pods, limits.longest
+        self.faults = ChaosFaults(pods, limits)
         self._memory: dict[int, _FullMemory] = {}
         self._processors: dict[int, _BusyProcessors] = {}
 

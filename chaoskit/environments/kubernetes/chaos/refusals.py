@@ -10,7 +10,9 @@ from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
 from chaoskit.environments.kubernetes.chaos.fault_state import FaultState
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 
-_LOOK = "check that its pods run: kubectl get pods --namespace chaos-mesh"
+#: Shows the pods of Chaos Mesh.
+LIST_PODS = "kubectl get pods --namespace chaos-mesh"
+_LOOK = f"check that its pods run: {LIST_PODS}"
 
 
 class FaultNotInjected(ClusterError):

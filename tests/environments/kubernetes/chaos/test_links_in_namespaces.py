@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 
 from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition
-from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
-from chaoskit.environments.kubernetes.chaos.pod_faults import PodMeshFaults
-from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
+from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosLimits
+from chaoskit.environments.kubernetes.chaos.pod_faults import PodMesh, PodMeshFaults
 from tests.environments.kubernetes.chaos.namespace_pods import ADDRESSES, NamespacePods
 from tests.kubernetes_server.chaos_in_namespaces import NamespaceBackend
 from tests.users import must_have
@@ -20,16 +20,12 @@ ONE_WAY, BACK = ("node0", "node1"), ("node1", "node0")
 
 
 class Environment(PodMeshFaults):
-    def __init__(self, pods, links):
-        self.pods, self._links, self._hidden = pods, links, HiddenNames(pods, longest=60, injection=20, recovery=5)
+    def __init__(self, pods, mesh):
+        self.pods, self._mesh = pods, mesh
 
     @property
-    def links(self):
-        return self._links
-
-    @property
-    def hidden(self):
-        return self._hidden
+    def mesh(self):
+        return self._mesh
 
     def nodes(self):
         return self.pods.nodes()
@@ -49,15 +45,16 @@ def pods(request, run, running, connection):
 @pytest.fixture
 def env(pods, mesh):
     mesh.backend = NamespaceBackend(pods.pid_of)
-    made = Environment(pods, PodLinks(pods, longest=60, injection=20, recovery=5))
+    nowhere = Path("/nowhere")  # nothing is done to the storage
+    made = Environment(pods, PodMesh.of(pods, volume=nowhere, out=nowhere, limits=ChaosLimits(60, 20, 5)))
     yield made
-    made.links.close()
+    made.mesh.links.close()
 
 
 def feels(env, number, holds, *, talk=1000):
     """What is felt of a fault once it holds, while the job goes on."""
     deadline = time.monotonic() + 60
-    while not holds(felt := env.lost(number) if number in env.links._cuts else env.degraded(number)):
+    while not holds(felt := env.lost(number) if number in env.mesh.links._cuts else env.degraded(number)):
         assert time.monotonic() < deadline, felt
         env.pods.job_talks(talk)
         time.sleep(0.05)
@@ -75,7 +72,7 @@ def test_a_partition_is_felt_and_ends(env, ways):
     felt = feels(env, number, lambda counts: any(counts.values()))
     assert set(felt) == {">".join(way) for way in ways}
     assert [env.reaches(*way) for way in (ONE_WAY, BACK)] == [way not in ways for way in (ONE_WAY, BACK)]
-    evidence = env.links.evidence(number)
+    evidence = env.mesh.links.evidence(number)
     assert evidence["felt"] and all(one["conditions"]["AllInjected"] for one in evidence["chaos_mesh"])
     env.mend(number)
     assert env.reaches(*ONE_WAY) and env.reaches(*BACK)
@@ -93,7 +90,7 @@ def test_a_delay_is_felt_and_ends(env):
     felt = feels(env, number, lambda counts: counts["packets"] > 0 and counts["held"] > 0)
     assert 0.02 < felt["held"] / felt["packets"] < 0.5 and felt["corrupted"] == 0 and felt["bytes"] > 0
     env.restore(number)
-    assert env.links._felt.round_trip(*ONE_WAY) < 0.05
+    assert env.mesh.links._felt.round_trip(*ONE_WAY) < 0.05
 
 
 def test_a_slow_link_is_felt(env):
@@ -120,7 +117,7 @@ def test_a_controller_that_lies_is_not_believed(env, mesh):
     cut, loss = env.cut([ONE_WAY, BACK]), env.cut([ONE_WAY], percent=30)
     talked(env)
     for number in (cut, loss):
-        assert all(one["conditions"]["AllInjected"] for one in env.links.evidence(number)["chaos_mesh"])
+        assert all(one["conditions"]["AllInjected"] for one in env.mesh.links.evidence(number)["chaos_mesh"])
         assert not any(env.lost(number).values())
         env.mend(number)
     assert env.reaches(*ONE_WAY)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, NETWORK_CHAOS
+from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosLimits
 from chaoskit.environments.kubernetes.chaos.felt_network import FeltNetwork, PodNetwork, stopped
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
 from chaoskit.environments.kubernetes.chaos.pod_links import MOST_LINKS, PodLinks
@@ -116,7 +117,7 @@ def pods(run, running, connection):
 
 @pytest.fixture
 def links(pods, mesh):
-    made = PodLinks(pods, longest=60, injection=5, recovery=2)
+    made = PodLinks(pods, limits=ChaosLimits(60, 5, 2))
     yield made
     made.close()
 
@@ -169,7 +170,7 @@ def test_a_degraded_node_has_one_fault_for_each_other(links, pods):
 
 def test_more_links_than_chaos_mesh_has_queues_for(run, connection, mesh):
     pods = PlayedPods(run, connection, [f"node{number}" for number in range(MOST_LINKS + 2)])
-    links = PodLinks(pods, longest=60, injection=1, recovery=1)
+    links = PodLinks(pods, limits=ChaosLimits(60, 1, 1))
     with pytest.raises(LookupError, match="node0 would have 14: name fewer nodes"):
         links.degrade(["node0"], delay=0.1, jitter=0, rate=None, corrupt=0)
     assert there(pods) == []
@@ -197,7 +198,7 @@ def test_unknown_numbers_are_no_errors(links):
 
 
 def test_names_are_hidden_on_a_node(pods, mesh):
-    hidden = HiddenNames(pods, longest=60, injection=5, recovery=2)
+    hidden = HiddenNames(pods, limits=ChaosLimits(60, 5, 2))
     hidden.hide(["node0"])
     hidden.hide(["node0"])
     (one,) = there(pods, DNS_CHAOS)

@@ -11,6 +11,7 @@ from chaoskit import faults
 from chaoskit.capabilities import InjectedIOError
 from chaoskit.environments.kubernetes.api_kinds import IO_CHAOS
 from chaoskit.environments.kubernetes.chaos import io_specs
+from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosLimits
 from chaoskit.environments.kubernetes.chaos.felt_storage import FeltStorage
 from chaoskit.environments.kubernetes.chaos.pod_storage import METHODS, PodStorage
 from chaoskit.faults.fault import action_traits
@@ -49,7 +50,7 @@ def run_dir(tmp_path):
 
 @pytest.fixture
 def storage(pods, mesh, run_dir):
-    made = PodStorage(pods, volume=run_dir, out=run_dir / "out", longest=60, injection=5, recovery=2)
+    made = PodStorage(pods, volume=run_dir, out=run_dir / "out", limits=ChaosLimits(60, 5, 2))
     yield made
     made.close()
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoskit.environments.kubernetes.api_kinds import STRESS_CHAOS
+from chaoskit.environments.kubernetes.chaos.chaos_pods import ChaosLimits
 from chaoskit.environments.kubernetes.chaos.felt_processor import FeltProcessor
 from chaoskit.environments.kubernetes.chaos.pod_stress import MOST_WORKERS, PodStress
 from chaoskit.errors import ChaoskitError
@@ -52,7 +53,7 @@ def pods(run, running, connection):
 
 @pytest.fixture
 def stress(pods, mesh):
-    made = PodStress(pods, longest=60, injection=5, recovery=2)
+    made = PodStress(pods, limits=ChaosLimits(60, 5, 2))
     yield made
     made.close()
 
@@ -209,7 +210,7 @@ def test_on_a_busy_machine_a_share_counts_as_a_part_of_what_it_was():
 
 
 def test_it_ends_by_itself(pods, mesh, until):
-    stress = PodStress(pods, longest=2, injection=5, recovery=2)
+    stress = PodStress(pods, limits=ChaosLimits(2, 5, 2))
     number = take_memory(stress)
     assert [one[0] for one in mesh.backend.applied] == ["StressChaos"] and mesh.backend.undone == []
     until(lambda: mesh.backend.undone)
