@@ -97,7 +97,8 @@ def test_a_good_trainer_passes_on_pods_that_run_short(run, limits, mesh_in_pods,
     assert "needs CanLimitDisk, which environment 'kubernetes' lacks" in json.dumps(found["test_slow_disk"])
     assert code == ExitCode.PASS
     killed, slow = (observed(machines, name) for name in ("test_out_of_memory", "test_straggler"))
-    assert killed["killed_by_kernel"] == 1 and len(killed["gone"]) == 1 and killed["bytes"] == 1200 << 20
+    # On a slow machine the kernel kills what takes the place of the victim too, before its memory is given back.
+    assert killed["killed_by_kernel"] >= 1 and len(killed["gone"]) == 1 and killed["bytes"] == 1200 << 20
     assert slow["share"] < slow["before"]["share"] and slow["others"] > slow["processors"] and slow["stressors"] > 1
     for evidence in (killed, slow):
         (claim,) = evidence["claimed"]
