@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import configuration, nightly, options, run
-from chaoskit.cli.toml_text import toml_value
+from chaoskit.cli.pod_files import job_words, pod_files
+from chaoskit.cli.yaml_text import yaml_text
 from chaoskit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -67,20 +65,15 @@ def do(args: argparse.Namespace) -> int:
             setattr(args, name, value)
     if args.env not in (None, "kubernetes"):
         raise UsageError(f"kubernetes manifest is for --env kubernetes, not for {args.env!r}: leave it out")
-    command = args.command or (list(found.command) if found is not None else [])
-    if not command:
-        raise UsageError("the command of the job is missing: put it after '--', or into [tool.chaoskit]")
-    for name, given in (("--harness-image", args.harness_image), ("--image", args.image)):
-        if not given:
-            raise UsageError(f"{name} is missing: {'chaoskit runs' if 'harness' in name else 'the job runs'} in it")
+    if not args.harness_image:
+        raise UsageError("--harness-image is missing: chaoskit runs in it")
     outside = dict.fromkeys(key.replace("-", "_") for key in _FROM_OUTSIDE)
     pods = found.pods if found is not None else {}
     place = options.cluster_of({**vars(args), **outside, "env": "kubernetes"}, pods)
     if place is None:
         raise UsageError("--namespace NAME and --volume CLAIM:PATH are missing: where the pods run")
-    if place.job_template:
-        raise UsageError("the pod of the night has no job template: leave job-template out")
-    settings = _settings(args, found, command, place)
+    command = job_words(args, found, place)
+    settings = pod_files(_settings(args, command, place), found, place)
     cpu, memory = args.harness_cpu, args.harness_memory
     requests = {**({"cpu": cpu} if cpu else {}), **({"memory": memory} if memory else {})}
     limits = {"memory": memory} if memory else {}
@@ -95,37 +88,16 @@ def do(args: argparse.Namespace) -> int:
         deadline=60 * args.minutes + SPARE if args.minutes else None,
         chaos_mesh=args.chaos_mesh,
     )
-    print(_yaml(shown), end="")
+    print(yaml_text(shown), end="")
     return ExitCode.PASS
 
 
-def _yaml(manifests: Sequence[Mapping[str, Any]]) -> str:
-    """As people read it: files as they are, and everything where it belongs, though the objects share parts."""
-    try:
-        yaml = importlib.import_module("yaml")
-    except ImportError as error:
-        raise UsageError("PyYAML is not installed: pip install 'chaoskit[kubernetes]'") from error
-
-    def text(dumper: Any, value: str) -> Any:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
-    named = {"ignore_aliases": lambda dumper, data: True}
-    readable = type("ReadableDumper", (yaml.SafeDumper,), named)
-    yaml.add_representer(str, text, Dumper=readable)
-    return str(yaml.dump_all(manifests, Dumper=readable, sort_keys=False, width=10**6))
-
-
-def _settings(
-    args: argparse.Namespace,
-    found: configuration.Configuration | None,
-    command: list[str],
-    place: ClusterPlace,
-) -> str:
-    """The file chaoskit.toml of the pod: everything that this command line and the project's file say."""
+def _settings(args: argparse.Namespace, command: list[str], place: ClusterPlace) -> dict[str, Any]:
+    """The keys of chaoskit.toml in the pod that this command line decides."""
     from chaoskit.environments.kubernetes.pod_manifest import on_volume
 
     names = {"select": "k", "workers": "n"}
-    told: dict[str, Any] = {"command": command}
+    told: dict[str, Any] = {"command": command} if command else {}
     for key in configuration.KEYS:
         value = getattr(args, names.get(key, key.replace("-", "_")))
         if value in (None, False) or key in _FROM_OUTSIDE:
@@ -139,12 +111,7 @@ def _settings(
     on_volume(place, store)
     told["dir"] = str(store)
     told["nightly"] = _night(args, place)
-    if found is not None:
-        told |= {"variables": dict(found.variables)} if found.variables else {}
-        keys = {field: key for key, (field, _) in configuration.POD_KEYS.items()}
-        told |= {"kubernetes": {keys[field]: value for field, value in found.pods.items()}} if found.pods else {}
-        told |= {"accept": [_acceptance(asdict(each)) for each in found.acceptances]} if found.acceptances else {}
-    return "".join(f"{key} = {toml_value(value)}\n" for key, value in told.items() if value != {})
+    return told
 
 
 def _night(args: argparse.Namespace, place: ClusterPlace) -> dict[str, Any]:
@@ -155,10 +122,6 @@ def _night(args: argparse.Namespace, place: ClusterPlace) -> dict[str, Any]:
         told["publish"] = str(Path(told["publish"]).absolute())
         on_volume(place, Path(told["publish"]))
     return told
-
-
-def _acceptance(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: fields[key] for key in configuration.ACCEPT_KEYS if fields[key]}
 
 
 def _flags(args: argparse.Namespace) -> list[str]:

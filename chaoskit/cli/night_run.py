@@ -157,12 +157,12 @@ def side_by_side(
         return parallelism.chosen(wish, job.command, experiments=experiments)
     if gpus is None:
         return wish
-    limits: Mapping[str, str] = (job.cluster.resources if job.cluster else {}).get("limits", {})
+    limits = _limits(job)
     node = sum(whole(name, count) for name, count in limits.items() if name.endswith(GPU))
     if not node:
         raise UsageError(
             "--gpus needs the number of GPUs of a pod: write resources = {limits = {\"nvidia.com/gpu\" = \"8\"}} into "
-            "[tool.chaoskit.kubernetes]"
+            "[tool.chaoskit.kubernetes], or the same limits into the job template"
         )
     one = node * job.nodes.most
     if one > gpus:
@@ -171,6 +171,16 @@ def side_by_side(
     if wish is not None and wish.isdecimal():
         most = min(most, max(1, int(wish)))
     return None if most <= 1 else str(most)
+
+
+def _limits(job: Job) -> Mapping[str, str]:
+    """What a pod of the job may use at most: by the settings of the pods, or by the job template."""
+    from chaoskit.environments.kubernetes.job_template import of_place
+
+    template = of_place(job.cluster)
+    if template is not None:
+        return (template.container.get("resources") or {}).get("limits") or {}
+    return (job.cluster.resources if job.cluster else {}).get("limits", {})
 
 
 def whole(name: str, count: str) -> int:

@@ -6,20 +6,20 @@ import argparse
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from chaoskit.cli import configuration, options
 from chaoskit.cli.output import complain, targets_of
-from chaoskit.cli.toml_text import toml_value
+from chaoskit.cli.pod_files import job_words, pod_files
 from chaoskit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from chaoskit.nodes import ClusterPlace
 
-#: How the cluster is reached from here, and where this run lies: inside, the pod knows better.
-_HERE = ("env", "context", "kubeconfig", "i-mean", "address", "dir")
+#: How the cluster is reached from here, and where this run lies: inside, the pod knows better. The job template goes
+#: along as a file.
+_HERE = ("env", "context", "kubeconfig", "i-mean", "address", "dir", "job-template")
 #: Options that name files: they are written in the pod and brought here.
 _FILES = ("json", "report", "summary", "badge", "junitxml")
 
@@ -31,7 +31,7 @@ def do(args: argparse.Namespace, found: configuration.Configuration | None) -> i
     from chaoskit.report.machine import json_report
 
     place = _place(args, found)
-    command = args.command or (list(found.command) if found is not None else [])
+    command = job_words(args, found, place)
     targets_of(args)
     if args.junitxml:
         json_report.check_target(args.junitxml, option="--junitxml")
@@ -39,7 +39,8 @@ def do(args: argparse.Namespace, found: configuration.Configuration | None) -> i
     to_stdout = args.json == "-"
     if to_stdout:
         wanted["json"] = Path("/dev/stdout")
-    harness = RemoteHarness(place, image=args.harness_image, account=args.harness_account, settings=_settings(found))
+    files = pod_files({}, found, place)
+    harness = RemoteHarness(place, image=args.harness_image, account=args.harness_account, settings=files)
     complain(f"chaoskit runs in the pod {harness.pod} of namespace {place.namespace}")
     stream = (sys.stderr if to_stdout else sys.stdout).buffer
 
@@ -64,14 +65,6 @@ def _place(args: argparse.Namespace, found: configuration.Configuration | None) 
             raise UsageError(f"{option} makes nothing: leave --harness-image out")
     if not args.context:
         raise UsageError("--harness-image needs --context NAME: in a pod, chaoskit runs there without it")
-    if args.job_template or (found is not None and "job_template" in found.pods):
-        raise UsageError(
-            "--harness-image does not take a job template along: start chaoskit where the volume and the file are"
-        )
-    if not args.image:
-        raise UsageError("--image is missing: the job runs in it")
-    if not args.command and not (found is not None and found.command):
-        raise UsageError("the command of the job is missing: put it after '--', or into [tool.chaoskit]")
     place = options.cluster_of(vars(args), found.pods if found is not None else {})
     if place is None:
         raise UsageError("--namespace NAME and --volume CLAIM:PATH are missing: where the pods run")
@@ -103,16 +96,5 @@ def _words(
     words += [flag for flag, given in flags.items() if given]
     valued = {"-k": args.k, "-n": args.n, "--fail-on": args.fail_on, "--only": args.only}
     words += [word for flag, value in valued.items() if value for word in (flag, str(value))]
-    return [*words, "--", *command]
+    return [*words, *(["--", *command] if command else [])]
 
-
-def _settings(found: configuration.Configuration | None) -> str:
-    """What of the configuration file cannot be said by arguments, as chaoskit.toml of the pod."""
-    told: dict[str, Any] = {}
-    if found is not None:
-        keys = {field: key for key, (field, _) in configuration.POD_KEYS.items()}
-        told["variables"] = dict(found.variables)
-        told["kubernetes"] = {keys[field]: value for field, value in found.pods.items()}
-        accepted = [asdict(each) for each in found.acceptances]
-        told["accept"] = [{key: one[key] for key in configuration.ACCEPT_KEYS if one[key]} for one in accepted]
-    return "".join(f"{key} = {toml_value(value)}\n" for key, value in told.items() if value)

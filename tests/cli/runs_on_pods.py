@@ -10,11 +10,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.docker_images import images
+from tests.environments.kubernetes.a_job import a_job
 from tests.environments.kubernetes.conftest import left
 from tests.kubernetes_server.fixtures import Machines
 from tests.users import REPOSITORY
 
 _SCRIPT = "import runpy\nrunpy.run_module({module!r}, run_name='__main__')\n"
+
+
+def of_torchrun(script: str, *, max_restarts: int = 2, **spec: Any) -> dict[str, Any]:
+    """A team's manifest: torchrun in two pods that meet at the first one."""
+    words = [
+        "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint={job}-0.{service}:29400",
+        f"--max-restarts={max_restarts}", script, "--out", "{out}",
+    ]  # fmt: skip
+    container = {"name": "trainer", "image": images.image(), "command": ["torchrun"], "args": words}
+    container["env"] = [{"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"}]
+    made = a_job("spec.template.spec.containers", [container])
+    made["spec"] |= {"backoffLimit": 20, **spec}
+    return made
 
 
 class RunsOnPods:

@@ -15,6 +15,7 @@ from chaoskit.cli.toml_text import toml_value
 from chaoskit.environments.kubernetes import permissions
 from chaoskit.environments.kubernetes.night_manifest import is_schedule
 from chaoskit.errors import ExitCode
+from tests.environments.kubernetes.a_job import a_job
 
 FILE = """
 command = "torchrun --nproc-per-node 8 train.py --out {out}"
@@ -99,6 +100,30 @@ def test_the_command_line_wins_over_the_file(manifest, tmp_path):
     told = settings(found, tmp_path)
     assert (told.command, told.values["nodes"], told.night["gpus"]) == (("torchrun", "b.py", "{out}"), "4", 64)
     assert told.values["dir"] == "/mnt/runs/nights"
+
+
+def test_the_job_template_goes_along(manifest, tmp_path):
+    resources = {"limits": {"nvidia.com/gpu": "8"}}
+    template = a_job("spec.template.spec.nodeSelector", {"pool": "staging"})
+    template["spec"]["template"]["spec"]["containers"][0]["resources"] = resources
+    Path("deploy").mkdir()
+    Path("deploy/job.yaml").write_text(yaml.safe_dump(template))
+    lines = ["namespace = 'chaos-nightly'", "volume = 'runs:/mnt/runs'", "[kubernetes]"]
+    code, found, err = manifest(*IMAGE, file="\n".join([*lines, "job-template = 'deploy/job.yaml'"]))
+    assert code == ExitCode.PASS, err
+    (tmp_path / "pod").mkdir()
+    for name, text in found["ConfigMap"]["data"].items():
+        (tmp_path / "pod" / name).write_text(text)
+    told = configuration.read(tmp_path / "pod")
+    assert told.command == () and told.pods == {"job_template": str(tmp_path / "pod" / "job-template.yaml")}
+    assert yaml.safe_load((tmp_path / "pod" / "job-template.yaml").read_text()) == template
+    assert pod(found)["nodeSelector"] == {"pool": "staging"}
+    rules = [rule.as_manifest() for rule in (*permissions.WITH_TEMPLATE, *permissions.FOR_EVICTION)]
+    assert found["Role"]["rules"] == rules
+    # By an option it is the same, and the command may not stand beside it.
+    assert manifest(*IMAGE, "--job-template", "deploy/job.yaml", file="\n".join(lines[:2]))[1] == found
+    code, _, err = manifest(*IMAGE, "--job-template", "deploy/job.yaml", file="\n".join(lines[:2]), job=["a"])
+    assert code == ExitCode.USAGE and "the command of the job is given twice" in err
 
 
 def test_the_cron_job_runs_one_night_at_a_time_and_repeats_none(manifest):

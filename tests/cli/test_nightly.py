@@ -28,6 +28,7 @@ from chaoskit.studies.nights.archive import Archive
 from chaoskit.studies.nights.night_plan import NightPlan
 from chaoskit.studies.nights.suite_history import SuiteHistory
 from tests.cli.test_main import chaoskit, job, project  # noqa: F401
+from tests.environments.kubernetes.a_job import a_job
 from tests.studies.nights.nights import JOB, keep, night, result
 
 BATTERY = """
@@ -203,6 +204,16 @@ IN_PODS = replace(Job.from_command(["torchrun", "t.py", "{out}"], cluster=PLACE,
 def test_experiments_side_by_side_stay_within_the_gpus(gpus, wish, experiments, found):
     made = night_run.side_by_side(IN_PODS, "kubernetes", gpus=gpus, wish=wish, experiments=experiments)
     assert made == found
+
+
+def test_the_gpus_of_a_job_template_count():
+    resources = {"limits": {"nvidia.com/gpu": "8", "cpu": "4"}}
+    template = a_job("spec.template.spec.containers.0.resources", resources)
+    one = replace(IN_PODS, cluster=replace(PLACE, resources={}, job_template=template))
+    assert night_run.side_by_side(one, "kubernetes", gpus=48, wish=None, experiments=9) == "3"
+    lacking = replace(IN_PODS, cluster=replace(PLACE, resources={}, job_template=a_job()))
+    with pytest.raises(UsageError, match="or the same limits into the job template"):
+        night_run.side_by_side(lacking, "kubernetes", gpus=48, wish=None, experiments=9)
 
 
 @pytest.mark.parametrize(

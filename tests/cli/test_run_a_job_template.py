@@ -8,25 +8,10 @@ import pytest
 import yaml
 
 from chaoskit.errors import ExitCode
-from tests.cli.runs_on_pods import RunsOnPods
-from tests.docker_images import images
-from tests.environments.kubernetes.a_job import a_job
+from tests.cli.runs_on_pods import RunsOnPods, of_torchrun
 from tests.environments.kubernetes.conftest import connection  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.launches]
-
-
-def manifest(script, *, max_restarts=2, **spec):
-    """A team's manifest: torchrun in two pods that meet at the first one."""
-    words = [
-        "--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--rdzv-endpoint={job}-0.{service}:29400",
-        f"--max-restarts={max_restarts}", script, "--out", "{out}",
-    ]  # fmt: skip
-    container = {"name": "trainer", "image": images.image(), "command": ["torchrun"], "args": words}
-    container["env"] = [{"name": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "value": "1"}]
-    made = a_job("spec.template.spec.containers", [container])
-    made["spec"] |= {"backoffLimit": 20, **spec}
-    return made
 
 
 @pytest.fixture
@@ -36,7 +21,7 @@ def run(machines, connection, tmp_path):  # noqa: F811
     machines.kubelet.jobs.back_off = 1.0
 
     def experiments(module, chosen, **spec):
-        (tmp_path / "job.yaml").write_text(yaml.safe_dump(manifest(str(runs.script), **spec)))
+        (tmp_path / "job.yaml").write_text(yaml.safe_dump(of_torchrun(str(runs.script), **spec)))
         return runs.experiments(module, chosen, "--job-template", "job.yaml")
 
     return experiments

@@ -16,6 +16,7 @@ import yaml
 
 from chaoskit.cli import main
 from chaoskit.errors import ExitCode
+from tests.cli.runs_on_pods import of_torchrun
 from tests.docker_images import images
 from tests.environments.kubernetes.conftest import connection, left  # noqa: F401
 from tests.users import REPOSITORY
@@ -39,12 +40,17 @@ def laptop(machines, connection, api_server, tmp_path, capsys):  # noqa: F811
     api_server.put("roles", role, group=RBAC, namespace=cluster.namespace)
     api_server.put("rolebindings", binding, group=RBAC, namespace=cluster.namespace)
 
-    def start(*more, path="/mnt/runs", harness="chaoskit"):
+    def start(*more, path="/mnt/runs", harness="chaoskit", template=False):
+        script = f"{path}/chaoskit/code/train.py"
+        job = ["--", "torchrun", "--nproc-per-node", "1", script, "--out", "{out}"]
+        given = ["--image", images.image(), "--nodes", "2"]
+        if template:
+            (tmp_path / "job.yaml").write_text(yaml.safe_dump(of_torchrun(script)))
+            given, job = ["--job-template", "job.yaml"], []
         words = [
-            sys.executable, "-m", "chaoskit", "run", "--env", "kubernetes", *reach, "--image", images.image(),
-            "--harness-image", images.image(harness), "--volume", f"runs:{path}", "--nodes", "2",
-            "-k", "one_rank_mid_epoch", "-n", "1", "--no-proof", *more,
-            "--", "torchrun", "--nproc-per-node", "1", f"{path}/chaoskit/code/train.py", "--out", "{out}",
+            sys.executable, "-m", "chaoskit", "run", "--env", "kubernetes", *reach, *given,
+            "--harness-image", images.image(harness), "--volume", f"runs:{path}",
+            "-k", "one_rank_mid_epoch", "-n", "1", "--no-proof", *more, *job,
         ]  # fmt: skip
         env = {**os.environ, "PYTHONFAULTHANDLER": "1"}
         return subprocess.Popen(words, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -65,6 +71,14 @@ def test_a_run_from_a_machine_without_the_volume(laptop, tmp_path, machines):
     assert (tmp_path / "sum.md").is_file() and "Traceback" not in out + err
     assert "chaoskit runs in the pod" in err and "1 experiment to run" in out and "chaoskit-has-ended" not in out
     assert list((machines.volume / "chaoskit" / "runs").iterdir())
+
+
+def test_the_job_template_goes_along(laptop, tmp_path):
+    process = laptop("--json", "found.json", template=True)
+    out, err = process.communicate(timeout=400)
+    assert process.returncode == ExitCode.PASS, out + err
+    (found,) = json.loads((tmp_path / "found.json").read_text())["experiments"]
+    assert (found["name"], found["verdict"]) == ("test_one_rank_mid_epoch", "pass")
 
 
 def test_ctrl_c_lets_chaoskit_in_the_pod_clean_up(laptop, machines, until):

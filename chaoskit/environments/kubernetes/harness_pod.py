@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from chaoskit.environments.kubernetes.job_template import of_place
 from chaoskit.errors import UsageError
 from chaoskit.nodes import ClusterPlace
 from chaoskit.validation import check_number
@@ -48,6 +49,8 @@ def harness_pod(
         raise UsageError(f"harness_pod: the volume cannot be at {place.path}: chaoskit has files of its own there")
     if deadline is not None:
         check_number("harness_pod", "deadline", deadline, least=1)
+    template = of_place(place)
+    place = place if template is None else template.place(place)
     container = {
         "name": HARNESS,
         "image": image,

@@ -29,14 +29,15 @@ def night_manifests(
     name: str,
     schedule: str,
     image: str,
-    settings: str,
+    settings: Mapping[str, str],
     arguments: Sequence[str] = ("nightly",),
     resources: Mapping[str, Mapping[str, str]] | None = None,
     deadline: float | None = None,
     chaos_mesh: bool = False,
 ) -> tuple[dict[str, Any], ...]:
-    """A ServiceAccount, a Role, a RoleBinding, a ConfigMap with `settings` as chaoskit.toml, and a CronJob that runs
-    chaoskit with `arguments` at the times of `schedule`. All have the `name` and lie in the namespace of `place`.
+    """A ServiceAccount, a Role, a RoleBinding, a ConfigMap with the files `settings`, such as chaoskit.toml, and a
+    CronJob that runs chaoskit with `arguments` at the times of `schedule`. All have the `name` and lie in the namespace
+    of `place`.
 
     `image`, `resources` and `deadline` (seconds) are those of `harness_pod`. The Role grants what a run needs, with
     `chaos_mesh` also on the kinds of Chaos Mesh. Raises UsageError, naming the argument.
@@ -52,7 +53,8 @@ def night_manifests(
         deadline=deadline,
     )  # fmt: skip
     kinds = (*CHAOS_FAULTS, *CHAOS_SCHEDULES) if chaos_mesh else ()
-    rules = (*permissions.BASE, *permissions.FOR_EVICTION, *permissions.for_chaos(kinds))
+    base = permissions.WITH_TEMPLATE if place.job_template else permissions.BASE
+    rules = (*base, *permissions.FOR_EVICTION, *permissions.for_chaos(kinds))
     metadata = {"name": name, "namespace": place.namespace, "labels": {"app.kubernetes.io/name": "chaoskit"}}
     role = {"apiVersion": f"{_ROLES}/v1", "kind": "Role", "metadata": metadata}
     account = {"kind": "ServiceAccount", "name": name, "namespace": place.namespace}
@@ -74,7 +76,7 @@ def night_manifests(
             "subjects": [account],
             "roleRef": {"kind": "Role", "name": name, "apiGroup": _ROLES},
         },
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"chaoskit.toml": settings}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(settings)},
         {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": night},
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import uuid4
@@ -35,9 +35,9 @@ _FETCH, _SPARE = 300.0, 64 * 2**20
 
 class RemoteHarness:
     """One pod in which chaoskit runs. `image` has chaoskit, `account` is the service account that may make the run's
-    objects, and `settings` is the content of its chaoskit.toml."""
+    objects, and `settings` are the files in the directory where it starts, by name: such as chaoskit.toml."""
 
-    def __init__(self, place: ClusterPlace, *, image: str, account: str, settings: str) -> None:
+    def __init__(self, place: ClusterPlace, *, image: str, account: str, settings: Mapping[str, str]) -> None:
         self._place, self._image, self._account, self._settings = place, image, account, settings
         self._connection: ClusterConnection = connection_to(place)
         self._id = f"harness-{os.getpid()}-{uuid4().hex[:8]}"
@@ -191,10 +191,10 @@ class _Output:
             self._show(text)
 
 
-def _config_map(name: str, settings: str) -> dict[str, Any]:
+def _config_map(name: str, files: Mapping[str, str]) -> dict[str, Any]:
     metadata = {"name": name}
     kind = {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind}
-    return {**kind, "metadata": metadata, "data": {"chaoskit.toml": settings}}
+    return {**kind, "metadata": metadata, "data": dict(files)}
 
 
 def _code_of(pod: dict[str, Any], how: str) -> int:

@@ -126,9 +126,3 @@ def test_a_job_template_that_cannot_be_run(words, template, manifest, more, said
 def test_a_job_template_that_is_not_there(words, capsys):
     assert main([*words, "--job-template", "absent.yaml"]) == ExitCode.USAGE
     assert "absent.yaml: it cannot be read" in capsys.readouterr().err
-
-
-def test_a_harness_in_a_pod_cannot_take_a_job_template_along(without_nodes, template, capsys):
-    words = [*without_nodes[:-1], *template(a_job()), "--harness-image", "h:1"]
-    assert main(words) == ExitCode.USAGE
-    assert "--harness-image does not take a job template along" in capsys.readouterr().err
