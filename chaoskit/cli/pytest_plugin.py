@@ -20,6 +20,7 @@ from _pytest._io import TerminalWriter
 from chaoskit.cli import options
 from chaoskit.cli.pytest_session import RESULT, TARGETS, Chaos, ChaosSession
 from chaoskit.cli.pytest_settings import Settings, job_given, settings_of
+from chaoskit.cli.worker_interrupts import WorkerInterrupts
 from chaoskit.errors import ChaoskitError, CheckFailed, Inconclusive, ReferenceFailed, UsageError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _check_targets(config, **given)
     config.stash[SESSION] = session = ChaosSession(config, config.stash[SETTINGS].acceptances)
     config.pluginmanager.register(session, "chaoskit-session")
+    config.pluginmanager.register(WorkerInterrupts(), "chaoskit-interrupts")
     if night := config.getoption("chaos_night"):
         from chaoskit.cli.night_session import NightSession
 
