@@ -86,11 +86,11 @@ class Kind:
 
 def measure(kinds: list[Kind], rounds: int) -> dict[str, list[dict[str, float]]]:
     """So many rounds, each environment once in each."""
-    runners = {kind: Runner(Store(kind.root), environment=kind.name, launch="warm") for kind in kinds}
+    runners = [(kind, Runner(Store(kind.root), environment=kind.name, launch="warm")) for kind in kinds]
     measured: dict[str, list[dict[str, float]]] = {kind.name: [] for kind in kinds}
     for number in range(rounds + 1):
         print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
-        for kind, runner in runners.items():
+        for kind, runner in runners:
             found = {**experiment(runner, kind.job()), BATTERY: kind.battery()}
             shown = {span: round(found[span], 2) for span in (UP, FIRST, AGAIN, BATTERY)}
             print(f"  {kind.name}: {shown}", file=sys.stderr, flush=True)
