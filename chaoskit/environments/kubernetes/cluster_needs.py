@@ -20,6 +20,7 @@ from chaoskit.environments.kubernetes.cluster import connection_to
 from chaoskit.environments.kubernetes.job_template import of_place
 from chaoskit.nodes import ClusterPlace
 
+_NO_CONTROLLER = "only the pods of a controller can be suspended: run a job with --job-template"
 #: The kinds of Chaos Mesh that capabilities need,
 _KINDS: dict[type, ApiKind] = {
     CanPartition: NETWORK_CHAOS,
@@ -37,7 +38,7 @@ def why_not(capability: type, place: ClusterPlace) -> str | None:
     """None if nothing is lacking, else the reason and the remedy. Raises ClusterError if the API server fails."""
     template = of_place(place)
     if capability is CanSuspend:
-        return None if template is not None else "only a Job can be suspended: run one with --job-template"
+        return None if template is not None else _NO_CONTROLLER
     if capability is CanEvict:
         return permissions.no_eviction(connection_to(place), place.namespace)
     kind, limit = _KINDS.get(capability), _LIMITS.get(capability)
