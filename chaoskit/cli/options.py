@@ -176,7 +176,7 @@ SHARED = (
     Option("address", "address at which pods reach chaoskit (default: found out)", "ADDRESS", str),
     Option(
         "job-template",
-        "run the team's own manifest of an Indexed Job, with its command and its image (--env kubernetes)",
+        "run the team's own manifest (Job, JobSet, PyTorchJob, TrainJob), with command and image (--env kubernetes)",
         "FILE",
         path,
     ),

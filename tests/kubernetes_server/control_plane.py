@@ -47,6 +47,10 @@ class ControlPlane:
         with self._store.changed:
             self._store.changed.notify_all()
 
+    def knows(self, plural: str, *, group: str = "") -> bool:
+        """Whether the server has a resource: those of custom definitions may not be there."""
+        return any((one.group, one.plural) == (group, plural) for one in self._catalogue)
+
     def all(self, plural: str, namespace: str = "", *, group: str = "") -> list[Json]:
         """The objects of a resource. They are not to be changed."""
         return self._store.all(self._catalogue.named(plural, group), namespace)

@@ -82,6 +82,8 @@ class JobController:
         if "deletionTimestamp" in job["metadata"]:
             pass
         elif failing or job["spec"].get("suspend"):
+            if not failing:
+                self._let_go(active)
             self._delete(job, active)
             active = []
         elif _is_complete(job, status, active):
@@ -186,6 +188,7 @@ class JobController:
         elif done:
             wanted = min(wanted, len(active))
         if len(active) > wanted:
+            self._let_go(active[wanted:])
             self._delete(job, active[wanted:])
             return active[:wanted]
         early = spec["podReplacementPolicy"] == "TerminatingOrFailed"
@@ -241,7 +244,8 @@ class JobController:
             self._plane.patch("jobs", job, {"status": change}, group=BATCH, status=True)
 
     def _let_go(self, pods: list[Json]) -> None:
-        """Take the finalizer off pods that are counted, or that nobody counts."""
+        """Take the finalizer off pods that are counted, or that nobody counts: what the controller deletes without need
+        is no failure."""
         for pod in pods:
             if (current := self._plane.current(pod, "pods")) is not None:
                 kept = [one for one in current["metadata"].get("finalizers") or () if one != TRACKING]

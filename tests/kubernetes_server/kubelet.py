@@ -1,4 +1,4 @@
-"""A scheduler, a controller of Jobs and a kubelet for our own server: each pod has containers of a Docker daemon.
+"""A scheduler, controllers of jobs and a kubelet for our own server: each pod has containers of a Docker daemon.
 
 `Kubelet` is all nodes at once, and starts the others. It is the server's back-end for exec, port-forward and logs, too.
 What is not here: probes, hooks of a container's life, sidecars among the first containers, pulls of images; and a pod
@@ -18,13 +18,16 @@ from tests.kubernetes_server.container_runs import LOOKS, Runtime
 from tests.kubernetes_server.containers import Containers
 from tests.kubernetes_server.control_plane import ControlPlane
 from tests.kubernetes_server.job_controller import JobController
+from tests.kubernetes_server.job_set_controller import JobSetController
 from tests.kubernetes_server.lifecycle import now
 from tests.kubernetes_server.names import Names, NameServer
 from tests.kubernetes_server.pod_status import ENDED
 from tests.kubernetes_server.pod_worker import Node, PodWorker
+from tests.kubernetes_server.pytorch_job_controller import PyTorchJobController
 from tests.kubernetes_server.scheduler import Scheduler
 from tests.kubernetes_server.server import KubernetesServer
 from tests.kubernetes_server.service_accounts import ServiceAccounts
+from tests.kubernetes_server.train_job_controller import TrainJobController
 
 Json = dict[str, Any]
 NODES = ("node-0", "node-1")
@@ -47,6 +50,9 @@ class Kubelet:
         self._plane = self._of("kubelet")
         self.scheduler = Scheduler(self._of("default-scheduler"))
         self.jobs = JobController(self._of("job-controller"))
+        self.job_sets = JobSetController(self._of("jobset-controller"))
+        self.pytorch_jobs = PyTorchJobController(self._of("training-operator"))
+        self.train_jobs = TrainJobController(self._of("trainer"))
         self._containers = Containers(pause=pause)
         self.host_address = self._containers.gateway
         self._workers: dict[str, PodWorker] = {}
@@ -58,7 +64,9 @@ class Kubelet:
                           dns=self.host_address if self._server_of_names else None,
                           accounts=ServiceAccounts(server, directory / "accounts", self.host_address))  # fmt: skip
         self._closed = threading.Event()
-        looks = {"scheduler": self.scheduler.look, "job-controller": self.jobs.look, "kubelet": self._look}
+        looks = {"scheduler": self.scheduler.look, "job-controller": self.jobs.look,
+                 "jobset-controller": self.job_sets.look, "training-operator": self.pytorch_jobs.look,
+                 "trainer": self.train_jobs.look, "kubelet": self._look}
         self._threads = [threading.Thread(target=self._run, args=(look,), name=name, daemon=True)
                          for name, look in looks.items()]  # fmt: skip
         for name in nodes:

@@ -18,6 +18,7 @@ MERGE_KEYS = {
     "containers": "name", "initContainers": "name", "ephemeralContainers": "name", "env": "name", "volumes": "name",
     "volumeMounts": "mountPath", "volumeDevices": "devicePath", "imagePullSecrets": "name", "hostAliases": "ip",
     "conditions": "type", "ownerReferences": "uid", "secrets": "name", "topologySpreadConstraints": "topologyKey",
+    "replicatedJobs": "name",
 }  # fmt: skip
 #: Lists of plain values that a patch adds to.
 MERGED_VALUES = ("finalizers",)
@@ -34,6 +35,11 @@ def patched(resource: Resource, obj: Json, patch: Any, media_type: str) -> Json:
         return _strategic(obj, patch)
     accepted = [JSON_PATCH, MERGE] + ([STRATEGIC] if resource.custom is None else [])
     raise unsupported_media_type(accepted)
+
+
+def merged_by_keys(value: Any, patch: Any) -> Any:
+    """A value with a patch by strategic merge."""
+    return _strategic(copy.deepcopy(value), patch)
 
 
 def _merge(value: Any, patch: Any) -> Any:

@@ -227,7 +227,7 @@ def test_a_code_may_end_an_index(jobs):
 
 
 def test_a_suspended_job_has_no_pods(jobs):
-    jobs.make("one", FOREVER, suspend=True)
+    jobs.make("one", FOREVER, suspend=True, backoffLimit=0)
     status = jobs.wait("one", holding)
     assert holding(status) == {"Suspended": ("JobSuspended", "Job suspended")} and status.start_time is None
     assert jobs.of("one") == []
@@ -237,6 +237,9 @@ def test_a_suspended_job_has_no_pods(jobs):
     jobs.change("one", suspend=True)
     jobs.pods.until(lambda: jobs.of("one") == [], timeout=60)
     assert "Suspended" in holding(jobs.read("one").status)
+    jobs.change("one", suspend=False)
+    jobs.running("one", 1)
+    assert jobs.read("one").status.failed is None, "pods that go for that are no failures"
 
 
 def test_a_job_may_be_active_only_so_long(jobs):

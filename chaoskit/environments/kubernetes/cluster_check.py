@@ -77,13 +77,10 @@ def smallest_role(
     Raises ClusterError."""
     about = cluster_about.ask(connection)
     there = permissions.CHAOS_MADE if chaos else () if chaos is False else about.kinds
+    inside = (*permissions.FOR_EVICTION, *permissions.for_jobs(about.kinds), *permissions.for_chaos(there))
     return SmallestRole(
         namespace,
-        (
-            *permissions.WITH_TEMPLATE,
-            *(permissions.FROM_OUTSIDE if from_outside else (*permissions.FOR_EVICTION, *permissions.for_chaos(there))),
-        ),
-        {} if from_outside else permissions.for_jobs(about.kinds),
+        (*permissions.WITH_TEMPLATE, *(permissions.FROM_OUTSIDE if from_outside else inside)),
         ClusterUser(f"system:serviceaccount:{namespace}:{account}") if account else permissions.who_am_i(connection),
     )
 
@@ -153,12 +150,12 @@ def _permission(
 
 
 def _jobs(connection: ClusterConnection, namespace: str, about: ClusterAbout) -> Iterator[ClusterFinding]:
-    rules = permissions.for_jobs(about.kinds)
     for kind in FURTHER_JOBS:
         if kind not in about.kinds:
             yield ClusterFinding(kind.kind, "not installed; a Job of Kubernetes itself needs no installation")
             continue
-        lacking = tuple(permissions.missing(connection, namespace, rules[kind.kind]))
+        rules = permissions.for_jobs([kind])
+        lacking = tuple(each for rule in rules for each in permissions.missing(connection, namespace, rule))
         found = f"serves {', '.join(about.served[kind.group])}"
         verbs = "; ".join(f"{one.resources[0]}: {', '.join(one.verbs)}" for one in lacking)
         remedy = f"for jobs of this kind, add to the Role: {', '.join(map(str, lacking))}"

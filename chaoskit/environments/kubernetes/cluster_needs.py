@@ -22,6 +22,7 @@ from chaoskit.environments.kubernetes.job_template import of_place
 from chaoskit.environments.kubernetes.pod_evictions import TEMPLATE_STAYS
 from chaoskit.nodes import ClusterPlace
 
+_NO_CONTROLLER = "only the pods of a controller can be suspended: run a job with --job-template"
 #: The kinds of Chaos Mesh that capabilities need,
 _KINDS: dict[type, ApiKind] = {
     CanPartition: NETWORK_CHAOS,
@@ -39,7 +40,7 @@ def why_not(capability: type, place: ClusterPlace) -> str | None:
     """None if nothing is lacking, else the reason and the remedy. Raises ClusterError if the API server fails."""
     template = of_place(place)
     if capability is CanSuspend:
-        return None if template is not None else "only a Job can be suspended: run one with --job-template"
+        return None if template is not None else _NO_CONTROLLER
     if capability is CanDrain and template is not None:
         return TEMPLATE_STAYS
     if capability in (CanEvict, CanDrain):

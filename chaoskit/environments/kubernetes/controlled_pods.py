@@ -1,6 +1,6 @@
 """`ControlledPods`: the pods of a run that a controller makes, from the job template of the team.
 
-chaoskit makes the Job. Its controller makes the pods, replaces those that fail, and says when it is over. The agent of
+chaoskit makes the job. Its controller makes the pods, replaces those that fail, and says when it is over. The agent of
 each pod connects by itself: the pods are followed, and never made.
 """
 
@@ -12,14 +12,14 @@ from contextlib import suppress
 from typing import Any
 
 from chaoskit.environments.agents.agent_line import AgentDoor, AgentGone
-from chaoskit.environments.kubernetes.api_kinds import JOBS, PODS
+from chaoskit.environments.kubernetes.api_kinds import PODS
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
-from chaoskit.environments.kubernetes.job_status import JobStatus
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
 from chaoskit.environments.kubernetes.pods import UP_LIMIT, PodNodes
 from chaoskit.environments.kubernetes.removal import suspend_job
-from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
+from chaoskit.environments.kubernetes.selectors import RunSelector
+from chaoskit.environments.kubernetes.team_jobs.team_job import ControllerReport, TeamJob, condition
 from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.errors import ChaoskitError
 
@@ -33,9 +33,9 @@ _BACK_OFF = 600.0
 
 
 class ControlledPods(PodNodes):
-    """The pods of a `job`, one for each of `count` indexes: index 1 is `node1`. Its service has the same name, and the
-    command runs in `container`. `before_end` is called before a pod is let go. They are closed once the Job is gone:
-    its controller would replace pods whose agents end before that."""
+    """The pods of a `job`: number 1 is `node1`. Its service has the same name, and the command runs in `container`.
+    `before_end` is called before a pod is let go. They are closed once the job is gone: its controller would replace
+    pods whose agents end before that."""
 
     def __init__(
         self,
@@ -44,25 +44,24 @@ class ControlledPods(PodNodes):
         *,
         door: AgentDoor,
         roster: NodeRoster,
-        job: Mapping[str, Any],
+        job: TeamJob,
         container: str,
-        count: int,
         before_end: Callable[[], object],
         limit: float = UP_LIMIT + _BACK_OFF,
     ) -> None:
-        self._name = str(job["metadata"]["name"])
+        self._job, self._name = job, str(job.manifest["metadata"]["name"])
         super().__init__(
             connection, objects, door=door, roster=roster, service=self._name, manifest=_never, limit=limit
         )
         self.container = container
-        self._spec, self._before_end = job["spec"], before_end
-        self._nodes = [f"node{index}" for index in range(count)]
+        self._before_end = before_end
+        self._nodes = [f"node{number}" for number in range(job.nodes)]
         self._why = ""
-        #: The name and the uid of each pod that was there when the Job was suspended last.
+        #: The name and the uid of each pod that was there when the job was suspended last.
         self._suspended: dict[str, str] = {}
         #: The uids of all pods whose agent has come.
         self._known: set[str] = set()
-        #: The exit code with which the newest pod of an index was let go.
+        #: The exit code with which the newest pod of a number was let go.
         self._codes: dict[int, int] = {}
         for node in self._nodes:
             roster.number(node)
@@ -77,12 +76,12 @@ class ControlledPods(PodNodes):
         return node
 
     def selector(self, node: str) -> RunSelector:
-        """See `ChaosPods`: the pods have the label of the controller, and none of ours, with their number."""
-        return RunSelector(self.objects.identity, NODE_ROLE, index=self.roster.number(node))
+        """See `ChaosPods`: the pods have the labels of the controller, and none of ours, with their number."""
+        return self._job.selector(self.objects.identity, NODE_ROLE, self.roster.number(node))
 
     def names(self, node: str) -> tuple[str, ...]:
         """See `ChaosPods`."""
-        return (f"{self._name}-{self.roster.number(node)}.{self._name}",)
+        return (self._job.address(self.roster.number(node), job=self._name, service=self._name),)
 
     def gather(self, nodes: Collection[str]) -> None:
         """Wait until the agents of these nodes are there, as far as the controller wants their pods. Raises
@@ -98,7 +97,7 @@ class ControlledPods(PodNodes):
                 return
             if time.monotonic() - begun > self._limit:
                 raise ChaoskitError(
-                    f"the Job {self._name} has no agent of {min(missing)} within {self._limit:g} s: "
+                    f"the {self._job.api.kind} {self._name} has no agent of {min(missing)} within {self._limit:g} s: "
                     f"{self._why or 'its controller has made no pod'}"
                 )
             time.sleep(_LOOK)
@@ -110,14 +109,19 @@ class ControlledPods(PodNodes):
         return [node for node in self._nodes if node not in there]
 
     def awaited(self) -> list[str]:
-        """The absent nodes whose pods the controller has yet to bring up: it wants none of an index that is completed.
+        """The absent nodes whose pods the controller has yet to bring up: it wants none of a pod that has ended well.
         Raises SupervisorGaveUp if it starts nothing again, ChaoskitError if a pod cannot run."""
-        target = ApiTarget(JOBS, self.objects.identity.namespace, self._name)
-        status = JobStatus.of(self.connection.get(target))
-        if (over := status.gave_up(self._spec, container=self.container, codes=self._codes)) is not None:
+        found = self.connection.get(self._target)
+        made = [each for kind in self._job.makes for each in self.objects.listed(kind, role=NODE_ROLE).manifests]
+        report = ControllerReport(job=found, made=made, container=self.container, codes=self._codes)
+        if (over := self._job.gave_up(report)) is not None:
             raise over
-        awaited = [node for node in self.absent if self.roster.number(node) not in status.completed]
-        self._why = self._look_at(awaited) if awaited else ""
+        if not self.absent or condition(found, self._job.complete) is not None:
+            return []
+        pods = self.objects.listed(PODS, role=NODE_ROLE).manifests
+        done = {f"node{self._job.number(pod)}" for pod in pods if _has_ended_well(pod)}
+        awaited = [node for node in self.absent if node not in done]
+        self._why = self._look_at(pods, awaited) if awaited else ""
         return awaited
 
     def adopt(self) -> list[str]:
@@ -128,7 +132,7 @@ class ControlledPods(PodNodes):
             if pod is None or not RunSelector(self.objects.identity, NODE_ROLE).matches(pod):
                 line.close()  # it has gone again, or somebody has put our token to use elsewhere
                 continue
-            node = f"node{index_of(pod)}"
+            node = f"node{self._job.number(pod)}"
             name, uid = str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])
             try:
                 found = self._node_behind(line, node, name, uid=uid)
@@ -161,9 +165,9 @@ class ControlledPods(PodNodes):
         return words
 
     def suspend(self) -> Mapping[str, Any]:
-        """Suspend the Job; returns evidence. Raises ClusterError."""
+        """Suspend the job; returns evidence. Raises ClusterError."""
         self._suspended = {node.pod: node.uid for node in self.now.values() if not node.agent.is_gone}
-        suspend_job(self.connection, self.objects.identity.namespace, self._name, suspended=True)
+        self._patch(suspended=True)
         return {"job": self._name, "pods": dict(self._suspended)}
 
     def is_suspended(self) -> bool:
@@ -179,23 +183,27 @@ class ControlledPods(PodNodes):
 
     def resume(self) -> None:
         """Let the controller make pods again. Raises ClusterError."""
-        suspend_job(self.connection, self.objects.identity.namespace, self._name, suspended=False)
+        self._patch(suspended=False)
 
-    def _look_at(self, awaited: Collection[str]) -> str:
+    def _patch(self, *, suspended: bool) -> None:
+        suspend_job(self.connection, self._target, self._job.suspension(suspended))
+
+    @property
+    def _target(self) -> ApiTarget:
+        return ApiTarget(self._job.api, self.objects.identity.namespace, self._name)
+
+    def _look_at(self, pods: Collection[Mapping[str, Any]], awaited: Collection[str]) -> str:
         """Why a pod does not run yet, "" if unknown. Raises ChaoskitError for one that will not."""
         why = ""
-        for pod in self.objects.listed(PODS, role=NODE_ROLE).manifests:
-            node, metadata = f"node{index_of(pod)}", pod["metadata"]
+        for pod in pods:
+            node, metadata = f"node{self._job.number(pod)}", pod["metadata"]
             if node in awaited and metadata["uid"] not in self._known and "deletionTimestamp" not in metadata:
                 why = self.must_live(node, str(metadata["name"])) or why
         return why
 
 
-def index_of(pod: Mapping[str, Any]) -> int:
-    """The completion index of a pod of an Indexed Job."""
-    metadata = pod["metadata"]
-    found = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
-    return int(found.get(INDEX, 0))
+def _has_ended_well(pod: Mapping[str, Any]) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Succeeded" and "deletionTimestamp" not in pod["metadata"]
 
 
 def _never(node: str, pod: str) -> Mapping[str, Any]:

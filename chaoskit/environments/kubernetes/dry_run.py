@@ -10,7 +10,7 @@ from typing import Any
 
 from chaoskit.environments.agents.package_copy import path_of_copy
 from chaoskit.environments.kubernetes import run_owner
-from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, JOBS, PODS, SERVICES, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, PODS, SERVICES, ApiKind
 from chaoskit.environments.kubernetes.cluster import connection_to, own_address
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.filled_template import difference, filled
@@ -79,7 +79,7 @@ def dry_run(job: Job, *, store: Path) -> DryRun:
         must_suit(job, template)
         manifest = owned(filled(template, added, out=run_dir / "out"), identity, role=NODE_ROLE)
         changed = difference(template, manifest)
-        found.append(checked(JOBS, manifest))
+        found.append(checked(template.job.api, manifest))
     for number in range(job.nodes.most if template is None else 0):
         made = added.node_pod(f"{service}-node{number}-1", node=f"node{number}", image=job.image)
         found.append(checked(PODS, owned(made, identity, role=NODE_ROLE, node=number)))

@@ -110,7 +110,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults):
         if template is not None:
             must_suit(job, template)
             place = template.place(place)
-            permissions.must_have(connection_to(place), place.namespace, templated=True)
+            permissions.must_have(connection_to(place), place.namespace, job=template.job.api)
         facts = examine(place, job.image, program=job.words()[0])
         return {"image": facts.id, **({"template": digest(template)} if template is not None else {})}
 
@@ -150,7 +150,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults):
         on_volume(place, run.run_dir)
         connection = connection_to(place)
         address = own_address(place, connection)
-        permissions.must_have(connection, place.namespace, templated=template is not None)
+        permissions.must_have(connection, place.namespace, job=template.job.api if template is not None else None)
         objects.sweep(connection, place.namespace)
         facts = examine(place, spec.image, program=spec.program, run_dir=run.run_dir)
         if template is not None and template.user is not None:

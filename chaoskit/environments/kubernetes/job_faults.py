@@ -10,13 +10,13 @@ from chaoskit.environments.kubernetes.pod_faults import PodFaults
 
 
 class JobFaults(PodFaults):
-    """Fulfils `CanSuspend` where the pods are those of a Job, as Kueue does it: `spec.suspend` has the controller
+    """Fulfils `CanSuspend` where a controller makes the pods, as Kueue does it: `suspend` has the controller
     delete all pods, with their grace, and make others later."""
 
     @property
     def _controlled(self) -> ControlledPods:
         if not isinstance(self.pods, ControlledPods):
-            raise LookupError("only a Job can be suspended: run one with --job-template")
+            raise LookupError("only the pods of a controller can be suspended: run a job with --job-template")
         return self.pods
 
     def suspend(self) -> Mapping[str, Any]:

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.environments.kubernetes.api_kinds import FURTHER_JOBS, JOBS
-from chaoskit.environments.kubernetes.template_refusals import names_out, refusals
+from chaoskit.environments.kubernetes.team_jobs.kinds import team_job
+from chaoskit.environments.kubernetes.team_jobs.pod_shape import training
+from chaoskit.environments.kubernetes.team_jobs.team_job import TeamJob
+from chaoskit.environments.kubernetes.template_refusals import refusals
 from chaoskit.errors import UsageError
 from chaoskit.job import OUT, Job
 from chaoskit.nodes import GRACE, ClusterPlace
@@ -30,25 +33,32 @@ class JobTemplate:
             raise UsageError(f"the job template {why}")
 
     @property
+    def job(self) -> TeamJob:
+        """The job as its kind knows it."""
+        found = team_job(self.manifest)
+        assert found is not None, "it has been refused"
+        return found
+
+    @property
     def name(self) -> str:
-        """The name that the Job has in the template. That of a run has another."""
+        """The name that the job has in the template. That of a run has another."""
         return str(self.manifest["metadata"]["name"])
 
     @property
     def nodes(self) -> int:
         """The number of its pods."""
-        return int(self.manifest["spec"]["completions"])
+        return self.job.nodes
 
     @property
     def pod(self) -> Mapping[str, Any]:
-        """The specification of its pods."""
-        found: Mapping[str, Any] = self.manifest["spec"]["template"]["spec"]
+        """The specification of its first pod."""
+        found: Mapping[str, Any] = self.job.pods[0].manifest["spec"]
         return found
 
     @property
     def container(self) -> Mapping[str, Any]:
-        """The container in which the job trains: the one that names `{out}`."""
-        return next(each for each in self.pod["containers"] if names_out(each))
+        """The container of that pod in which the job trains: the one that names `{out}`."""
+        return training(self.job.pods[0])
 
     @property
     def image(self) -> str:
@@ -69,7 +79,8 @@ class JobTemplate:
     def telling(self) -> dict[str, str]:
         """Those of its variables that say where `{out}` goes, or how often torchrun restarts the ranks itself."""
         given = {each["name"]: each.get("value") or "" for each in self.container.get("env") or ()}
-        return {name: value for name, value in given.items() if OUT in value or name == _RESTARTS}
+        told = {name: value for name, value in given.items() if OUT in value or name == _RESTARTS}
+        return told | {name: value for name, value in self.job.variables.items() if name == _RESTARTS}
 
     @property
     def directory(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from chaoskit.environments.kubernetes import permissions
 from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS, CHAOS_SCHEDULES
 from chaoskit.environments.kubernetes.harness_pod import harness_pod
+from chaoskit.environments.kubernetes.job_template import of_place
 from chaoskit.errors import UsageError
 from chaoskit.nodes import ClusterPlace
 
@@ -53,7 +54,8 @@ def night_manifests(
         deadline=deadline,
     )  # fmt: skip
     kinds = (*CHAOS_FAULTS, *CHAOS_SCHEDULES) if chaos_mesh else ()
-    base = permissions.WITH_TEMPLATE if place.job_template else permissions.BASE
+    template = of_place(place)
+    base = permissions.BASE if template is None else permissions.for_template(template.job.api)
     rules = (*base, *permissions.FOR_EVICTION, *permissions.for_chaos(kinds))
     metadata = {"name": name, "namespace": place.namespace, "labels": {"app.kubernetes.io/name": "chaoskit"}}
     role = {"apiVersion": f"{_ROLES}/v1", "kind": "Role", "metadata": metadata}

@@ -14,6 +14,7 @@ from chaoskit.environments.kubernetes.api_kinds import (
     DNS_CHAOS,
     FURTHER_JOBS,
     IO_CHAOS,
+    JOBS,
     NETWORK_CHAOS,
     POD_CHAOS,
     SCHEDULES,
@@ -23,6 +24,7 @@ from chaoskit.environments.kubernetes.api_kinds import (
 )
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.team_jobs.kinds import KINDS
 from chaoskit.errors import UsageError
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -33,18 +35,19 @@ _ROLES = "rbac.authorization.k8s.io"
 _OWN = ("create", "get", "list", "delete")
 _PODS = (AccessRule("", ("pods", "services", "configmaps"), _OWN), AccessRule("", ("pods/log",), ("get",)))
 BASE = (*_PODS, AccessRule("batch", ("jobs",), ("list",)))  # a run looks whether it has left some
-#: What a run with a job template needs beside that, and what both need. `patch` suspends a Job.
+#: What a run with a job template needs beside that, and what both need. `patch` suspends a job.
 FOR_TEMPLATE = AccessRule("batch", ("jobs",), ("create", "get", "delete", "patch"))
-WITH_TEMPLATE = (*_PODS, AccessRule("batch", ("jobs",), (*_OWN, "patch")))
+_JOB_VERBS = (*_OWN, "patch")
+WITH_TEMPLATE = (*_PODS, AccessRule("batch", ("jobs",), _JOB_VERBS))
+#: What is asked of what the controller of a job makes, which has the labels of the run: it is removed with the job.
+_MADE_VERBS = ("list", "delete")
 #: What the eviction of a node needs as well; without it, evictions are skipped.
 FOR_EVICTION = (AccessRule("", ("pods/eviction",), ("create",)),)
 #: What somebody needs as well who starts chaoskit in a pod, and fetches its files.
 FROM_OUTSIDE = (AccessRule("", ("pods/exec",), ("create", "get")),)
 #: The kinds of Chaos Mesh that runs make, and what is asked of each: `patch` pauses a fault, or forces it to go.
 CHAOS_MADE = (POD_CHAOS, NETWORK_CHAOS, IO_CHAOS, STRESS_CHAOS, TIME_CHAOS, DNS_CHAOS, SCHEDULES)
-_CHAOS_VERBS, _JOB_VERBS = (*_OWN, "watch", "patch"), (*_OWN, "watch")
-#: Kinds that a job of some kind refers to.
-_REFERRED = {"trainjobs": ("trainingruntimes",)}
+_CHAOS_VERBS = (*_OWN, "watch", "patch")
 
 
 def for_chaos(there: Iterable[ApiKind]) -> tuple[AccessRule, ...]:
@@ -53,13 +56,18 @@ def for_chaos(there: Iterable[ApiKind]) -> tuple[AccessRule, ...]:
     return (AccessRule(CHAOS_MESH, plurals, _CHAOS_VERBS),) if plurals else ()
 
 
-def for_jobs(there: Iterable[ApiKind]) -> dict[str, AccessRule]:
-    """What each further kind of job that is there needs, by its kind."""
-    return {
-        kind.kind: AccessRule(kind.group, (kind.plural, *_REFERRED.get(kind.plural, ())), _JOB_VERBS)
-        for kind in FURTHER_JOBS
-        if kind in set(there)
-    }
+def for_jobs(there: Iterable[ApiKind]) -> tuple[AccessRule, ...]:
+    """What those of the further kinds of job need that are there and that runs make."""
+    made = {kind.api for kind in KINDS}.intersection(there)
+    return tuple(AccessRule(kind.group, (kind.plural,), _JOB_VERBS) for kind in FURTHER_JOBS if kind in made)
+
+
+def for_template(job: ApiKind) -> tuple[AccessRule, ...]:
+    """What a run needs whose job template has this kind."""
+    if job == JOBS:
+        return WITH_TEMPLATE
+    made = [kind for known in KINDS if known.api == job for kind in known.makes]
+    return (*BASE, *for_jobs([job]), *(AccessRule(kind.group, (kind.plural,), _MADE_VERBS) for kind in made))
 
 
 def missing(connection: ClusterConnection, namespace: str, rule: AccessRule) -> Iterator[AccessRule]:
@@ -73,11 +81,11 @@ def missing(connection: ClusterConnection, namespace: str, rule: AccessRule) -> 
 
 
 @cache
-def must_have(connection: ClusterConnection, namespace: str, *, templated: bool = False) -> None:
-    """Look once, before anything is made, whether a run may do what it will ask for, one that is `templated` whether it
-    may make a Job: what it could not list it could not remove. Raises UsageError with each rule that is missing,
-    ClusterError if the server fails."""
-    rules = WITH_TEMPLATE if templated else BASE
+def must_have(connection: ClusterConnection, namespace: str, *, job: ApiKind | None = None) -> None:
+    """Look once, before anything is made, whether a run may do what it will ask for, one with a job template of the
+    kind `job` whether it may make that: what it could not list it could not remove. Raises UsageError with each rule
+    that is missing, ClusterError if the server fails."""
+    rules = BASE if job is None else for_template(job)
     lacking = [one for rule in rules for one in missing(connection, namespace, rule)]
     if lacking:
         raise UsageError(
@@ -141,12 +149,10 @@ def who_am_i(connection: ClusterConnection) -> ClusterUser:
 
 @dataclass(frozen=True)
 class SmallestRole:
-    """The Role that grants `rules` in a namespace, and its binding to a user. `further` are rules that only a job of
-    that kind needs: they appear as comments."""
+    """The Role that grants `rules` in a namespace, and its binding to a user."""
 
     namespace: str
     rules: Sequence[AccessRule]
-    further: Mapping[str, AccessRule] = field(default_factory=dict)
     user: ClusterUser = field(default_factory=ClusterUser)
     name: str = "chaoskit"
 
@@ -168,5 +174,4 @@ class SmallestRole:
             "roleRef": {"kind": "Role", "name": self.name, "apiGroup": _ROLES},
         }
         shown = {"sort_keys": False, "default_flow_style": None, "width": 120}
-        comments = "".join(f"# only for jobs of kind {kind}:\n# - {rule}\n" for kind, rule in self.further.items())
-        return f"{yaml.safe_dump(role, **shown)}{comments}---\n{yaml.safe_dump(binding, **shown)}"
+        return f"{yaml.safe_dump(role, **shown)}---\n{yaml.safe_dump(binding, **shown)}"

@@ -1,11 +1,12 @@
 """The only module that removes objects of a cluster, by evictions too, and that changes any: a fault may be forced to
-go, or pause, and a Job may be suspended."""
+go, or pause, and a job may be suspended."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from chaoskit.environments.kubernetes.api_kinds import JOBS, PODS, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import PODS, ApiKind
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.environments.kubernetes.listing import listed
@@ -64,9 +65,9 @@ def pause_fault(connection: ClusterConnection, kind: ApiKind, namespace: str, na
     _annotate(connection, ApiTarget(kind, namespace, name), {PAUSE: "true" if paused else None})
 
 
-def suspend_job(connection: ClusterConnection, namespace: str, name: str, *, suspended: bool) -> None:
-    """Have the controller delete the pods of a Job, or make them again. Raises ClusterError."""
-    connection.patch(ApiTarget(JOBS, namespace, name), {"spec": {"suspend": suspended}})
+def suspend_job(connection: ClusterConnection, job: ApiTarget, change: Mapping[str, Any]) -> None:
+    """Have the controller delete the pods of a job, or make them again, by this change. Raises ClusterError."""
+    connection.patch(job, change)
 
 
 def _name(connection: ClusterConnection, kind: ApiKind, selector: RunSelector, uid: str) -> str | None:

@@ -19,6 +19,8 @@ ROLE, NODE, USER = "chaoskit.dev/role", "chaoskit.dev/node", "chaoskit.dev/user"
 #: The label by which the controller of Jobs numbers the pods of an Indexed Job. It is not ours: a selector asks for it
 #: beside the labels of the run.
 INDEX = "batch.kubernetes.io/job-completion-index"
+#: Those by which the training operator does: the type of a replica in small letters, and a number within that type.
+REPLICA_TYPE, REPLICA_INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
 #: The role of the ConfigMap that owns a run.
 OWNER_ROLE = "owner"
 _MOST_NODES = 10**6
@@ -68,12 +70,13 @@ class RunIdentity:
 @dataclass(frozen=True)
 class RunSelector:
     """The objects of one run; with `role`, `node` or `index`, only some of them: `index` is that of a pod of an Indexed
-    Job. Raises UsageError for what is not that."""
+    Job, or of a `replica` of that type. Raises UsageError for what is not that."""
 
     identity: RunIdentity
     role: str | None = None
     node: int | None = None
     index: int | None = None
+    replica: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.identity, RunIdentity):
@@ -83,6 +86,10 @@ class RunSelector:
         for name in ("node", "index"):
             if (number := getattr(self, name)) is not None:
                 check_whole("RunSelector", name, number, least=0, most=_MOST_NODES)
+        if self.replica is not None:
+            check_label_value("RunSelector", "replica", self.replica)
+            if self.index is None:
+                raise UsageError("RunSelector: replica needs index")
 
     @property
     def namespace(self) -> str:
@@ -92,8 +99,15 @@ class RunSelector:
     @property
     def labels(self) -> dict[str, str]:
         """What a selected object must carry."""
-        index = {} if self.index is None else {INDEX: str(self.index)}
-        return {**place_labels(self.role, self.node), **index, **self.identity.labels}
+        return {**place_labels(self.role, self.node), **self._of_controller, **self.identity.labels}
+
+    @property
+    def _of_controller(self) -> dict[str, str]:
+        if self.index is None:
+            return {}
+        if self.replica is None:
+            return {INDEX: str(self.index)}
+        return {REPLICA_TYPE: self.replica, REPLICA_INDEX: str(self.index)}
 
     def matches(self, manifest: Mapping[str, Any]) -> bool:
         """Whether an object is selected."""

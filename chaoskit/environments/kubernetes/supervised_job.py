@@ -13,7 +13,6 @@ from typing import Any
 
 from chaoskit.environments.agents.agent_line import AgentDoor
 from chaoskit.environments.environment import EnvironmentEvent, ExtraEvent
-from chaoskit.environments.kubernetes.api_kinds import JOBS
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
 from chaoskit.environments.kubernetes.filled_template import difference, filled
@@ -21,6 +20,7 @@ from chaoskit.environments.kubernetes.job_template import JobTemplate
 from chaoskit.environments.kubernetes.objects import RunObjects, owned
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
 from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
+from chaoskit.environments.kubernetes.team_jobs.kinds import team_job
 from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes, NodeMaker
 from chaoskit.environments.machine.machine_run import MachineRun
@@ -30,7 +30,7 @@ from chaoskit.errors import SupervisorGaveUp
 _LOOK = 0.25
 #: Seconds between two events that say that a pod is awaited: that time is the controller's, and no hang of the job.
 _SAY_EVERY = 5.0
-#: In the directory of a run, how its Job differs from the template of the team.
+#: In the directory of a run, how its job differs from the template of the team.
 DIFFERENCE = "job-template.diff"
 
 
@@ -54,16 +54,18 @@ class SupervisedJob(JobOnNodes):
         door: AgentDoor,
         before_end: Callable[[], object],
     ) -> ControlledPods:
-        """Make the Job of a template, whose controller begins to make its pods, and the file with the difference.
+        """Make the job of a template, whose controller begins to make its pods, and the file with the difference.
         Raises ClusterError."""
-        job = filled(template, added, out=self.run.spec.out.absolute())
-        shown = difference(template, owned(job, made.identity, role=NODE_ROLE))
+        manifest = filled(template, added, out=self.run.spec.out.absolute())
+        job = team_job(manifest)
+        assert job is not None, "it has been refused"
+        shown = difference(template, owned(manifest, made.identity, role=NODE_ROLE))
         (self.run.run_dir / DIFFERENCE).write_text(shown)
         self._made = ControlledPods(
             connection, made, door=door, roster=self.roster, job=job, container=template.container["name"],
-            count=template.nodes, before_end=before_end,
+            before_end=before_end,
         )  # fmt: skip
-        made.create(JOBS, job, role=NODE_ROLE)
+        made.create(job.api, manifest, role=NODE_ROLE)
         return self._made
 
     def launch(self, index: int, command: Sequence[str]) -> str:
@@ -89,7 +91,7 @@ class SupervisedJob(JobOnNodes):
 
     @property
     def _pods(self) -> ControlledPods:
-        assert self._made is not None, "the Job has not been made"
+        assert self._made is not None, "the job has not been made"
         return self._made
 
     def _begin(self, nodes: Sequence[str]) -> MultiNodeLaunch:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import pytest
 
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.kubernetes import kubeconfig
-from chaoskit.environments.kubernetes.connection import ClusterConnection
+from chaoskit.environments.kubernetes.api_kinds import FURTHER_JOBS
+from chaoskit.environments.kubernetes.cluster_error import ClusterError
+from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.nodes import ClusterPlace, Nodes
 from tests.docker_images import images
-from tests.environments.kubernetes.a_job import a_job
+from tests.environments.kubernetes.a_job import a_job, a_job_set, a_runtime, a_train_job, an_elastic_job
 from tests.kubernetes_server.fixtures import Cluster, Machines
+from tests.kubernetes_server.server import KubernetesServer
 
 STUB = Path(__file__).parents[1] / "stub_rank.py"
 
@@ -69,7 +73,12 @@ def left(connection: ClusterConnection, namespace: str) -> list[str]:
         *core.list_namespaced_config_map(namespace).items,
         *client.BatchV1Api(connection.address.client).list_namespaced_job(namespace).items,
     ]
-    return [one.metadata.name for one in found if one.metadata.name.startswith("chaoskit")]
+    names = [str(one.metadata.name) for one in found]
+    for kind in FURTHER_JOBS:
+        with suppress(ClusterError):  # a cluster without that kind
+            path = ApiTarget(kind, namespace)
+            names += [str(one["metadata"]["name"]) for one in connection.page(path, {})["items"]]
+    return [name for name in names if name.startswith("chaoskit")]
 
 
 @pytest.fixture
@@ -102,5 +111,62 @@ def job_place(pods_place: RunSpec, machines: Machines) -> Callable[..., RunSpec]
         ]
         place = replace(pods_place.cluster, job_template=manifest)
         return replace(pods_place, cluster=place, nodes=Nodes(2, 2))
+
+    return make
+
+
+@pytest.fixture
+def job_set_place(job_place: Callable[..., RunSpec]) -> Callable[..., RunSpec]:
+    """Makes the place of a run whose JobSet has that Job; `spec` is of the JobSet, `job` of its Job."""
+
+    def make(steps: int = 9, *, job: Mapping[str, Any] | None = None, **spec: Any) -> RunSpec:
+        made = job_place(steps, **(job or {}))
+        assert made.cluster is not None
+        manifest = a_job_set()
+        manifest["spec"] |= spec
+        manifest["spec"]["replicatedJobs"][0]["template"]["spec"] = made.cluster.job_template["spec"]
+        return replace(made, cluster=replace(made.cluster, job_template=manifest))
+
+    return make
+
+
+@pytest.fixture
+def pytorch_job_place(job_place: Callable[..., RunSpec], machines: Machines) -> Callable[..., RunSpec]:
+    """Makes the place of a run whose PyTorchJob has two Workers with such stubs; `spec` is of the PyTorchJob."""
+    machines.kubelet.back_off = 0.5
+
+    def make(steps: int = 9, *, policy: str = "OnFailure", **spec: Any) -> RunSpec:
+        made = job_place(steps)
+        assert made.cluster is not None
+        (container,) = made.cluster.job_template["spec"]["template"]["spec"]["containers"]
+        index = {"fieldRef": {"fieldPath": "metadata.labels['training.kubeflow.org/replica-index']"}}
+        container["env"].append({"name": "JOB_COMPLETION_INDEX", "valueFrom": index})
+        manifest = an_elastic_job()
+        manifest["spec"] |= spec
+        workers = manifest["spec"]["pytorchReplicaSpecs"]["Worker"]
+        workers["restartPolicy"] = policy
+        workers["template"]["spec"]["containers"] = [{**container, "name": "pytorch"}]
+        return replace(made, cluster=replace(made.cluster, job_template=manifest))
+
+    return make
+
+
+@pytest.fixture
+def train_job_place(
+    job_place: Callable[..., RunSpec], machines: Machines, api_server: KubernetesServer
+) -> Callable[..., RunSpec]:
+    """Makes the place of a run whose TrainJob has two nodes with such stubs; `job` is of the Job of its runtime, and
+    `spec` of the JobSet of that."""
+    machines.kubelet.back_off = 0.5
+
+    def make(steps: int = 9, *, job: Mapping[str, Any] | None = None, **spec: Any) -> RunSpec:
+        made = job_place(steps)
+        assert made.cluster is not None
+        runtime = a_runtime(job=job, **spec)
+        api_server.put("trainingruntimes", runtime, group="trainer.kubeflow.org", namespace=made.cluster.namespace)
+        (container,) = made.cluster.job_template["spec"]["template"]["spec"]["containers"]
+        manifest = a_train_job()
+        manifest["spec"]["trainer"] |= {name: container[name] for name in ("image", "command", "args", "env")}
+        return replace(made, cluster=replace(made.cluster, job_template=manifest))
 
     return make

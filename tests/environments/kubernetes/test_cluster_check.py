@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from chaoskit.environments.kubernetes import cluster_check
+from chaoskit.environments.kubernetes import api_kinds, cluster_check
 from chaoskit.environments.kubernetes.cluster_about import ClusterAbout
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.permissions import CHAOS_MADE
+from chaoskit.environments.kubernetes.team_jobs.kinds import KINDS
 from chaoskit.errors import ExitCode, UsageError
 from chaoskit.nodes import ClusterPlace
 from tests.environments.kubernetes.scripted_server import Scripted, status
@@ -73,16 +74,17 @@ def test_a_missing_permission_is_named_with_its_rule(group, resource, verb, rule
 
 
 def test_a_permission_on_a_further_kind_of_job_is_not_needed():
-    found, _ = examined(StagedCluster(allows=lambda group, resource, verb: resource != "trainingruntimes"))
-    assert lacking(found) == {"TrainJob"} and not found["TrainJob"].needed
-    assert "resources: [trainingruntimes], verbs: [create, get, list, delete, watch]" in found["TrainJob"].remedy
-    assert "not allowed: trainingruntimes: create" in found["TrainJob"].found
+    found, _ = examined(StagedCluster(allows=lambda group, resource, verb: resource != "jobsets"))
+    assert lacking(found) == {"JobSet"} and not found["JobSet"].needed
+    assert "resources: [jobsets], verbs: [create, get, list, delete, patch]" in found["JobSet"].remedy
+    assert "not allowed: jobsets: create" in found["JobSet"].found
 
 
 def test_nothing_is_allowed():
     found, _ = examined(StagedCluster(allows=lambda *asked: False))
     permissions = {what for what in found if what.startswith("permission")}
-    assert lacking(found) == permissions | set(JOBS) and len(permissions) == 7 + len(CHAOS_MADE)
+    further = {kind.api.kind for kind in KINDS if kind.api != api_kinds.JOBS}
+    assert lacking(found) == permissions | further and len(permissions) == 7 + len(CHAOS_MADE)
 
 
 @pytest.mark.parametrize(

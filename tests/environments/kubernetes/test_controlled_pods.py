@@ -143,7 +143,7 @@ def test_an_evicted_pod_of_a_job_is_replaced_under_its_index(job_place, until):
 def test_only_a_job_is_suspended(pods_place):
     lacks = KubernetesEnvironment.lacks
     own = Job.from_command(["x", "{out}"], image="t", cluster=pods_place.cluster)
-    assert lacks(CanSuspend, own) == "only a Job can be suspended: run one with --job-template"
+    assert lacks(CanSuspend, own) == "only the pods of a controller can be suspended: run a job with --job-template"
     assert lacks(CanSuspend, replace(own, cluster=replace(own.cluster, job_template=a_job()))) is None
 
 

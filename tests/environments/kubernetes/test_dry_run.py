@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 
 from chaoskit.cli.main import main
 from chaoskit.environments.kubernetes.selectors import OWNER, RUN
 from chaoskit.errors import ExitCode
-from tests.environments.kubernetes.a_job import a_job
+from tests.environments.kubernetes.a_job import a_job, a_job_set, a_pytorch_job, a_train_job, an_elastic_job
 
 
 @pytest.fixture
@@ -100,6 +102,25 @@ def test_a_job_template_is_printed_with_what_is_changed(without_nodes, template,
     assert any("chaoskit.dev/owner" in line for line in changed)
     assert any("agents.token" in line for line in changed)
     assert any(line.startswith("# -") and "{out}" in line for line in told.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("manifest", "first"),
+    [
+        (a_job_set(), "chaoskit-dry-run-node-0-0.chaoskit-dry-run"),
+        (a_pytorch_job(), "chaoskit-dry-run-master-0"),
+        (an_elastic_job(), None),
+        (a_train_job(), "chaoskit-dry-run-node-0-0.chaoskit-dry-run"),
+    ],
+)
+def test_the_server_accepts_a_template_of_each_kind(without_nodes, template, crds, manifest, first, capsys):
+    assert main([*without_nodes, *template(manifest)]) == ExitCode.PASS
+    told = capsys.readouterr().out
+    job = list(yaml.safe_load_all(told))[2]
+    assert (job["kind"], job["metadata"]["labels"][RUN]) == (manifest["kind"], "dry-run")
+    assert first is None or f"--rdzv-endpoint={first}:29400" in json.dumps(job)
+    changed = [line for line in told.splitlines() if line.startswith("# +")]
+    assert any("chaoskit.dev/owner" in line for line in changed)
 
 
 @pytest.mark.parametrize("dry", [True, False])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import yaml
@@ -11,21 +10,16 @@ import yaml
 from chaoskit.environments.kubernetes.filled_template import difference, filled
 from chaoskit.environments.kubernetes.job_template import JobTemplate, digest, must_suit, read_template
 from chaoskit.environments.kubernetes.objects import owned
-from chaoskit.environments.kubernetes.pod_additions import PodAdditions
 from chaoskit.environments.kubernetes.selectors import RunIdentity
 from chaoskit.errors import UsageError
 from chaoskit.job import Job
 from chaoskit.nodes import ClusterPlace
-from tests.environments.kubernetes.a_job import IMAGE, WORDS, a_job
+from tests.environments.kubernetes.a_job import IMAGE, OUT, WORDS, a_job, added
 
 POD = "spec.template.spec"
 FIRST = f"{POD}.containers.0"
 PLACE = ClusterPlace(namespace="staging", claim="runs", path="/ckpt")
-ADDED = PodAdditions(
-    place=PLACE, service="chaoskit-r1", python="python3", package=Path("/ckpt/store/code/chaoskit"),
-    address="tcp://10.0.0.1:5", run_dir=Path("/ckpt/store/runs/r1"), store=Path("/ckpt/store"), variables={"LENT": "x"},
-)  # fmt: skip
-OUT = Path("/ckpt/store/runs/r1/out")
+ADDED = added()
 
 
 @pytest.mark.parametrize(
@@ -35,7 +29,7 @@ OUT = Path("/ckpt/store/runs/r1/out")
         (
             "kind",
             "PyTorchJob",
-            "has the kind batch/v1 PyTorchJob, which is not supported: chaoskit runs an Indexed",
+            "has the kind batch/v1 PyTorchJob, which is not supported: chaoskit runs Job of batch/v1, JobSet of ",
         ),
         ("apiVersion", "batch/v1beta1", "has the kind batch/v1beta1 Job, which is not supported"),
         ("metadata", None, "has no mapping metadata"),

@@ -6,7 +6,9 @@ import pytest
 import yaml
 
 from chaoskit.environments.kubernetes import cluster_check, permissions
+from chaoskit.environments.kubernetes.api_kinds import FURTHER_JOBS, JOB_SETS, JOBS
 from chaoskit.environments.kubernetes.permissions import ClusterUser, SmallestRole
+from chaoskit.environments.kubernetes.team_jobs.kinds import KINDS
 from chaoskit.errors import UsageError
 from chaoskit.nodes import ClusterPlace
 from tests.environments.kubernetes.staged_cluster import StagedCluster
@@ -43,12 +45,14 @@ def test_with_the_role_nothing_that_is_needed_is_missing_and_without_any_of_it_s
         staged = StagedCluster(kinds=cluster.kinds, allows=lambda *asked: asked in rules)
         with staged.serve() as script:
             found = cluster_check.examine(script.connection(patience=0), PLACE)
-        return [one.what for one in found if one.what.startswith("permission") and not one.good]
+        kinds = {kind.kind for kind in FURTHER_JOBS}
+        return [one.what for one in found if one.what.startswith(("permission", *kinds)) and not one.good]
 
     assert lacking(allowed) == []
     for one in sorted(allowed)[::17]:
         of_template = one[1] == "jobs" and one[2] in permissions.FOR_TEMPLATE.verbs
-        named = "permission for --job-template" if of_template else f"permission on {one[1]}"
+        further = next((kind.kind for kind in FURTHER_JOBS if kind.group == one[0]), None)
+        named = "permission for --job-template" if of_template else further or f"permission on {one[1]}"
         assert lacking(allowed - {one}) == [named]
 
 
@@ -57,8 +61,9 @@ def test_it_is_no_more_than_the_example():
         pytest.skip(f"there is no {EXAMPLE}")
     example, _ = yaml.safe_load_all(EXAMPLE.read_text())
     _, role, binding = role_of(StagedCluster())
-    # It was written before there were evictions.
-    assert granted(role) - {("", "pods/eviction", "create")} <= granted(example)
+    # It was written before there were evictions, and before further kinds of job were run and suspended.
+    further = {one for one in granted(role) if one[0] in {kind.group for kind in FURTHER_JOBS}}
+    assert granted(role) - further - {("", "pods/eviction", "create")} <= granted(example)
     assert role["kind"] == example["kind"] and role["apiVersion"] == example["apiVersion"]
     assert binding["roleRef"] == {"kind": "Role", "name": "chaoskit", "apiGroup": "rbac.authorization.k8s.io"}
     assert binding["subjects"] == [{"kind": "User", "name": "chaosbot", "apiGroup": "rbac.authorization.k8s.io"}]
@@ -70,10 +75,13 @@ def test_no_rule_is_a_wildcard_or_reaches_secrets():
     assert not words & {"*", "secrets", "roles", "rolebindings", "nodes", "namespaces", "serviceaccounts"}
 
 
-def test_further_kinds_of_job_are_comments():
-    text, role, _ = role_of(StagedCluster(kinds=("JobSet",)))
-    assert "# only for jobs of kind JobSet:\n# - {apiGroups: [jobset.x-k8s.io], resources: [jobsets]" in text
-    assert not any("jobset" in group for group, _, _ in granted(role)) and "TrainJob" not in text
+def test_the_kinds_of_job_that_are_there_are_in_it_and_no_others():
+    verbs = ("create", "get", "list", "delete", "patch")
+    for kind in (each.api for each in KINDS if each.api != JOBS):
+        _, role, _ = role_of(StagedCluster(kinds=(kind.kind,)))
+        groups = {known.group for known in FURTHER_JOBS}
+        further = {one for one in granted(role) if one[0] in groups}
+        assert further == {(kind.group, kind.plural, verb) for verb in verbs}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +113,25 @@ def test_a_run_with_a_job_template_must_be_allowed_to_make_and_remove_jobs(verb)
         permissions.must_have(connection, "staging")
         said = rf"apiGroups: \[batch\], resources: \[jobs\], verbs: \[{verb}\]"
         with pytest.raises(UsageError, match=said):
-            permissions.must_have(connection, "staging", templated=True)
+            permissions.must_have(connection, "staging", job=JOBS)
+
+
+@pytest.mark.parametrize(
+    ("job", "group", "resource", "verb"),
+    [(JOB_SETS, JOB_SETS.group, "jobsets", verb) for verb in ("create", "get", "list", "delete", "patch")]
+    + [(JOB_SETS, "batch", "jobs", verb) for verb in ("list", "delete")],
+)
+def test_a_run_of_a_further_kind_needs_that_kind_and_removes_what_its_controller_makes(job, group, resource, verb):
+    allowed = {(JOB_SETS.group, "jobsets"), ("batch", "jobs")}
+
+    def allows(*asked):
+        own = asked[0] != "batch" or asked[2] in ("list", "delete")
+        return asked != (group, resource, verb) and (own if asked[:2] in allowed else True)
+
+    with StagedCluster(allows=allows).serve() as script:
+        said = rf"apiGroups: \[{group}\], resources: \[{resource}\], verbs: \[{verb}\]"
+        with pytest.raises(UsageError, match=said):
+            permissions.must_have(script.connection(patience=0), "staging", job=job)
 
 
 def test_a_check_says_what_a_job_template_needs_and_that_other_runs_do_without():

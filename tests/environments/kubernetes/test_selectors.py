@@ -32,17 +32,17 @@ ANYTHING = st.one_of(WORDS, st.none(), st.integers(), st.booleans(), st.floats()
 LABELS = st.dictionaries(st.one_of(st.sampled_from([RUN, OWNER, "app"]), st.text()), st.one_of(WORDS, st.just(UID)))
 
 
-def made(namespace, run, uid, role=None, node=None, index=None):
+def made(namespace, run, uid, role=None, node=None, index=None, replica=None):
     """The selector of this input, None if it is refused."""
     try:
-        return RunSelector(RunIdentity(namespace, run, uid), role, node, index)
+        return RunSelector(RunIdentity(namespace, run, uid), role, node, index, replica)
     except UsageError:
         return None
 
 
-@given(ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING)
-def test_no_input_makes_a_selector_without_both_labels(namespace, run, uid, role, node, index):
-    if (selector := made(namespace, run, uid, role, node, index)) is None:
+@given(ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING)
+def test_no_input_makes_a_selector_without_both_labels(namespace, run, uid, role, node, index, replica):
+    if (selector := made(namespace, run, uid, role, node, index, replica)) is None:
         return
     required = dict(part.split("=") for part in selector.for_api().split(","))
     assert required == selector.labels and required[RUN] == run and required[OWNER] == uid
@@ -113,6 +113,16 @@ def test_a_pod_of_a_job_is_selected_by_its_index_beside_the_labels_of_the_run():
     for wrong in (-1, "1", True, 1.0):
         with pytest.raises(UsageError, match="index"):
             RunSelector(ONE, "node", index=wrong)
+
+
+def test_a_replica_is_selected_by_its_type_and_its_number_within_that():
+    selector = RunSelector(ONE, "node", index=1, replica="worker")
+    prefix = "training.kubeflow.org/replica"
+    own = {"chaoskit.dev/role": "node", f"{prefix}-type": "worker", f"{prefix}-index": "1", RUN: "r1", OWNER: UID}
+    assert selector.labels == own
+    for wrong in ({"replica": "worker"}, {"replica": "a,b", "index": 1}, {"replica": "", "index": 1}):
+        with pytest.raises(UsageError, match="replica"):
+            RunSelector(ONE, "node", **wrong)
 
 
 LOOK_ALIKE = type("LookAlike", (RunSelector,), {"for_api": lambda self: ""})(ONE)

@@ -29,12 +29,9 @@ from tests.kubernetes_server.faults import ApiFault
 
 RBAC = "rbac.authorization.k8s.io"
 #: What runs make.
-MADE = ("pods", "services", "configmaps", "jobs")
+MADE = ("pods", "services", "configmaps", "jobs", "jobsets", "pytorchjobs", "trainjobs")
 #: Lists of what a run could not have made without the permission: a refusal says that there is none of it.
-LOOKED_FOR = {
-    (group, "list")
-    for group in ("chaos-mesh.org", "jobset.x-k8s.io", "trainer.kubeflow.org", "kubeflow.org")
-}
+LOOKED_FOR = {("chaos-mesh.org", "list")}
 
 
 @pytest.fixture
@@ -80,9 +77,9 @@ def answers_are_lost():
 
 @pytest.mark.launches
 def test_runs_without_chaos_mesh_ask_for_exactly_what_the_role_grants(
-    pods_place, job_place, stub, api_server, small_user
+    pods_place, job_place, job_set_place, pytorch_job_place, train_job_place, stub, api_server, small_user
 ):
-    """One of pods that chaoskit makes, and one of a job template."""
+    """One of pods that chaoskit makes, and one of each kind of job template."""
     file, role = small_user(chaos=False)
     image_look._known.clear()
 
@@ -101,15 +98,21 @@ def test_runs_without_chaos_mesh_ask_for_exactly_what_the_role_grants(
             env.launch(2, stub(0, 0))
             assert news(env, Ended) == Ended(2, 0)
         of_pods = asked(api_server)
-        with KubernetesEnvironment(may(job_place(steps=9))) as env:
-            env.launch(0, [])
-            news(env, Arrived)
-            env.suspend()
-            assert news(env, Ended) == Ended(0, -15)
-            env.resume()
+        before = of_pods
+        for place, plural in (
+            (job_place, "jobs"), (job_set_place, "jobsets"), (pytorch_job_place, "pytorchjobs"),
+            (train_job_place, "trainjobs"),
+        ):  # fmt: skip
+            with KubernetesEnvironment(may(place(steps=9))) as env:
+                env.launch(0, [])
+                news(env, Arrived)
+                env.suspend()
+                assert news(env, Ended) == Ended(0, -15)
+                env.resume()
+            more, before = asked(api_server) - before, asked(api_server)
+            assert {one[2] for one in more} == {"create", "get", "delete", "patch"}
+            assert {one[1] for one in more} == {plural}
     requests = asked(api_server)
-    assert {one[2] for one in requests - of_pods} == {"create", "get", "delete", "patch"}
-    assert {one[1] for one in requests - of_pods} == {"jobs"}
     assert {one for one in requests if (one[0], one[2]) not in LOOKED_FOR} == role
 
 
