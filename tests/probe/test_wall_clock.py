@@ -81,3 +81,21 @@ for by in (-600.0, 0.0):
     assert len(run.life.steps) == 5
     times = [event.t for event in run.events("step")]
     assert times == sorted(times) and times[-1] - times[0] < 60
+
+
+def test_a_jump_before_the_record_begins_is_no_event_before_its_start(probed, request):
+    must_have(request, process_clocks.why_not())
+    run = probed(
+        """
+import os, torch
+from chaoskit.environments.machine import processes
+from chaoskit.environments.machine.process_clocks import set_wall_clocks
+assert set_wall_clocks([processes.identify(os.getpid())], 77.0) == {}
+net = torch.nn.Linear(2, 1); opt = torch.optim.SGD(net.parameters(), lr=0.1)
+net(torch.ones(3, 2)).sum().backward(); opt.step()
+"""
+    )
+    assert run.code == 0 and len(run.life.steps) == 1, run.output
+    (record,) = (run.run_dir / "events").glob("rank-*.jsonl")
+    assert record.read_text().startswith('{"i":0,') and '"e":"process.start"' in record.read_text().partition("\n")[0]
+    assert run.events("wall") == []
