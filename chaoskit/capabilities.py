@@ -487,6 +487,31 @@ class CanLimitDisk(Protocol):
         ...
 
 
+@runtime_checkable
+class CanSkewClock(Protocol):
+    """Makes the wall clock (CLOCK_REALTIME) of nodes wrong, for the processes of the job. Monotonic clocks go on as
+    before, and so do the times that file systems give to files."""
+
+    def skew_clock(self, node: int | None, *, by: float) -> int:
+        """Let the wall clocks of all processes of the job that run on the node with that number (negative: from the
+        last; None: on all nodes) be off by so many seconds from now on; returns the number of this skew. Raises
+        LookupError if nothing of the job runs there, if the clock is off already, or if it cannot be set."""
+        ...
+
+    def keep_clock(self, skew: int) -> None:
+        """Let processes of the node that were started since have that clock too, where the environment can."""
+        ...
+
+    def clock_skewed(self, skew: int) -> Mapping[str, Any]:
+        """By how many seconds the wall clock of each rank was off since, at most, as the rank itself has recorded it:
+        `ranks`, those on the node, and `others`; each by the number of the rank."""
+        ...
+
+    def set_clock_right(self, skew: int) -> None:
+        """End this skew. An unknown number is no error."""
+        ...
+
+
 #: The capabilities that need control groups, and the controller of each.
 LIMITS: dict[type, str] = {CanLimitMemory: "memory", CanLimitProcessor: "cpu", CanLimitDisk: "io"}
 
@@ -508,6 +533,7 @@ REMEDIES: dict[str, str] = {
     "CanLimitMemory": "control groups with the controller memory",
     "CanLimitProcessor": "control groups with the controller cpu",
     "CanLimitDisk": "control groups with the controller io (in v1: blkio)",
+    "CanSkewClock": "processes whose wall clock the harness can set",
     "CanEvict": "nodes that a cluster can evict",
     "CanDrain": "nodes that a cluster can evict, and whose place on its machines chaoskit chooses",
     "CanLoseNodes": "nodes that can be taken away from a running job",

@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).parent.parent
 TRAINER = CHECKOUT / "tinymodels" / "train.py"
 
 #: Marks of experiments that run only on request.
-WIDE = ("corruption", "storage", "numbers", "resources")
+WIDE = ("corruption", "storage", "numbers", "resources", "clocks")
 #: Of these, everything that is asked for by name runs, or is skipped with the reason.
 BY_NAME = (*WIDE, "cluster")
 
@@ -29,8 +29,9 @@ def pytest_collection_modifyitems(config, items):
 
     Those that need several nodes run with `--nodes 2`, those that need a range of nodes with `--nodes 1:2`, a schedule
     of kills with `--every 30m --during 6h`, and what only a cluster does with `--env kubernetes`. The whole matrix of
-    damaged checkpoints, all faults of the storage, all wrong numbers but one, and all limits of resources run only on
-    request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`, `-k resources`), or by the name of a test.
+    damaged checkpoints, all faults of the storage, all wrong numbers but one, all limits of resources and all wrong
+    clocks run only on request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`, `-k resources`, `-k
+    clocks`), or by the name of a test.
     """
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)

@@ -15,6 +15,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "checkpoint": ("test_checkpoints", "test_checkpoint_corruption", "test_debris"),
     "storage": ("test_storage_faults",),
     "resources": ("test_resources",),
+    "clocks": ("test_clocks",),
     "numbers": ("test_nan", "test_bitflip", "test_loss_spike", "test_replica_divergence"),
     "network": ("test_network_partition", "test_slow_link", "test_stale_rendezvous"),
     "nodes": ("test_node_loss", "test_elastic", "test_stale_rendezvous"),
@@ -22,8 +23,8 @@ AREAS: dict[str, tuple[str, ...]] = {
 }
 #: Areas in which no experiment runs without several nodes.
 NEED_NODES = ("network", "nodes")
-#: Areas whose experiments run only on request: they need rights that most users lack, and would be skipped.
-ON_REQUEST = ("resources",)
+#: Areas whose experiments run only on request: they need rights that many users lack, and would be skipped.
+ON_REQUEST = ("resources", "clocks")
 #: The few experiments that catch most of the gallery (docs/reference/gallery.md): of the trainers that one node can
 #: show, two of three. One resume in mid-epoch, one at the end of an epoch, a save that is cut short, a checkpoint that
 #: is damaged, and one not-a-number.

@@ -32,6 +32,7 @@ from chaoskit.faults.node.out_of_memory import out_of_memory
 from chaoskit.faults.node.pause_node import pause_node
 from chaoskit.faults.node.remove_node import remove_node
 from chaoskit.faults.node.replace_node import replace_node
+from chaoskit.faults.node.skew_clock import skew_clock
 from chaoskit.faults.node.suspend import suspend
 from chaoskit.faults.node.throttle import throttle
 from chaoskit.faults.numeric.bad_batch import bad_batch
@@ -106,6 +107,7 @@ __all__ = [
     "replace_node",
     "reset",
     "scale",
+    "skew_clock",
     "slow_disk",
     "slow_storage",
     "stale",

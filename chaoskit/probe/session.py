@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaoskit.probe.wall_clock import WallClock
 from chaoskit.protocol.events import EventWriter
 from chaoskit.protocol.fingerprint import ALGORITHM
 
@@ -68,6 +69,7 @@ class ProbeSession:
         self._writer: EventWriter | None = None
         # An asynchronous save ends in a thread of its own, and a signal handler may save in the middle of a write.
         self._writing = threading.RLock()
+        self._wall: WallClock | None = None
         self._lost = 0
         self._errors: Counter[tuple[str, str]] = Counter()
         self._stacks: Any = None
@@ -95,6 +97,7 @@ class ProbeSession:
         while (path := self.run / "events" / f"{name}.jsonl").exists():
             name += "-again"  # the rank has replaced its own program (exec)
         self._writer = EventWriter(path)
+        wall = WallClock()
         self.write(
             "process.start",
             role="rank",
@@ -111,8 +114,10 @@ class ProbeSession:
             algorithm=ALGORITHM,
             stack_signal=self.register_stacks(),
             forked=self.forked,
+            ahead=wall.ahead,
             **({"node": env["CHAOSKIT_NODE"]} if env.get("CHAOSKIT_NODE") else {}),
         )
+        self._wall = wall  # its jumps come after the start, which is the first event of every record
         for kind, data in self._before:
             self.write(kind, **data)
         atexit.register(self._end)
@@ -154,6 +159,8 @@ class ProbeSession:
                 if self._lost:
                     self._writer.write("probe.lost", events=self._lost)
                     self._lost = 0
+                if self._wall is not None and (jumped := self._wall.jumped()) is not None:
+                    self._writer.write("wall", ahead=self._wall.ahead, jumped=jumped)
                 self._writer.write(kind, **data)
             except OSError:
                 self._lost += 1

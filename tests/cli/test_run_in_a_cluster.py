@@ -121,6 +121,46 @@ def test_stress_that_is_only_claimed_makes_no_pass(run, limits, mesh_in_pods, ma
     assert code == ExitCode.INCONCLUSIVE
 
 
+CLOCKS = ("--only", "clocks")
+
+
+def test_a_good_trainer_passes_on_pods_whose_clocks_jump(run, mesh_in_pods, machines):
+    code, found = run("tinymodels.train", "clock", "--timeout", "6", options=CLOCKS)
+    assert {name: each["verdict"] for name, each in found.items()} == {
+        "test_clocks_set_back": "pass",
+        "test_clock_of_one_node": "pass",
+        "test_clocks_apart": "pass",
+    }, found
+    assert code == ExitCode.PASS
+    _, both = next(each for each in evidence_of(machines, "test_clocks_set_back") if each[0] == "fault.observed")
+    one = observed(machines, "test_clock_of_one_node")
+    assert {rank: round(off) for rank, off in both["ranks"].items()} == {"0": -600, "1": -600}
+    # Which rank runs on which node, the rendezvous decides.
+    sides = [[round(off) for off in one[side].values()] for side in ("ranks", "others")]
+    assert sides == [[-600], [0]]
+    claims = [*both["claimed"], *one["claimed"]]
+    assert [claim["kind"] for claim in claims] == ["TimeChaos"] * 3
+    assert all(claim["conditions"]["AllInjected"] for claim in claims)
+    # No time of the record goes by a wall clock.
+    assert found["test_clocks_set_back"]["recovery_seconds"] < 120
+
+
+def test_a_trainer_that_goes_by_the_clock_is_caught_on_pods(run, mesh_in_pods):
+    code, found = run("tinymodels.gallery.newest_by_clock", "clocks_set_back", "--keep", "99", options=CLOCKS)
+    assert code == ExitCode.FAIL
+    assert found["test_clocks_set_back"]["codes"] == ["stale-checkpoint"], found
+
+
+def test_a_jump_that_is_only_claimed_makes_no_pass(run, mesh_in_pods, machines):
+    mesh_in_pods.lies = True
+    code, found = run("tinymodels.train", "clocks_set_back", options=CLOCKS)
+    assert found["test_clocks_set_back"]["codes"] == ["fault-not-observed"], found
+    assert code == ExitCode.INCONCLUSIVE
+    events = dict(evidence_of(machines, "test_clocks_set_back"))
+    assert {round(off) for off in events["fault.healed"]["ranks"].values()} == {0}
+    assert all(claim["conditions"]["AllInjected"] for claim in events["fault.healed"]["claimed"])
+
+
 def observed(machines, experiment):
     (evidence,) = [said for event, said in evidence_of(machines, experiment) if event == "fault.observed"]
     return evidence

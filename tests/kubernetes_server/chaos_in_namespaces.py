@@ -18,6 +18,7 @@ from typing import Any
 from chaoskit.environments.docker import network_helper
 from chaoskit.environments.machine.helper_process import HelperProcess
 from chaoskit.errors import ChaoskitError
+from tests.kubernetes_server.chaos_in_clocks import set_clocks
 from tests.kubernetes_server.chaos_in_groups import stress
 from tests.kubernetes_server.chaos_in_volumes import fail_requests
 from tests.kubernetes_server.chaos_rules import go_seconds
@@ -42,6 +43,8 @@ class NamespaceBackend:
             return fail_requests(spec, self._in_containers(spec, pods["."]))
         if kind == "StressChaos":
             return stress(spec, self._in_containers(spec, pods["."]), dies=self.stressors_die)
+        if kind == "TimeChaos":
+            return set_clocks(spec, self._in_containers(spec, pods["."]))
         if kind != "NetworkChaos":
             raise OSError(f"{kind} is not possible here")
         if spec["action"] == "partition":

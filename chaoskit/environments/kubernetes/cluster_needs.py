@@ -11,10 +11,18 @@ from chaoskit.capabilities import (
     CanLimitMemory,
     CanLimitProcessor,
     CanPartition,
+    CanSkewClock,
     CanSuspend,
 )
 from chaoskit.environments.kubernetes import permissions
-from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, NETWORK_CHAOS, STRESS_CHAOS, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import (
+    DNS_CHAOS,
+    IO_CHAOS,
+    NETWORK_CHAOS,
+    STRESS_CHAOS,
+    TIME_CHAOS,
+    ApiKind,
+)
 from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.chaos.pod_stress import limit_remedy
 from chaoskit.environments.kubernetes.cluster import connection_to
@@ -31,6 +39,7 @@ _KINDS: dict[type, ApiKind] = {
     CanFailStorage: IO_CHAOS,
     CanLimitMemory: STRESS_CHAOS,
     CanLimitProcessor: STRESS_CHAOS,
+    CanSkewClock: TIME_CHAOS,
 }
 #: and the limits of the pods that they use up.
 _LIMITS: dict[type, str] = {CanLimitMemory: "memory", CanLimitProcessor: "cpu"}

@@ -24,6 +24,7 @@ from chaoskit.environments.kubernetes.job_faults import JobFaults
 from chaoskit.environments.kubernetes.job_template import digest, must_suit, of_place
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
+from chaoskit.environments.kubernetes.pod_clocks import PodClockFaults
 from chaoskit.environments.kubernetes.pod_evictions import PodEvictions
 from chaoskit.environments.kubernetes.pod_limits import PodLimits
 from chaoskit.environments.kubernetes.pod_manifest import NAMES_ROLE, NODE_ROLE, TOKEN, names_service, on_volume
@@ -48,10 +49,10 @@ from chaoskit.protocol.fingerprint import LENT, library
 MOST_NODES = 32
 
 
-class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults):
+class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodClockFaults, JobFaults):
     """Runs a job in pods; fulfils `Environment`, the capabilities of `RunFiles`, since chaoskit has the volume of the
     runs itself, those of `PodEvictions`, with a job template those of `JobFaults`, and, where Chaos Mesh is, those of
-    `PodMeshFaults` and `PodLimits`."""
+    `PodMeshFaults`, `PodLimits` and `PodClockFaults`."""
 
     traits = EnvironmentTraits(
         name="kubernetes",
@@ -75,6 +76,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, JobFaults):
         kind = JobOnNodes if self._template is None else SupervisedJob
         self.job = kind(self.run, NodeRoster(MOST_NODES), self)
         self._lost, self._evictions = set(), {}
+        PodClockFaults.__init__(self)
         self._pods: PodNodes | None = None
         self._mesh: PodMesh | None = None
         self._owners: FileOwners | None = None

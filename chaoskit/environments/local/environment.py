@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from chaoskit.environments.cgroups.limits import ResourceLimits
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.launch.launcher import Launcher
-from chaoskit.environments.machine import requirements
+from chaoskit.environments.machine import processes, requirements
+from chaoskit.environments.machine.clock_faults import ClockFaults
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.environments.machine.on_machine import OnMachine
+from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.registry import register_environment
 from chaoskit.environments.traits import EnvironmentTraits
 
 
-class LocalEnvironment(OnMachine, ResourceLimits):
-    """Runs a job on this machine; fulfils `Environment` and the capabilities of `OnMachine` and `ResourceLimits`.
+class LocalEnvironment(OnMachine, ResourceLimits, ClockFaults):
+    """Runs a job on this machine; fulfils `Environment` and the capabilities of `OnMachine`, `ResourceLimits` and
+    `ClockFaults`.
 
     `launcher` starts the commands (default: as the mode of `spec` says). Entering it raises UsageError where the
     directory of the run, its temporary one, or its storage cannot be used.
@@ -34,6 +37,7 @@ class LocalEnvironment(OnMachine, ResourceLimits):
     def __init__(self, spec: RunSpec, launcher: Launcher | None = None) -> None:
         OnMachine.__init__(self, MachineRun(spec, launcher))
         ResourceLimits.__init__(self)
+        ClockFaults.__init__(self)
 
     @staticmethod
     def available() -> str | None:
@@ -69,6 +73,14 @@ class LocalEnvironment(OnMachine, ResourceLimits):
     def node_of(self, rank: int) -> str:
         """See `ResourceLimits`."""
         return "node0"
+
+    def nodes_meant(self, node: int | None) -> tuple[str, ...]:
+        """See `ClockFaults`."""
+        return (self.limited_node(node or 0),)
+
+    def processes_on(self, node: str) -> Sequence[Process]:
+        """See `ClockFaults`."""
+        return processes.marked(self.run.spec.run_id, run_dir=self.run.run_dir)
 
 
 register_environment(LocalEnvironment)

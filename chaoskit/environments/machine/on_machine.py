@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from chaoskit.capabilities import LIMITS, Activity, ProcessRef
+from chaoskit.capabilities import LIMITS, Activity, CanSkewClock, ProcessRef
 from chaoskit.environments.cgroups.available import why_no_limits
 from chaoskit.environments.environment import EnvironmentEvent
 from chaoskit.environments.fusefs.storage import trial as storage_trial
 from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
-from chaoskit.environments.machine import activity, processes, stacks
+from chaoskit.environments.machine import activity, process_clocks, processes, stacks
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.machine.run_files import RunStorage
 from chaoskit.environments.records import ranks
@@ -32,7 +32,9 @@ class OnMachine(RunStorage):
 
     @staticmethod
     def lacks(capability: type, job: Job | None) -> str | None:
-        """See `EnvironmentType`: limits of resources need control groups."""
+        """See `EnvironmentType`: limits of resources need control groups, and wrong clocks a kernel that lets us."""
+        if capability is CanSkewClock:
+            return process_clocks.why_not()
         return why_no_limits([LIMITS[capability]]) if capability in LIMITS else None
 
     @staticmethod

@@ -17,9 +17,10 @@ from typing import Literal
 
 from chaoskit.capabilities import ProcessRef
 
-#: Seconds for an exec to set up its variables. Fields of `_stat`: the size of the memory, and where it has variables.
+#: Seconds for an exec to set up its variables. Fields of `_stat`: the size of the memory, where it has code, and where
+#: it has variables.
 _EXEC_LIMIT = 1.0
-_MEMORY, _BEGIN, _END = 20, 47, 48
+_MEMORY, _CODE, _BEGIN, _END = 20, 23, 47, 48
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,13 @@ def parent(pid: int) -> int | None:
     """The pid of the parent of the process that has `pid` now; None if there is none."""
     stat = _stat(pid)
     return int(stat[1]) if stat else None
+
+
+def program(process: Process) -> str:
+    """What tells the program that a process runs from others that it ran before (exec): where its memory has its code,
+    its stack and its arguments. "" if it has ended."""
+    stat = _stat(process.pid)
+    return " ".join([*stat[_CODE : _CODE + 3], *stat[_BEGIN - 2 : _END]]) if stat else ""
 
 
 def state(process: Process) -> Literal["running", "stopped", "gone"]:

@@ -18,10 +18,12 @@ from chaoskit.environments.environment import EnvironmentEvent, RunSpec
 from chaoskit.environments.launch.job_environment import RENDEZVOUS_PORT, node_environment
 from chaoskit.environments.launch.launcher import Launcher, NodeLaunch
 from chaoskit.environments.machine import requirements
+from chaoskit.environments.machine.clock_faults import ClockFaults
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.environments.machine.on_machine import OnMachine
+from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.netns.client import NetnsClient, trial
 from chaoskit.environments.netns.hosts import MOST_HOSTS
 from chaoskit.environments.netns.node_faults import NodeFaults
@@ -31,9 +33,10 @@ from chaoskit.environments.traits import EnvironmentTraits
 from chaoskit.errors import UsageError
 
 
-class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits):
-    """Runs a job on virtual hosts; fulfils `Environment`, the capabilities of `OnMachine` and `ResourceLimits`, since
-    ranks and files are this machine's, and `CanPartition`, `CanDegrade`, `CanHideNames` and `CanLoseNodes`."""
+class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits, ClockFaults):
+    """Runs a job on virtual hosts; fulfils `Environment`, the capabilities of `OnMachine`, `ResourceLimits` and
+    `ClockFaults`, since ranks and files are this machine's, and `CanPartition`, `CanDegrade`, `CanHideNames` and
+    `CanLoseNodes`."""
 
     traits = EnvironmentTraits(
         name="netns",
@@ -50,6 +53,7 @@ class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits):
         OnMachine.__init__(self, MachineRun(spec, launcher))
         NodeFaults.__init__(self, JobOnNodes(self.run, NodeRoster(MOST_HOSTS), self))
         ResourceLimits.__init__(self)
+        ClockFaults.__init__(self)
         if spec.nodes.most > MOST_HOSTS:
             raise UsageError(
                 f"nnodes: {spec.nodes.most} virtual hosts are more than the {MOST_HOSTS} that can be had"
@@ -121,6 +125,14 @@ class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits):
         if not -len(up) <= number < len(up):
             raise LookupError(f"node {number} is not up; up are {', '.join(up) or 'none'}")
         return up[number]
+
+    def nodes_meant(self, node: int | None) -> tuple[str, ...]:
+        """See `ClockFaults`."""
+        return tuple(self.job.roster.up) if node is None else (self.limited_node(node),)
+
+    def processes_on(self, node: str) -> Sequence[Process]:
+        """See `ClockFaults`."""
+        return self._processes_of(node)
 
     def node_of(self, rank: int) -> str:
         """See `ResourceLimits`."""

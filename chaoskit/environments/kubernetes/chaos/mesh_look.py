@@ -8,7 +8,14 @@ from functools import cache
 from uuid import uuid4
 
 from chaoskit.environments.kubernetes import cluster_about, permissions
-from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, IO_CHAOS, NETWORK_CHAOS, STRESS_CHAOS, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import (
+    DNS_CHAOS,
+    IO_CHAOS,
+    NETWORK_CHAOS,
+    STRESS_CHAOS,
+    TIME_CHAOS,
+    ApiKind,
+)
 from chaoskit.environments.kubernetes.chaos import io_specs, network_specs, pod_specs
 from chaoskit.environments.kubernetes.chaos.aim import Aim
 from chaoskit.environments.kubernetes.chaos.chaos_fault import ChaosFault
@@ -29,6 +36,7 @@ _HARMLESS: dict[ApiKind, Callable[[Aim], ChaosSpec]] = {
     IO_CHAOS: lambda aim: io_specs.io_latency(aim=aim, volume="/nowhere", delay=0.001, seconds=30.0),
     DNS_CHAOS: lambda aim: pod_specs.wrong_names(aim=aim, patterns=["nobody.invalid"], seconds=30.0),
     STRESS_CHAOS: lambda aim: pod_specs.stress(aim=aim, cpu_workers=1, seconds=30.0),
+    TIME_CHAOS: lambda aim: pod_specs.clock_offset(aim=aim, offset=0.001, seconds=30.0),
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from chaoskit.capabilities import InjectedIOError, Way
 from chaoskit.environments.kubernetes.chaos.chaos_pods import USUAL, ChaosLimits, ChaosPods
 from chaoskit.environments.kubernetes.chaos.hidden_names import HiddenNames
+from chaoskit.environments.kubernetes.chaos.pod_clocks import PodClocks
 from chaoskit.environments.kubernetes.chaos.pod_links import PodLinks
 from chaoskit.environments.kubernetes.chaos.pod_storage import PodStorage
 from chaoskit.environments.kubernetes.chaos.pod_stress import PodStress
@@ -19,12 +20,13 @@ from chaoskit.environments.kubernetes.chaos.refusals import without_target
 @dataclass(frozen=True)
 class PodMesh:
     """All that Chaos Mesh does to the pods of one run: cuts and slow `links`, `hidden` names, errors of the `storage`,
-    and `stress`, which uses up their memory and processors."""
+    `stress`, which uses up their memory and processors, and wrong `clocks`."""
 
     links: PodLinks
     hidden: HiddenNames
     storage: PodStorage
     stress: PodStress
+    clocks: PodClocks
 
     @classmethod
     def of(cls, pods: ChaosPods, *, volume: Path, out: Path, limits: ChaosLimits = USUAL) -> PodMesh:
@@ -34,12 +36,13 @@ class PodMesh:
             HiddenNames(pods, limits=limits),
             PodStorage(pods, volume=volume, out=out, limits=limits),
             PodStress(pods, limits=limits),
+            PodClocks(pods, limits=limits),
         )
 
     @property
-    def parts(self) -> tuple[PodLinks, HiddenNames, PodStorage, PodStress]:
+    def parts(self) -> tuple[PodLinks, HiddenNames, PodStorage, PodStress, PodClocks]:
         """Each is told when a fresh pod has come up, and is closed in the end."""
-        return self.links, self.hidden, self.storage, self.stress
+        return self.links, self.hidden, self.storage, self.stress, self.clocks
 
     def came_up(self, node: str) -> None:
         """A fresh pod takes the place of a node. Raises ChaoskitError."""
