@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -135,6 +136,71 @@ def test_threads_that_ask_all_the_time_survive_every_change(clock):
 
 def _traced(tid):
     return "TracerPid:\t0\n" not in Path(f"/proc/{tid}/status").read_text()
+
+
+def test_no_signal_is_lost_meanwhile(clock):
+    """Signals of this kind are queued, and the handler of the interpreter writes a byte for each."""
+    code = """
+import os, signal, sys
+read, write = os.pipe()
+os.set_blocking(write, False)
+os.set_blocking(read, False)
+signal.set_wakeup_fd(write)
+signal.signal(signal.SIGRTMIN, lambda *ignored: None)
+print(flush=True)
+for line in sys.stdin: print(len(os.read(read, 1 << 20)), flush=True)
+"""
+    command = [sys.executable, "-I", "-S", "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        child.stdout.readline()
+        done, sent = threading.Event(), 0
+        sets = threading.Thread(target=_set_often, args=(processes.identify(child.pid), done))
+        sets.start()
+        while not done.is_set():
+            child.send_signal(signal.SIGRTMIN)
+            sent += 1
+            time.sleep(0.0001)
+        sets.join()
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert sent > 100 and int(child.stdout.readline()) == sent
+
+
+def _set_often(process, done):
+    for number in range(20):
+        set_wall_clocks([process], float(number))
+    done.set()
+
+
+@pytest.mark.parametrize("busy", [2, None])
+def test_a_function_is_not_replaced_under_a_thread_that_is_in_its_beginning(clock, monkeypatch, busy):
+    one = clock()
+    vdso, begins, asked = clock_patch._Vdso(), _vdso_of(one.child.pid), []
+    begins += vdso.functions["__vdso_gettimeofday"]
+
+    class Stopped(clock_patch._Stopped):
+        def next_instructions(self):
+            asked.append(0)
+            return [begins + 4 if busy is None or len(asked) <= busy else begins + 64]
+
+        def go_on(self):
+            assert abs(one.moved()["time"]) < 0.1 if busy is None else True
+            time.sleep(0.001)
+
+    monkeypatch.setattr(clock_patch, "_Stopped", Stopped)
+    monkeypatch.setattr(Stopped, "__enter__", lambda self: self)
+    monkeypatch.setattr(clock_patch, "_CLEAR_LIMIT", 0.2 if busy is None else 60.0)
+    if busy is None:
+        with pytest.raises(TimeoutError):
+            clock_patch.shift(one.child.pid, 30.0, vdso)
+        assert abs(one.moved()["time"]) < 0.1
+    else:
+        clock_patch.shift(one.child.pid, 30.0, vdso)
+        assert len(asked) == busy + 1 and abs(one.moved()["time"] - 30) < 0.1
+
+
+def _vdso_of(pid):
+    return clock_patch._mapped(pid)[0]
 
 
 def test_a_stopped_process_stays_stopped_and_has_it_when_it_goes_on(clock, until):
