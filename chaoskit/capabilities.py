@@ -314,6 +314,26 @@ class CanEvict(Protocol):
 
 
 @runtime_checkable
+class CanDrain(Protocol):
+    """Evicts a node, and has the one that takes its place come up on another machine, as when a machine is drained."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """See `CanPartition`."""
+        ...
+
+    def drain_node(self, node: str) -> Mapping[str, Any]:
+        """Ask the cluster to evict the node, as `CanEvict.evict_node` does with `replaced`; the fresh node must not run
+        on the same machine. Returns evidence. Raises LookupError if the node is not up, or if the cluster does not
+        allow it."""
+        ...
+
+    def drained(self, node: str) -> Mapping[str, Any] | None:
+        """What `CanEvict.evicted` says of that node, and the `fresh` node with its machine, once that is up. None until
+        then. Raises LookupError also if no fresh node takes its place, or if it runs on the same machine."""
+        ...
+
+
+@runtime_checkable
 class CanSuspend(Protocol):
     """Takes all nodes of the job away at once, as a queue does that needs them for another job."""
 
@@ -489,6 +509,7 @@ REMEDIES: dict[str, str] = {
     "CanLimitProcessor": "control groups with the controller cpu",
     "CanLimitDisk": "control groups with the controller io (in v1: blkio)",
     "CanEvict": "nodes that a cluster can evict",
+    "CanDrain": "nodes that a cluster can evict, and whose place on its machines chaoskit chooses",
     "CanLoseNodes": "nodes that can be taken away from a running job",
     "CanSuspend": "a job whose nodes a controller makes (--env kubernetes --job-template FILE)",
 }

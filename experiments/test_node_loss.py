@@ -58,6 +58,13 @@ def test_evicted(chaos, job, claims, step):
     run.verify(*claims, checks.saved_within_grace())
 
 
+@pytest.mark.cluster
+def test_drained(chaos, job, claims, step):
+    """The machine of a node is drained: the node is evicted, and a fresh one takes its place on another machine."""
+    run = chaos.run(job, faults.drain_node(node=-1).at_step(step))
+    run.verify(*claims, checks.saved_within_grace())
+
+
 def test_frozen_node(chaos, job, claims, step):
     """Every process of one node is frozen for a second."""
     run = chaos.run(job, faults.pause_node(node=-1, seconds=1).at_step(step))

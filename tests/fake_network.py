@@ -177,6 +177,23 @@ class FakeNetwork:
     def evicted(self, node: str) -> Mapping[str, Any] | None:
         return None if node in self.asked else {"gone": node, "grace": 30.0, "ended": 1.5, "killed": None}
 
+    def drain_node(self, node: str) -> Mapping[str, Any]:
+        """It is evicted; the fresh node is up once `replace` is called."""
+        return self.evict_node(node, replaced=True)
+
+    def replace(self) -> None:
+        """A fresh node takes the place of each that was evicted."""
+        for node in [node for node, replaced in self.leaving.items() if replaced]:
+            del self.leaving[node]
+            self.up.remove(node)
+            self.add_node()
+
+    def drained(self, node: str) -> Mapping[str, Any] | None:
+        seen = self.evicted(node)
+        if seen is None or node in self.up:
+            return None
+        return {**seen, "machine": f"machine-of-{node}", "fresh": {"node": self.up[-1], "machine": "other"}}
+
     def ranks_of(self, node: str) -> tuple[int, ...]:
         alive = [*self.up, *self.asked]
         return (2 * alive.index(node), 2 * alive.index(node) + 1) if node in alive else ()

@@ -14,6 +14,9 @@ from chaoskit.checks.check import Check
 from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, merge, passed
 
+#: The faults by which a node is evicted.
+_EVICTIONS = ("evict_node", "drain_node")
+
 
 @dataclass(frozen=True)
 class SavedWithinGrace:
@@ -22,7 +25,7 @@ class SavedWithinGrace:
     name = "saved_within_grace"
 
     def __call__(self, case: Case) -> Verdict:
-        evictions = [f for f in case.history.faults if f.kind == "evict_node" and f.observed is not None]
+        evictions = [f for f in case.history.faults if f.kind in _EVICTIONS and f.observed is not None]
         if not evictions:
             return inconclusive(self.name, "no node was observed to be evicted", "fault-not-observed")
         every = [self._judged(case, fault) for fault in evictions]
@@ -98,8 +101,8 @@ def _facts(rank: int, save: Save, since: float) -> dict[str, Any]:
 def saved_within_grace() -> Check:
     """No save that a job began after SIGTERM was cut short by the end of the grace of its evicted node.
 
-    Use it with the fault `evict_node`. The evidence has the grace, the seconds from SIGTERM until the job there had
-    ended by itself or was killed, its saves since SIGTERM, and the longest complete save of the reference and the run.
-    Fails with `grace-too-short`.
+    Use it with the fault `evict_node` or `drain_node`. The evidence has the grace, the seconds from SIGTERM until the
+    job there had ended by itself or was killed, its saves since SIGTERM, and the longest complete save of the reference
+    and the run. Fails with `grace-too-short`.
     """
     return SavedWithinGrace()

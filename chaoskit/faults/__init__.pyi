@@ -25,6 +25,7 @@ from chaoskit.faults.network.packet_loss import packet_loss
 from chaoskit.faults.network.partition import isolate, partition
 from chaoskit.faults.network.reset import reset
 from chaoskit.faults.node.add_node import add_node
+from chaoskit.faults.node.drain_node import drain_node
 from chaoskit.faults.node.evict_node import evict_node
 from chaoskit.faults.node.kill_node import kill_node
 from chaoskit.faults.node.out_of_memory import out_of_memory
@@ -71,6 +72,7 @@ __all__ = [
     "delay",
     "delete",
     "disk_full",
+    "drain_node",
     "empty",
     "evict_node",
     "exit",

@@ -15,8 +15,9 @@ GRACE = 2.0
 
 
 def evicted(
-    *, before=None, after=None, ended=None, killed=None, used_up=True, observed=True, control=None, node=1
-):
+    *, before=None, after=None, ended=None, killed=None, used_up=True, observed=True, control=None, node=1,
+    kind="evict_node",
+):  # fmt: skip
     """A job whose node 1 has rank 1 and gets SIGTERM after step 25; `before` and `after` that, ranks save or do not.
     `control` is how many seconds a save takes in the reference."""
     run = Writer().launch().live(until=25)
@@ -24,7 +25,7 @@ def evicted(
         run.save(**before)
     run.t += 0.1
     since = run.t
-    run.say("fault.planned", fault=0, what={"text": "evict node 1", "action": {"kind": "evict_node", "node": 1}})
+    run.say("fault.planned", fault=0, what={"text": "evict node 1", "action": {"kind": kind, "node": 1}})
     run.say("fault.applied", fault=0, evidence={"node": f"node{node}", "since": since - 1})
     run.t += 0.5
     if after is not None:
@@ -50,8 +51,9 @@ def _on_its_node(event):
     return replace(event, data={**event.data, "node": f"node{event['rank']}"})
 
 
-def test_a_save_that_the_end_of_the_grace_cuts_short():
-    verdict = saved_within_grace()(evicted(after={"unfinished": True}, killed=2.1, control=7.5))
+@pytest.mark.parametrize("kind", ["evict_node", "drain_node"])
+def test_a_save_that_the_end_of_the_grace_cuts_short(kind):
+    verdict = saved_within_grace()(evicted(kind=kind, after={"unfinished": True}, killed=2.1, control=7.5))
     assert verdict.outcome is Outcome.FAIL and verdict.codes == ("grace-too-short",)
     assert "its grace of 2 s, while rank 1 was in a save that it had begun 0.5 s after SIGTERM" in verdict.sentence
     assert "that had lasted 1.6 s; a whole save has taken up to 7.5 s" in verdict.sentence

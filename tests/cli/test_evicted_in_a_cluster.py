@@ -26,6 +26,15 @@ def test_a_good_trainer_saves_within_its_grace(run, machines):  # noqa: F811
     assert claim["condition"]["reason"] == "EvictionByEvictionAPI"
 
 
+def test_a_good_trainer_goes_on_on_another_machine(run, machines):  # noqa: F811
+    code, found = run("tinymodels.train", "test_drained")
+    assert found["test_drained"]["verdict"] == "pass", found
+    assert code == ExitCode.PASS
+    ((_, evidence),) = [one for one in evidence_of(machines, "test_drained") if one[0] == "fault.observed"]
+    assert {evidence["machine"], evidence["fresh"]["machine"]} == {"node-0", "node-1"}
+    assert evidence["sigterm"]["delivered"] and 0 < evidence["ended"] < evidence["grace"] == 30
+
+
 def test_a_broken_trainer_is_caught_after_an_eviction(run):  # noqa: F811
     code, found = run("tinymodels.gallery.rng_missing", "test_evicted")
     assert code == ExitCode.FAIL

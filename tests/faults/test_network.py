@@ -284,6 +284,19 @@ def test_an_eviction_is_observed_once_the_node_is_gone(replaced):
     assert action_traits(fault.action).observe_within == math.inf
 
 
+def test_a_drained_machine_is_observed_once_the_fresh_node_is_up():
+    net, fault = FakeNetwork(2), faults.drain_node(node=1)
+    told = strike(fault, net)
+    assert (told["node"], told["pod"], net.leaving) == ("node1", "pod-of-node1", {"node1": True})
+    assert fault.action.observed(net, told) is None
+    net.obey()
+    assert fault.action.observed(net, told) is None, "no node has taken its place yet"
+    net.replace()
+    seen = fault.action.observed(net, told)
+    assert (seen["machine"], seen["fresh"]) == ("machine-of-node1", {"node": "node2", "machine": "other"})
+    assert action_traits(fault.action).observe_within == math.inf
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -302,6 +315,7 @@ def test_an_eviction_is_observed_once_the_node_is_gone(replaced):
         faults.replace_node(node=2),
         faults.remove_node(node=2),
         faults.evict_node(node=2),
+        faults.drain_node(node=2),
     ],
     ids=lambda fault: fault.action.name,
 )
@@ -371,6 +385,7 @@ made = {
     "add_node": faults.add_node(),
     "remove_node": faults.remove_node(),
     "evict_node": faults.evict_node(node=-1, replaced=False),
+    "drain_node": faults.drain_node(node=0),
 }
 
 
@@ -401,6 +416,7 @@ def test_what_they_call_themselves():
         "add a node",
         "remove the last node",
         "evict the last node",
+        "drain the machine of node 0",
     ]
     three = faults.partition(groups=((0,), (1,), (2,)), seconds=1)
     assert str(three) == "partition node 0, node 1 and node 2 from each other for 1 s"
@@ -459,6 +475,7 @@ def test_what_they_call_themselves():
         (lambda: faults.replace_node(node=(0,)), "replace_node: node"),
         (lambda: faults.remove_node(node=None), "remove_node: node"),
         (lambda: faults.evict_node(node="all"), "evict_node: node"),
+        (lambda: faults.drain_node(node="0"), "drain_node: node"),
         (lambda: faults.evict_node(node=0, replaced=1), "evict_node: replaced must be True or False"),
     ],
 )

@@ -88,10 +88,9 @@ class Scheduler:
         """What speaks against a node."""
         if why := self.unschedulable(pod):
             return [why]
-        spec, labels = pod["spec"], node["metadata"].get("labels") or {}
         if node.get("spec", {}).get("unschedulable"):
             return ["node(s) were unschedulable"]
-        if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        if not selects(pod["spec"], node):
             return ["node(s) didn't match Pod's node affinity/selector"]
         if self._shuns(pod, node):
             return ["node(s) didn't match pod anti-affinity rules"]
@@ -125,6 +124,38 @@ class Scheduler:
         names = [one["persistentVolumeClaim"]["claimName"] for one in pod["spec"].get("volumes") or ()
                  if "persistentVolumeClaim" in one]  # fmt: skip
         return next((n for n in names if self._plane.get("persistentvolumeclaims", namespace, n) is None), None)
+
+
+def selects(spec: Json, node: Json) -> bool:
+    """Whether a node has the labels that a pod asks for, and fulfils one of the terms of its affinity to nodes."""
+    metadata = node["metadata"]
+    labels, fields = metadata.get("labels") or {}, {"metadata.name": metadata["name"]}
+    if not (spec.get("nodeSelector") or {}).items() <= labels.items():
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    for term in required["nodeSelectorTerms"]:
+        asked = [*((one, labels) for one in term.get("matchExpressions") or ()),
+                 *((one, fields) for one in term.get("matchFields") or ())]  # fmt: skip
+        if asked and all(_holds(one, of) for one, of in asked):
+            return True
+    return False
+
+
+def _holds(one: Json, of: Json) -> bool:
+    """Whether a requirement holds of labels or fields."""
+    value, operator, values = of.get(one["key"]), one["operator"], one.get("values") or ()
+    known = {
+        "In": lambda: value in values,
+        "NotIn": lambda: value not in values,
+        "Exists": lambda: value is not None,
+        "DoesNotExist": lambda: value is None,
+        "Gt": lambda: value is not None and int(value) > int(values[0]),
+        "Lt": lambda: value is not None and int(value) < int(values[0]),
+    }
+    return bool(known[operator]())
 
 
 def _conditions(pod: Json) -> list[Json]:

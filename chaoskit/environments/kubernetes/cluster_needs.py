@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaoskit.capabilities import (
     CanDegrade,
+    CanDrain,
     CanEvict,
     CanFailStorage,
     CanHideNames,
@@ -18,6 +19,7 @@ from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.chaos.pod_stress import limit_remedy
 from chaoskit.environments.kubernetes.cluster import connection_to
 from chaoskit.environments.kubernetes.job_template import of_place
+from chaoskit.environments.kubernetes.pod_evictions import TEMPLATE_STAYS
 from chaoskit.nodes import ClusterPlace
 
 #: The kinds of Chaos Mesh that capabilities need,
@@ -38,7 +40,9 @@ def why_not(capability: type, place: ClusterPlace) -> str | None:
     template = of_place(place)
     if capability is CanSuspend:
         return None if template is not None else "only a Job can be suspended: run one with --job-template"
-    if capability is CanEvict:
+    if capability is CanDrain and template is not None:
+        return TEMPLATE_STAYS
+    if capability in (CanEvict, CanDrain):
         return permissions.no_eviction(connection_to(place), place.namespace)
     kind, limit = _KINDS.get(capability), _LIMITS.get(capability)
     if kind is None:

@@ -1,4 +1,8 @@
-"""`PodEvictions`: pods are evicted, as when their machine is drained, and what the job there does with its grace."""
+"""`PodEvictions`: pods are evicted, as when their machine is drained, and what the job there does with its grace.
+
+A drained machine itself stays as it is: to cordon or to taint it would change where pods of others go. Only the pod
+that takes the place of the evicted one is kept off it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any
 
 from chaoskit.environments.agents.agent_line import AgentGone, AgentLine
 from chaoskit.environments.environment import Ended, EnvironmentEvent
+from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
 from chaoskit.environments.kubernetes.pod_faults import PodFaults
 from chaoskit.environments.kubernetes.pods import PodNode
 
@@ -21,17 +26,25 @@ _DYING = 60.0
 _EARLY = 1.0
 #: What the API server writes on a pod that it evicts.
 _CONDITION = "DisruptionTarget"
+#: Why a node of a job template cannot be drained.
+TEMPLATE_STAYS = (
+    "the controller of a job template makes the pods, and nothing can keep one of them off a machine: leave "
+    "--job-template out, or use evict_node"
+)
 
 
 @dataclass
 class Eviction:
     """One eviction. `since` is when the job got SIGTERM, and `gone` when the agent was, by our clock; `ended` is after
-    how many seconds the job had ended by itself. `condition` is what the cluster says of it on the pod."""
+    how many seconds the job had ended by itself. `condition` is what the cluster says of it on the pod. The node that
+    takes its place is `by`; if it is `drained`, that must run on another machine."""
 
     pod: PodNode
     replaced: bool
+    drained: bool
     grace: float
     begun: float
+    by: str | None = None
     look_at: float = 0.0
     since: float | None = None
     notice: Mapping[str, Any] = field(default_factory=dict)
@@ -63,14 +76,23 @@ class Eviction:
 
 
 class PodEvictions(PodFaults):
-    """Fulfils `CanEvict`. The pod is asked to go through the API of evictions; its agent passes the kubelet's SIGTERM
-    on to the job, and ends when the job has, or is killed with it."""
+    """Fulfils `CanEvict` and `CanDrain`. The pod is asked to go through the API of evictions; its agent passes the
+    kubelet's SIGTERM on to the job, and ends when the job has, or is killed with it."""
 
     #: By node, the newest eviction of it.
     _evictions: dict[str, Eviction]
 
     def evict_node(self, node: str, *, replaced: bool) -> Mapping[str, Any]:
         """See `CanEvict`."""
+        return self._evict(node, replaced=replaced)
+
+    def drain_node(self, node: str) -> Mapping[str, Any]:
+        """See `CanDrain`."""
+        if isinstance(self.pods, ControlledPods):
+            raise LookupError(TEMPLATE_STAYS)
+        return self._evict(node, replaced=True, drained=True)
+
+    def _evict(self, node: str, *, replaced: bool, drained: bool = False) -> Mapping[str, Any]:
         launch = self.job.must_run(node)
         found, begun = self.pods.now[node], time.monotonic()
         manifest = self.pods.manifest_of(found)
@@ -79,7 +101,7 @@ class PodEvictions(PodFaults):
         self.pods.evict(node)
         launch.leave_to_others(node, cause="evicted")
         grace = float(manifest["spec"]["terminationGracePeriodSeconds"])
-        self._evictions[node] = Eviction(found, replaced, grace, begun)
+        self._evictions[node] = Eviction(found, replaced, drained, grace, begun)
         return {"pod": found.pod, "uid": found.uid, "machine": found.machine}
 
     def evicted(self, node: str) -> Mapping[str, Any] | None:
@@ -91,6 +113,21 @@ class PodEvictions(PodFaults):
         if eviction.is_overdue:
             raise LookupError(f"the pod {eviction.pod.pod} is still there {_DYING:g} s after the end of its grace")
         return None
+
+    def drained(self, node: str) -> Mapping[str, Any] | None:
+        """See `CanDrain`."""
+        evidence, eviction = self.evicted(node), self._evictions[node]
+        if evidence is None:
+            return None
+        if eviction.by is None:
+            raise LookupError(f"no fresh node takes the place of {node}: it was lost to something else")
+        fresh = self.pods.now.get(eviction.by)
+        if fresh is None:
+            return None
+        about = {"node": fresh.name, "pod": fresh.pod, "uid": fresh.uid, "machine": fresh.machine}
+        if fresh.machine == eviction.pod.machine:
+            raise LookupError(f"the cluster has put {fresh.name} on {fresh.machine} again, which was drained")
+        return {**evidence, "machine": eviction.pod.machine, "fresh": about}
 
     def launch(self, index: int, command: Sequence[str]) -> str:
         """See `AgentJob.launch`. A pod that somebody else has asked to end is waited for: nothing is launched there."""
@@ -132,7 +169,9 @@ class PodEvictions(PodFaults):
         if eviction.gone is None and agent.is_gone:
             eviction.gone = time.monotonic()
             if self.pods.now.get(node) is eviction.pod and node in self.job.roster.up:
-                self.job.lose(node, replaced=eviction.replaced)
+                eviction.by = self.job.lose(node, replaced=eviction.replaced)
+                if eviction.drained and eviction.by is not None:
+                    self.pods.keep_off(eviction.by, eviction.pod.machine)
         eviction.is_over = eviction.gone is not None and manifest is None
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from chaoskit.environments.kubernetes.kept_off import machines_kept_off
 
 #: Reasons of a container that waits which no waiting mends, and what to do: its image cannot be had,
 _NO_IMAGE = {
@@ -49,7 +51,7 @@ def without_start(pod: Mapping[str, Any]) -> str | None:
 def waits_for(pod: Mapping[str, Any]) -> str:
     """Why a pod that may still run does not yet; "" if its status does not say."""
     if (said := _unscheduled(pod)) is not None:
-        return f"no node of the cluster takes the pod: {said} {_room(said)}"
+        return f"no node of the cluster takes the pod: {said} {_room(said, machines_kept_off(pod))}"
     for container in _containers(pod.get("status") or {}):
         if reason := ((container.get("state") or {}).get("waiting") or {}).get("reason"):
             return f"its container waits: {reason}"
@@ -77,10 +79,15 @@ def _unscheduled(pod: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _room(said: str) -> str:
-    """What to do where the scheduler says this."""
+def _room(said: str, kept_off: Sequence[str] = ()) -> str:
+    """What to do where the scheduler says this of a pod that must not run on some machines."""
     if "PersistentVolumeClaim" in said:
         return "(its volume claim is not bound: kubectl describe pvc)"
+    if kept_off:
+        return (
+            f"(its node was drained, and the pod must not run on {', '.join(kept_off)} again: let the cluster have "
+            "another machine with room for it, or leave out drain_node)"
+        )
     if "affinity/selector" in said or "taint" in said:
         return "(check node-selector and tolerations in [tool.chaoskit.kubernetes])"
     return "(give the pods smaller resources in [tool.chaoskit.kubernetes], or free some)"

@@ -15,6 +15,7 @@ from chaoskit.environments.kubernetes import pod_trouble
 from chaoskit.environments.kubernetes.api_kinds import PODS
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
+from chaoskit.environments.kubernetes.kept_off import kept_off
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_manifest import CONTAINER, NODE_ROLE
 from chaoskit.environments.kubernetes.selectors import RunSelector
@@ -65,6 +66,8 @@ class PodNodes(AgentNodes[PodNode]):
         self.connection, self.objects = connection, objects
         self._service, self._manifest, self._limit = service, manifest, limit
         self._made = 0
+        #: By node, the machine on which its next pod must not run.
+        self._drained: dict[str, str] = {}
         #: See `ChaosPods`.
         self.container = CONTAINER
 
@@ -77,7 +80,10 @@ class PodNodes(AgentNodes[PodNode]):
             self._forget(self.now.pop(node))
         self._made += 1
         pod = f"chaoskit-{self.objects.identity.run}-{node}-{self._made}"
-        made = self.objects.create(PODS, self._manifest(node, pod), role=NODE_ROLE, node=number)
+        manifest, machine = self._manifest(node, pod), self._drained.pop(node, None)
+        if machine is not None:
+            manifest = kept_off(manifest, machine)
+        made = self.objects.create(PODS, manifest, role=NODE_ROLE, node=number)
         waits = _Waiting(self, node, pod)
         line = self._door.take({"agent": pod}, limit=self._limit, alive=waits.look, why=lambda: waits.why)
         self.now[node] = self._node_behind(line, node, pod, uid=str(made["metadata"]["uid"]))
@@ -183,6 +189,10 @@ class PodNodes(AgentNodes[PodNode]):
             raise LookupError(str(error)) from error
         if not is_there:
             raise LookupError(f"the pod {found.pod} of {node} is not there any more")
+
+    def keep_off(self, node: str, machine: str) -> None:
+        """Have the next pod of a node run on another machine than this one."""
+        self._drained[node] = machine
 
     def thaw(self, node: str) -> None:
         """Nothing is ever in the way of an agent: the processes of the job are stopped one by one."""

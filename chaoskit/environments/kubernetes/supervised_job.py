@@ -74,9 +74,10 @@ class SupervisedJob(JobOnNodes):
         self._pods.gather(self._pods.absent)
         return super().launch(index, command)
 
-    def lose(self, node: str, *, replaced: bool) -> None:
+    def lose(self, node: str, *, replaced: bool) -> str | None:
         """Count the node as lost. The controller replaces its pod."""
         self.roster.up.remove(node)
+        return node
 
     def add_node(self) -> str:
         """Raises LookupError: the number of pods stands in the template."""

@@ -81,9 +81,10 @@ class JobOnNodes:
         """See `Environment`."""
         return self.run.wait(timeout, news=self._news, patience=self._patience)
 
-    def lose(self, node: str, *, replaced: bool) -> None:
-        """Count the node as lost; the policy of the job decides what follows, unless it is `replaced`."""
-        self.roster.lose(node, NodeLossPolicy(lost="spare") if replaced else self.run.spec.nodes.node_loss)
+    def lose(self, node: str, *, replaced: bool) -> str | None:
+        """Count the node as lost; the policy of the job decides what follows, unless it is `replaced`. Returns the node
+        that will take its place."""
+        return self.roster.lose(node, NodeLossPolicy(lost="spare") if replaced else self.run.spec.nodes.node_loss)
 
     def add_node(self) -> str:
         """See `CanLoseNodes`."""

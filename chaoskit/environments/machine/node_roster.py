@@ -47,13 +47,14 @@ class NodeRoster:
         self.up.append(node)
         self.up.sort(key=self.numbers.__getitem__)
 
-    def lose(self, node: str, policy: NodeLossPolicy) -> None:
-        """Count the node as lost; `policy` decides what follows."""
+    def lose(self, node: str, policy: NodeLossPolicy) -> str | None:
+        """Count the node as lost; `policy` decides what follows. Returns the node that will take its place."""
         self.up.remove(node)
         spare = self.next_name() if policy.lost == "spare" else None
         by = node if policy.lost == "returns" else spare
         self.away.append(Away(time.monotonic() + policy.after, by))
         self.away.sort(key=lambda away: away.at)
+        return by
 
     def free_name(self, taken: Collection[str]) -> str:
         """A node that is not up, not on its way back, and not among `taken`; a new one if there is none."""

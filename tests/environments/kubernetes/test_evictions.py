@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from chaoskit.capabilities import CanEvict
+from chaoskit.capabilities import CanDrain, CanEvict
 from chaoskit.environments import must_offer, offers
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
-from chaoskit.errors import MissingCapability
+from chaoskit.errors import ChaoskitError, MissingCapability
 from chaoskit.job import Job
 from chaoskit.nodes import Nodes
 from tests.environments.kubernetes.test_environment import news
@@ -47,6 +47,27 @@ def evicted(until):
         return found[0], ends
 
     return evict
+
+
+@pytest.fixture
+def drained(until):
+    """Drains the machine of a node, and launches the job again after that; returns what was observed."""
+
+    def drain(env, node, command):
+        env.drain_node(node)
+        found = []
+
+        def is_seen():
+            if any(isinstance(event, Ended) for event in env.wait(0.05)):
+                assert env.drained(node) is None, "no fresh node is up yet"
+                env.launch(1, command)
+            found[:] = [env.drained(node)]
+            return found[0]
+
+        until(is_seen, timeout=60)
+        return found[0]
+
+    return drain
 
 
 def both_arrive(env, until):
@@ -95,6 +116,65 @@ def test_a_node_is_evicted_and_a_fresh_one_takes_its_place(pods_place, stub, slo
         assert env.nodes() == ("node0", "node2")
         with pytest.raises(LookupError, match="node1 is not up"):
             env.evict_node("node1", replaced=True)
+
+
+@pytest.mark.launches
+def test_a_node_of_a_drained_machine_comes_up_on_another_one(pods_place, stub, slow, drained, until, connection):
+    with KubernetesEnvironment(replace(pods_place, nodes=Nodes(2, 2))) as env:
+        env.launch(0, slow(0.5))
+        both_arrive(env, until)
+        before = dict(env.pods.now)
+        assert before["node0"].machine != before["node1"].machine, "the one that is drained has fewer pods then"
+        found = drained(env, "node1", stub(0, 0))
+        fresh = env.pods.now["node2"]
+        assert found["gone"] == before["node1"].uid and found["sigterm"]["delivered"] and found["ended"] is not None
+        assert found["machine"] == before["node1"].machine != found["fresh"]["machine"] == fresh.machine
+        assert (found["fresh"]["node"], found["fresh"]["uid"]) == ("node2", fresh.uid)
+        assert news(env, Ended) == Ended(1, 0)
+        # The machine is as it was: a later pod may come up there.
+        core = client.CoreV1Api(connection.address.client)
+        assert not any(node.spec.unschedulable or node.spec.taints for node in core.list_node().items)
+        env.launch(2, slow(0.1))
+        news(env, Arrived)
+        env.lose_node("node2", replaced=True)
+        assert news(env, Ended).launch == 2
+        env.launch(3, stub(0, 0))
+        assert env.pods.now["node3"].machine == before["node1"].machine
+
+
+@pytest.mark.launches
+def test_no_other_machine_takes_the_node_of_a_drained_one(pods_place, stub, slow, connection):
+    core = client.CoreV1Api(connection.address.client)
+    with KubernetesEnvironment(pods_place) as env:
+        env.launch(0, slow(0.1))
+        news(env, Arrived)
+        machine = env.pods.now["node0"].machine
+        for node in core.list_node().items:
+            if node.metadata.name != machine:
+                core.patch_node(node.metadata.name, {"spec": {"unschedulable": True}})
+        env.drain_node("node0")
+        assert news(env, Ended).launch == 0
+        env.pods._limit = 3.0
+        said = (
+            r"0/2 nodes are available: 1 node\(s\) didn't match Pod's node affinity/selector, 1 node\(s\) were "
+            rf"unschedulable.*\(its node was drained, and the pod must not run on {machine} again: let the cluster have"
+        )
+        with pytest.raises(ChaoskitError, match=said):
+            env.launch(1, stub(0, 0))
+        assert env.drained("node0") is None
+
+
+@pytest.mark.launches
+def test_pods_of_a_controller_cannot_be_kept_off_a_machine(job_place):
+    job = Job.from_command(["x", "{out}"], image="t", cluster=job_place().cluster)
+    why = KubernetesEnvironment.lacks(CanDrain, job)
+    assert "nothing can keep one of them off a machine: leave --job-template out, or use evict_node" in why
+    with KubernetesEnvironment(job_place()) as env:
+        env.launch(0, [])
+        news(env, Arrived)
+        with pytest.raises(LookupError, match="the controller of a job template makes the pods"):
+            env.drain_node("node1")
+        assert env.pods.exists("node1")
 
 
 @pytest.mark.launches
@@ -167,8 +247,9 @@ def test_evictions_need_a_permission(cluster_place, api_server, tmp_path):
     api_server.add_user("nobody")
     file = str(api_server.kubeconfig(tmp_path, token="nobody"))
     other = replace(job, cluster=replace(cluster_place, kubeconfig=file))
-    with pytest.raises(MissingCapability, match=r"add to a Role: .*resources: \[pods/eviction\], verbs: \[create\]"):
-        must_offer("kubernetes", [CanEvict], to="evict_node", job=other)
+    for can in (CanEvict, CanDrain):
+        with pytest.raises(MissingCapability, match=r"add to a Role: .*: \[pods/eviction\], verbs: \[create\]"):
+            must_offer("kubernetes", [can], to="it", job=other)
 
 
 def errors(seed, *, answer_is_lost):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chaoskit.environments.kubernetes.kept_off import kept_off
 from chaoskit.environments.kubernetes.pod_trouble import ended, hopeless, waits_for
 
 
@@ -41,6 +42,16 @@ def test_it_may_still_run():
     lost = {"type": "PodScheduled", "status": "False", "message": '0/3: persistentvolumeclaim "runs" not found.'}
     assert hopeless(status(conditions=[lost])).startswith("there is no volume claim 'runs' in its namespace: make it")
     assert waits_for({}) == ""
+
+
+def test_no_other_machine_takes_the_pod_of_a_drained_one():
+    said = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector."
+    pod = status(conditions=[{**UNSCHEDULABLE, "message": said}])
+    assert "check node-selector and tolerations" in waits_for(pod)
+    assert waits_for(kept_off({"spec": {}, **pod}, "m0")) == (
+        f"no node of the cluster takes the pod: {said} (its node was drained, and the pod must not run on m0 again: "
+        "let the cluster have another machine with room for it, or leave out drain_node)"
+    )
 
 
 def test_how_it_has_ended():
