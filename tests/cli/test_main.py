@@ -595,7 +595,7 @@ def test_init_writes_a_file_of_its_own_where_there_is_no_pyproject(chaoskit, pro
 
 
 def test_what_only_a_cluster_does_is_for_clusters_and_runs_by_name():
-    own = {"test_evicted", "test_suspended"}
+    own = {"test_drained", "test_evicted", "test_suspended"}
     assert own <= battery.titles(nodes="2", env="kubernetes").keys()
     assert not own & battery.titles(nodes="2", env="netns").keys() and not own & battery.titles(env="kubernetes").keys()
     for name in ("test_evicted", "evicted"):

@@ -1,5 +1,5 @@
 """The only module that removes objects of a cluster, by evictions too, and that changes any: a fault may be forced to
-go, or pause, and a job may be suspended."""
+go, and a job may be suspended."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from chaoskit.environments.kubernetes.selectors import RunSelector
 _NOT_FOUND = 404
 #: Drops the finalizer of a fault of Chaos Mesh without taking the fault back.
 _FORCED = {"chaos-mesh.chaos-mesh.org/cleanFinalizer": "forced"}
-#: Takes a fault of Chaos Mesh back for as long as it is "true".
-PAUSE = "experiment.chaos-mesh.org/pause"
 
 
 def remove(
@@ -58,11 +56,6 @@ def force(connection: ClusterConnection, kind: ApiKind, namespace: str, name: st
             raise
         return False
     return True
-
-
-def pause_fault(connection: ClusterConnection, kind: ApiKind, namespace: str, name: str, *, paused: bool) -> None:
-    """Let Chaos Mesh take a fault back, and later make it again. Raises ClusterError."""
-    _annotate(connection, ApiTarget(kind, namespace, name), {PAUSE: "true" if paused else None})
 
 
 def suspend_job(connection: ClusterConnection, job: ApiTarget, change: Mapping[str, Any]) -> None:

@@ -51,7 +51,7 @@ def evicted(until):
 
 @pytest.fixture
 def drained(until):
-    """Drains the machine of a node, and launches the job again after that launch; returns what was observed."""
+    """Drains the machine of a node, and launches the job again after that; returns what was observed."""
 
     def drain(env, node, command):
         env.drain_node(node)
@@ -157,7 +157,7 @@ def test_no_other_machine_takes_the_node_of_a_drained_one(pods_place, stub, slow
         env.pods._limit = 3.0
         said = (
             r"0/2 nodes are available: 1 node\(s\) didn't match Pod's node affinity/selector, 1 node\(s\) were "
-            rf"unschedulable.*its node was drained, and the pod must not run on {machine} again: let the cluster have"
+            rf"unschedulable.*\(its node was drained, and the pod must not run on {machine} again: let the cluster have"
         )
         with pytest.raises(ChaoskitError, match=said):
             env.launch(1, stub(0, 0))

@@ -14,7 +14,7 @@ from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.environments.kubernetes.intents import Intent
 from chaoskit.environments.kubernetes.objects import RunObjects
-from chaoskit.environments.kubernetes.removal import force, pause_fault, remove
+from chaoskit.environments.kubernetes.removal import force, remove
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.kubernetes.watching import ObjectWatch
 from chaoskit.errors import UsageError
@@ -143,21 +143,6 @@ class ChaosFault:
         self._take(self._found())
         return self.state
 
-    def pause(self, *, limit: float = RECOVERY_LIMIT) -> None:
-        """Have it taken back, and keep its object: `resume` makes it again in the same pods.
-
-        Raises UsageError for a fault that happens once, ClusterError if it is not taken back within `limit` seconds.
-        """
-        if self.spec.is_one_shot:
-            raise UsageError(f"{self.spec.action}: it happens once, so it cannot be paused")
-        self._set_paused(True)
-        self._must(lambda state: state.is_recovered and state.conditions.get("Paused", False), "taken back", limit)
-
-    def resume(self, *, limit: float = INJECTION_LIMIT) -> None:
-        """Have it made again. Its duration has gone on meanwhile. Raises ClusterError."""
-        self._set_paused(False)
-        self._must(lambda state: state.is_injected, "injected again", limit)
-
     def begin_end(self) -> None:
         """Begin what `end` waits for. Raises ClusterError."""
         remove(self._connection, self.spec.kind, self._namespace, self.name, uid=self._uid)
@@ -184,20 +169,6 @@ class ChaosFault:
         said = {"kind": self.spec.kind.kind, "name": self.name, "uid": self._uid, "created": self.created}
         return {**said, "action": self.spec.action, "seconds": self.spec.seconds, **self.state.evidence()}
 
-    def _set_paused(self, paused: bool) -> None:
-        try:
-            pause_fault(self._connection, self.spec.kind, self._namespace, self.name, paused=paused)
-        except ClusterError as error:
-            raise refusals.of_creation(error, self.spec.kind) from error
-
-    def _must(self, holds: Callable[[FaultState], bool], what: str, limit: float) -> None:
-        there = self._wait(lambda state: state is None or holds(state), limit)
-        if not there or self._state is None:
-            complaints = "; ".join(self.state.complaints)
-            why = "it was removed by somebody" if self._state is None else complaints or "its pods still wait for it"
-            remedy = "look at the log of chaos-daemon on the machines of its pods"
-            raise ClusterError(f"{self} was not {what} within {limit:g} s: {why}", remedy=remedy)
-
     def _wait(self, holds: Callable[[FaultState | None], bool], limit: float) -> bool:
         """Whether it came to hold within `limit` seconds; None is the state of an object that is gone."""
         if holds(self._state):
@@ -209,7 +180,7 @@ class ChaosFault:
             if holds(self._state):
                 return True
             for change in self._watch.changes(limit=min(left, _LOOK_EVERY)):
-                # What a watch tells may be older than what we have seen, as of an earlier pause.
+                # What a watch tells may be older than what we have seen.
                 if change.uid == self._uid:
                     self._take(self._found())
                     if holds(self._state):

@@ -10,7 +10,7 @@ from chaoskit.environments.kubernetes.api_kinds import IO_CHAOS
 from chaoskit.environments.kubernetes.chaos.aim import Aim
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec, container_names, go_duration, made
 from chaoskit.errors import UsageError
-from chaoskit.validation import check_choice, check_choices, check_errno, check_number, check_whole, near_miss
+from chaoskit.validation import check_choice, check_choices, check_errno, check_number, check_whole
 
 #: Those that Chaos Mesh knows. Of any other word it says nothing, and injects nothing.
 METHODS = (
@@ -18,11 +18,6 @@ METHODS = (
     "link", "open", "read", "write", "flush", "release", "fsync", "opendir", "readdir", "releasedir", "fsyncdir",
     "statfs", "setxattr", "getxattr", "listxattr", "removexattr", "access", "create", "getlk", "setlk", "bmap",
 )  # fmt: skip
-#: Attributes of a file that can be overridden, and the largest value of each.
-ATTRIBUTES = {
-    "ino": 2**63 - 1, "size": 2**63 - 1, "blocks": 2**63 - 1, "perm": 0o7777, "nlink": 2**31 - 1, "uid": 2**31 - 1,
-    "gid": 2**31 - 1, "rdev": 2**31 - 1,
-}  # fmt: skip
 _DATA = ("read", "write")
 _LONGEST = 600.0
 
@@ -37,19 +32,6 @@ def io_fault(*, aim: Aim, volume: str, error: str, seconds: float, **where: Any)
     """Let each call fail with this error of Linux, such as 'ENOSPC'."""
     number = getattr(errno, check_errno("io fault", "error", error))
     return _io("fault", aim, volume, {"errno": number}, seconds, **where)
-
-
-def io_attributes(
-    *, aim: Aim, volume: str, attributes: Mapping[str, int], seconds: float, **where: Any
-) -> ChaosSpec:
-    """Show these attributes of files instead of their own."""
-    if not isinstance(attributes, Mapping) or not attributes:
-        raise UsageError(f"io attrOverride: attributes must name some of {', '.join(ATTRIBUTES)}, not {attributes!r}")
-    for name, value in attributes.items():
-        if name not in ATTRIBUTES:
-            raise UsageError(f"io attrOverride: attributes has no {name!r}{near_miss(str(name), ATTRIBUTES)}")
-        check_whole("io attrOverride", f"attributes[{name!r}]", value, least=0, most=ATTRIBUTES[name])
-    return _io("attrOverride", aim, volume, {"attr": dict(attributes)}, seconds, **where)
 
 
 def io_mistake(

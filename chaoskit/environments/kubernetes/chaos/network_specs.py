@@ -1,4 +1,4 @@
-"""NetworkChaos: a partition, and links that delay, lose, duplicate or corrupt packets, or are slow."""
+"""NetworkChaos: a partition, and links that delay, lose or corrupt packets, or are slow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from chaoskit.validation import check_choice, check_number, check_whole
 Direction = Literal["to", "from", "both"]
 #: Seconds, percent and bytes per second that the kernel's queues take.
 _LONGEST_DELAY, _LEAST_PERCENT, _MOST_RATE = 200.0, 0.001, 2**40
-_INT32 = 2**31 - 1
-#: Bytes that a slow link lets wait, and those that pass at once at the least.
-_QUEUE, _LEAST_BURST = 256 << 10, 10_000
 
 
 def partition(*, aim: Aim, target: Aim, direction: Direction = "both", seconds: float) -> ChaosSpec:
@@ -47,39 +44,6 @@ def loss(
 ) -> ChaosSpec:  # fmt: skip
     """Lose `percent` of the packets."""
     return _network("loss", aim, target, direction, {"loss": _share("loss", percent, correlation)}, seconds)
-
-
-def duplicate(
-    *, aim: Aim, target: Aim | None = None, direction: Direction = "to",
-    percent: float, correlation: float = 0.0, seconds: float,
-) -> ChaosSpec:  # fmt: skip
-    """Send `percent` of the packets twice."""
-    fields = {"duplicate": _share("duplicate", percent, correlation)}
-    return _network("duplicate", aim, target, direction, fields, seconds)
-
-
-def corrupt(
-    *, aim: Aim, target: Aim | None = None, direction: Direction = "to",
-    percent: float, correlation: float = 0.0, seconds: float,
-) -> ChaosSpec:  # fmt: skip
-    """Flip a bit in `percent` of the packets."""
-    fields = {"corrupt": _share("corrupt", percent, correlation)}
-    return _network("corrupt", aim, target, direction, fields, seconds)
-
-
-def bandwidth(
-    *, aim: Aim, target: Aim | None = None, direction: Direction = "to",
-    rate: int, limit: int = _QUEUE, buffer: int | None = None, seconds: float,
-) -> ChaosSpec:  # fmt: skip
-    """Let `rate` bytes per second through. `limit` bytes wait at most, `buffer` bytes pass at once (10 ms of the rate,
-    unless it is given)."""
-    burst = min(_INT32, max(_LEAST_BURST, check_whole("bandwidth", "rate", rate, least=1, most=_MOST_RATE) // 100))
-    fields = {
-        "rate": _rate("bandwidth", rate),
-        "limit": check_whole("bandwidth", "limit", limit, least=1, most=_INT32),
-        "buffer": burst if buffer is None else check_whole("bandwidth", "buffer", buffer, least=1, most=_INT32),
-    }
-    return _network("bandwidth", aim, target, direction, {"bandwidth": fields}, seconds)
 
 
 def poor_link(

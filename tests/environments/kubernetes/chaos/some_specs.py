@@ -26,9 +26,6 @@ def examples(identity: RunIdentity = ONE) -> dict[str, ChaosSpec]:
         "delay": network_specs.delay(aim=first, target=other, direction="both", latency=0.2, jitter=0.05, seconds=30),
         "delay of all": network_specs.delay(aim=first, latency=0.0015, correlation=25, seconds=30),
         "loss": network_specs.loss(aim=first, target=other, percent=30, seconds=30),
-        "duplicate": network_specs.duplicate(aim=first, target=other, direction="from", percent=20, seconds=30),
-        "corrupt": network_specs.corrupt(aim=first, percent=0.5, seconds=30),
-        "bandwidth": network_specs.bandwidth(aim=first, target=other, rate=125_000, seconds=30),
         "poor link": network_specs.poor_link(
             aim=first, target=other, direction="both", latency=0.01, rate=10**6, corrupt=1, seconds=30
         ),
@@ -36,7 +33,6 @@ def examples(identity: RunIdentity = ONE) -> dict[str, ChaosSpec]:
         "io fault": io_specs.io_fault(
             aim=one, volume="/ckpt", error="ENOSPC", methods=("write", "fsync"), percent=50, seconds=30
         ),
-        "io attributes": io_specs.io_attributes(aim=one, volume="/ckpt", attributes={"perm": 72}, seconds=30),
         "io mistake": io_specs.io_mistake(aim=one, volume="/ckpt", containers=("trainer",), seconds=30),
         "stress": pod_specs.stress(aim=one, cpu_workers=1, cpu_load=80, memory_workers=1, memory=2**28, seconds=30),
         "clock": pod_specs.clock_offset(aim=one, offset=-600, seconds=30),
@@ -77,14 +73,11 @@ FITTING: dict[str, st.SearchStrategy[Any]] = {
     "percent": st.one_of(st.integers(1, 100), st.floats(0.001, 100)),
     "corrupt": st.one_of(st.just(0), st.floats(0.001, 100)),
     "rate": st.integers(1, 2**40),
-    "limit": st.integers(1, 2**31 - 1),
-    "buffer": st.one_of(st.none(), st.integers(1, 2**31 - 1)),
     "volume": st.sampled_from(["/ckpt", "/a/b"]),
     "path": st.sampled_from(["", "/ckpt/**/*", "/a/b/c"]),
     "methods": st.lists(st.sampled_from(io_specs.METHODS), max_size=3),
     "delay": st.floats(1e-6, 600),
     "error": st.sampled_from(["EIO", "ENOSPC"]),
-    "attributes": st.dictionaries(st.sampled_from(sorted(io_specs.ATTRIBUTES)), st.integers(0, 4095), min_size=1),
     "filling": st.sampled_from(["zero", "random"]),
     "most_mistakes": st.integers(1, 2**31 - 1),
     "longest_mistake": st.integers(1, 2**31 - 1),

@@ -16,7 +16,6 @@ from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget
 from chaoskit.environments.kubernetes.objects import ForeignTarget
 from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
-from chaoskit.environments.kubernetes.watching import ObjectChange, ObjectWatch
 from chaoskit.errors import UsageError
 from tests.environments.kubernetes.chaos.some_specs import ONE, examples
 
@@ -89,8 +88,6 @@ def test_every_kind(run, connection, mesh, pods, name):
 def test_what_happens_once_is_over_at_once(run, connection, cluster, mesh, pods):
     fault = inject(run, connection, pod_specs.pod_kill(aim=aim(run, 0)))
     assert fault.spec.is_one_shot and fault.state.is_injected and fault.evidence()["seconds"] is None
-    with pytest.raises(UsageError, match="cannot be paused"):
-        fault.pause()
     assert fault.end(limit=10).is_clean
 
 
@@ -99,31 +96,6 @@ def test_a_fault_ends_by_itself_after_its_duration(run, connection, mesh, pods, 
     until(lambda: fault.refresh().is_recovered)
     assert fault.state.was_injected and not fault.state.is_injected and len(mesh.backend.undone) == 1
     assert fault.end(limit=10).is_clean
-
-
-def test_a_pause_takes_it_back_for_a_while(run, connection, mesh, pods):
-    fault = inject(run, connection, partition(run))
-    fault.pause(limit=10)
-    assert fault.state.is_recovered and len(mesh.backend.undone) == 1
-    fault.resume(limit=10)
-    assert fault.state.is_injected and [one.injected for one in fault.state.records] == [2, 2]
-    mesh.stuck = "iptables: not found"
-    with pytest.raises(ClusterError, match=r"fault-1 was not taken back within 1 s: .*iptables: not found"):
-        fault.pause(limit=1)
-    mesh.stuck = ""
-    assert fault.end(limit=10).is_clean
-
-
-def test_a_watch_that_tells_of_an_earlier_pause_proves_nothing(run, connection, mesh, pods, monkeypatch):
-    fault = inject(run, connection, partition(run))
-    fault.pause(limit=10)
-    earlier = connection.get(ApiTarget(fault.spec.kind, run.identity.namespace, fault.name))
-    fault.resume(limit=10)
-    monkeypatch.setattr(ObjectWatch, "changes", lambda watch, *, limit: [ObjectChange("changed", earlier)])
-    mesh.stuck = "iptables: not found"
-    with pytest.raises(ClusterError, match="fault-1 was not taken back within 1 s"):
-        fault.pause(limit=1)
-    mesh.stuck = ""
 
 
 def test_an_injection_that_fails_says_why_and_is_removed(run, connection, cluster, mesh, pods):
@@ -165,8 +137,6 @@ def test_a_controller_that_is_down_refuses_everything(run, connection, cluster, 
         with pytest.raises(ClusterError, match=r"failed calling webhook.*controller of Chaos Mesh is down") as raised:
             inject(run, connection, partition(run), name="fault-2")
         assert "\n" not in str(raised.value)
-        with pytest.raises(ClusterError, match="controller of Chaos Mesh is down"):
-            fault.pause(limit=1)
         end = fault.end(limit=1)  # even the annotation that forces it
         assert (end.how, end.pods) == ("left", ("trainer-0", "trainer-1"))
         by_hand = f"kubectl delete networkchaos.chaos-mesh.org fault-1 --namespace {cluster.namespace}"

@@ -32,7 +32,7 @@ OF_IO = ("path", "methods", "percent", "containers")
 
 
 def test_all_builders_are_tried():
-    assert len(BUILDERS) == 17 and len(examples()) == 20
+    assert len(BUILDERS) == 13 and len(examples()) == 16
 
 
 def arguments(function):
@@ -173,9 +173,7 @@ WRONG = [
     ("loss", {"percent": 0}, "percent must be"),
     ("loss", {"percent": 101}, "percent must be"),
     ("loss", {"correlation": -1}, "correlation must be"),
-    ("bandwidth", {"rate": 0.5}, "rate must be a whole number"),
-    ("bandwidth", {"limit": 0}, "limit must be"),
-    ("bandwidth", {"buffer": 2**31}, "buffer must be"),
+    ("poor_link", {"rate": 0.5}, "rate must be a whole number"),
     ("poor_link", {}, "latency, rate or corrupt must be given"),
     ("io_fault", {"methods": ("wirte",)}, "methods must be some of .*, not 'wirte'"),
     ("io_fault", {"methods": "write"}, "methods must be some of"),
@@ -186,9 +184,6 @@ WRONG = [
     ("io_fault", {"volume": "/ckpt/"}, "volume must be"),
     ("io_fault", {"path": "/other/*"}, "path must be a pattern below the volume"),
     ("io_latency", {"delay": 0}, "delay must be"),
-    ("io_attributes", {"attributes": {}}, "attributes must name some of"),
-    ("io_attributes", {"attributes": {"pern": 72}}, "attributes has no 'pern'; did you mean 'perm'"),
-    ("io_attributes", {"attributes": {"perm": 0o10000}}, r"attributes\['perm'\] must be"),
     ("io_mistake", {"methods": ("fsync",)}, "methods must be some of read, write"),
     ("io_mistake", {"most_mistakes": 0}, "most_mistakes must be"),
     ("pod_kill", {"seconds": 30}, "leave it out"),
@@ -212,7 +207,7 @@ WRONG = [
 def test_a_refusal_names_the_argument(name, given_, said):
     """Most of these rules only the webhook of Chaos Mesh knows; of some nobody says that they are broken."""
     sound_ones = {"aim": FIRST, "seconds": 30, "volume": "/ckpt", "error": "EIO", "latency": 0.1, "percent": 5}
-    sound_ones |= {"target": SECOND, "rate": 1000, "delay": 1.0, "attributes": {"perm": 1}, "offset": 5}
+    sound_ones |= {"target": SECOND, "rate": 1000, "delay": 1.0, "offset": 5}
     sound_ones |= {"patterns": ("a",), "containers": ("trainer",)}
     wanted = set(inspect.signature(BUILDERS[name]).parameters)
     needed = {key: value for key, value in sound_ones.items() if key in wanted and name not in ("poor_link",)}
@@ -249,7 +244,6 @@ def test_what_specs_look_like():
     made = examples()
     assert made["delay"].spec["delay"] == {"latency": "200000us", "jitter": "50000us", "correlation": "0"}
     assert made["loss"].spec["loss"] == {"loss": "30", "correlation": "0"}
-    assert made["bandwidth"].spec["bandwidth"] == {"rate": "125000bps", "limit": 262144, "buffer": 10000}
     assert made["io fault"].spec["errno"] == errno.ENOSPC and made["io fault"].spec["percent"] == 50
     assert made["clock"].spec["timeOffset"] == "-600000ms"
     assert made["poor link"].spec["rate"] == {"rate": "1000000bps"} and made["poor link"].spec["action"] == "netem"
