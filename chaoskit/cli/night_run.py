@@ -101,8 +101,7 @@ class NightRun:
             )
         except Exception as error:  # a bucket's client raises what it likes
             reason = str(error) if isinstance(error, ChaoskitError) else f"{type(error).__name__}: {error}"
-            remedy = f": {todo}" if (todo := self._target.remedy(error)) else ""
-            complain(f"the pages could not be published to {self._target} ({reason}){remedy}; the verdicts stay valid")
+            complain(f"the pages could not be published to {self._target} ({reason}); the verdicts stay valid")
             return
         for line in written.troubles(store):
             complain(line)
