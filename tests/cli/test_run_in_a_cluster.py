@@ -125,11 +125,11 @@ CLOCKS = ("--only", "clocks")
 
 
 def test_a_good_trainer_passes_on_pods_whose_clocks_jump(run, mesh_in_pods, machines):
-    code, found = run("tinymodels.train", "clock", "--timeout", "6", options=CLOCKS)
+    # The third one needs a reference of its own, and is run on virtual hosts.
+    code, found = run("tinymodels.train", "clocks_set_back or of_one_node", "--timeout", "6", options=CLOCKS)
     assert {name: each["verdict"] for name, each in found.items()} == {
         "test_clocks_set_back": "pass",
         "test_clock_of_one_node": "pass",
-        "test_clocks_apart": "pass",
     }, found
     assert code == ExitCode.PASS
     _, both = next(each for each in evidence_of(machines, "test_clocks_set_back") if each[0] == "fault.observed")
