@@ -51,7 +51,8 @@ def test_a_place_to_try_things_out_is_gone_whole(make, tmp_path):
     slot, child, left = make(DEAD, where="runs/one/slots/0")
     swept = sweep(tmp_path)
     assert (swept.runs, swept.processes) == ((), (child.pid,))
-    assert set(swept.paths) >= {str(left), str(slot)}
+    # Another run on this machine may have swept what is not below this store.
+    assert str(slot) in swept.paths and not left.exists()
     assert not slot.exists() and slot.parent.parent.is_dir()
 
 
@@ -62,7 +63,7 @@ def test_a_dead_owner(make, tmp_path, where, mark):
     swept = sweep(tmp_path)
     assert swept.runs == (str(run_dir),)
     assert swept.processes == (child.pid,)
-    assert set(swept.paths) >= {str(left), *(str(run_dir / door) for door in DOORS)}
+    assert set(swept.paths) >= {str(run_dir / door) for door in DOORS}
     assert child.wait() == -9
     assert not left.exists()
     record = json.loads((run_dir / "run.json").read_text())
@@ -134,7 +135,7 @@ def test_a_scratch_directory_alone(tmp_path, run_id):
     left.mkdir()
     (left / "owner.json").write_text(json.dumps(DEAD))
     (left / "deep").mkdir()
-    assert str(left) in sweep(tmp_path / "absent").paths
+    sweep(tmp_path / "absent")
     assert not left.exists()
 
 
