@@ -72,11 +72,12 @@ gallery: $(READY)
 	$(BIN)/python benchmarks/gallery.py --workers $(WORKERS) $(GALLERY)
 
 # Programs that we did not write: what each of examples/ resumes exactly. Makes their environments in build/ where they are
-# missing, and writes docs/reference/frameworks.md and docs/reference/frameworks.json. First what the probe costs in each. Some hours; again
-# with FRAMEWORKS=--missing, what is not measured yet.
+# missing, and writes docs/reference/frameworks.md and docs/reference/frameworks.json. First what the probe costs in each, and what
+# their handlers make of a notice of preemption. Some hours; again with FRAMEWORKS=--missing, what is not measured yet.
 FRAMEWORKS ?=
 frameworks: $(READY)
 	$(BIN)/python benchmarks/frameworks_overhead.py $(filter --missing,$(FRAMEWORKS))
+	$(BIN)/python benchmarks/handlers.py $(filter --missing,$(FRAMEWORKS))
 	$(BIN)/python benchmarks/frameworks.py --full -n $(WORKERS) $(FRAMEWORKS)
 
 # What the page of a run says about six trainers, and how it looks; needs chromium. Writes docs/reference/report-examples.md and
@@ -101,14 +102,16 @@ older: $(READY)
 	$(BIN)/python benchmarks/older.py $(OLDER)
 
 # 200 warm launches and 50 kills, which must leave nothing behind; then the whole battery again and again, DDP and FSDP2,
-# fp32 and AMP: the good trainer must never fail.
+# fp32 and AMP: the good trainer must never fail. The counts are appended to docs/reference/soak.jsonl, with the machine
+# and its load. SOAK_MURDERS=N: also N murdered harnesses of crash states, of containers and of pods (needs Docker).
+SOAK_MURDERS ?= 0
+SOAK_KEPT := --keep docs/reference/soak.jsonl
 soak: $(READY)
-	$(BIN)/python benchmarks/soak.py
-	for round in $$(seq $(SOAK)); do for job in "--parallel ddp" "--parallel fsdp" "--amp" "--amp --parallel fsdp"; do \
-	    echo "== round $$round of $(SOAK): $$job"; \
-	    $(BIN)/chaoskit run -n $(WORKERS) -- $(BIN)/torchrun --nproc-per-node 2 \
-	        -m tinymodels.train $$job --out {out} || exit 1; \
-	done; done
+	$(BIN)/python benchmarks/soak.py $(SOAK_KEPT)
+	$(BIN)/python benchmarks/soak_clean.py --rounds $(SOAK) -n $(WORKERS) $(SOAK_KEPT)
+	if [ $(SOAK_MURDERS) -gt 0 ]; then for where in killed killed_in_containers killed_in_pods; do \
+	    $(BIN)/python benchmarks/$$where.py --kills $(SOAK_MURDERS) $(SOAK_KEPT) || exit 1; \
+	done; fi
 
 clean:
 	if [ -x $(BIN)/chaoskit ]; then $(BIN)/chaoskit clean --all; fi

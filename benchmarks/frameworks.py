@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,6 +37,8 @@ from filelock import FileLock  # noqa: E402
 from frameworks_examples import COLUMNS, VARIANTS, Example, Mistake, examples, expression, left_out  # noqa: E402
 from frameworks_page import page  # noqa: E402
 from frameworks_troubles import RUNS, exact, troubles  # noqa: E402
+from handlers_examples import handlers  # noqa: E402
+from handlers_page import amiss as amiss_of_handlers  # noqa: E402
 
 from chaoskit.engine.run_store import Store  # noqa: E402
 from chaoskit.engine.runner import stored  # noqa: E402
@@ -130,6 +132,29 @@ def _around(text: str, line: int) -> str | None:
     return ".".join(name for _, name in sorted(names)) if line <= len(text.splitlines()) else None
 
 
+def answered(
+    command: Sequence[str], answer: Path, *, bin_: Path, cwd: Path, env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """What chaoskit writes to `answer` when it runs this command, with the programs in `bin_` first on the PATH. Raises
+    RuntimeError, with its last words, if it writes nothing."""
+    variables = {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}", **(env or {})}
+    log = answer.with_name("said.txt")
+    with log.open("w") as said:
+        child = subprocess.Popen(
+            command, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+        )
+        try:
+            code = child.wait()
+        except BaseException:
+            child.terminate()  # not SIGINT, which whoever is in the background ignores
+            child.wait()
+            raise
+    if not answer.exists():
+        raise RuntimeError(f"chaoskit ended with {code}:\n{log.read_text()[-3000:]}")
+    found: dict[str, Any] = json.loads(answer.read_text())
+    return found
+
+
 class Bench:
     """A directory to run one row in, with a copy of the examples and a store of its own; gone afterwards."""
 
@@ -156,21 +181,7 @@ class Bench:
             *(str(bin_ / "chaoskit"), "run", "-n", workers, "-k", which, "--json", str(answer)),
             *(*self.one.options(), "--", *self.one.job(self.script, self.variant)),
         ]
-        env = {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}", **self.one.env}
-        log = self.place / "said.txt"
-        with log.open("w") as said:
-            child = subprocess.Popen(
-                command, cwd=self.place, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said
-            )
-            try:
-                code = child.wait()
-            except BaseException:
-                child.terminate()  # not SIGINT, which whoever is in the background ignores
-                child.wait()
-                raise
-        if not answer.exists():
-            raise RuntimeError(f"chaoskit ended with {code}:\n{log.read_text()[-3000:]}")
-        return json.loads(answer.read_text())
+        return answered(command, answer, bin_=bin_, cwd=self.place, env=self.one.env)
 
     def seen(self, run: str | None) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """The alignment of a stored run, passed or not; and what the probe was blind to in it."""
@@ -233,12 +244,12 @@ def head(one: Example, script: str, variant: str, versions: dict[str, str]) -> d
         "text": one.digest(script),
         "versions": versions,
         "python": ".".join(map(str, sys.version_info[:3])),
-        "chaoskit": _commit(),
+        "chaoskit": commit(),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def _commit() -> str:
+def commit() -> str:
     def git(*words: str) -> str:
         done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
         return done.stdout.strip()
@@ -273,7 +284,7 @@ def keep(path: Path, kind: str, row: dict[str, Any]) -> None:
 def load(path: Path) -> dict[str, Any]:
     """All that was measured."""
     kept = json.loads(path.read_text()) if path.exists() else {}
-    return {"rows": [], "repeats": [], "overhead": [], **kept}
+    return {"rows": [], "repeats": [], "overhead": [], "handlers": [], **kept}
 
 
 def _key(row: dict[str, Any]) -> tuple[str, str, str]:
@@ -342,6 +353,7 @@ def main(argv: Iterable[str] | None = None) -> int:
 
     try:
         every = examples(only=args.only.split(",") if args.only else ())
+        notified = handlers()
     except Mistake as mistake:
         parser.error(str(mistake))
     every = here(every) if args.here else every
@@ -373,8 +385,9 @@ def main(argv: Iterable[str] | None = None) -> int:
     found = load(args.json)
     if args.only and not args.page:
         return 1 if failed else 0
-    (ROOT / "docs" / "reference" / "frameworks.md").write_text(page(found, every, left_out()))
+    (ROOT / "docs" / "reference" / "frameworks.md").write_text(page(found, every, left_out(), notified))
     amiss = [*troubles(found, every), *(text for one in every.values() for text in misplaced(one))]
+    amiss += amiss_of_handlers(found, notified)
     for trouble in amiss:
         print(f"AMISS {trouble}")
     good = sum(exact(row) for row in found["rows"])

@@ -17,6 +17,9 @@ from frameworks_troubles import (
     troubles,
     worst,
 )
+from handlers_examples import Handler
+from handlers_page import amiss as amiss_of_handlers
+from handlers_page import section as section_of_handlers
 
 #: What a resume must bring back, by its name in the alignment; the last only where a program has it.
 PARTS = {
@@ -69,7 +72,12 @@ overhead. A step of a larger model costs the same milliseconds, except for the f
 (`python benchmarks/frameworks_overhead.py`)."""
 
 
-def page(found: Mapping[str, Any], every: Mapping[str, Example], left: Iterable[Mapping[str, str]]) -> str:
+def page(
+    found: Mapping[str, Any],
+    every: Mapping[str, Example],
+    left: Iterable[Mapping[str, str]],
+    handlers: Mapping[str, Handler],
+) -> str:
     """`docs/reference/frameworks.md`."""
     rows = {(row["example"], row["script"], row["variant"]): row for row in found["rows"]}
     as_is = [one for one in every.values() if exact_everywhere(rows, one, "train.py")]
@@ -93,11 +101,13 @@ def page(found: Mapping[str, Any], every: Mapping[str, Example], left: Iterable[
     ]
     if costs := list(_costs(found.get("overhead", ()), every)):
         lines += ["", "## What the probe costs", "", COSTS, "", *costs]
+    if handlers:
+        lines += ["", *section_of_handlers(found, handlers)]
     for one in every.values():
         lines += ["", *_section(rows, found["repeats"], one)]
     if told := [f"- {one['title']}: {one['why']}" for one in left]:
         lines += ["", "## Left out", "", *told]
-    if amiss := troubles(found, every):
+    if amiss := [*troubles(found, every), *amiss_of_handlers(found, handlers)]:
         lines += ["", "## Not explained", "", *(f"- {trouble}" for trouble in amiss)]
     return "\n".join([*lines, ""])
 

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import remains
+from kept_counts import MURDERED, Count, add_keep, kept, totals
 from table import Figure, parser, show
 
 from chaoskit import Job
@@ -52,6 +53,7 @@ def killed(root: Path, draw: random.Random) -> tuple[dict[str, int], bool]:
 
 def main() -> None:
     arguments = parser(__doc__ or "")
+    add_keep(arguments)
     arguments.add_argument("--kills", type=int, default=50)
     arguments.add_argument("--seed", type=int, default=0)
     told = arguments.parse_args()
@@ -60,15 +62,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         root = Path(place, "runs")
         Runner(Store(root)).reference(Job.from_command(JOB))  # so that the kills meet records and visits
-        visiting = 0
-        for number in range(told.kills):
-            found, visited = killed(root, draw)
-            visiting += visited
-            total = {kind: total[kind] + count for kind, count in found.items()}
-            print(f"kill {number + 1} of {told.kills}: left {found}", file=sys.stderr)
+        visiting, kills = 0, Count(MURDERED, "local, crash-states")
+        with kept(told.keep, kills):
+            for number in range(told.kills):
+                found, visited = killed(root, draw)
+                visiting += visited
+                kills.times += 1
+                kills.wrong += any(found.values())
+                total = {kind: total[kind] + count for kind, count in found.items()}
+                print(f"kill {number + 1} of {told.kills}: left {found}", file=sys.stderr)
     figures = [Figure(f"left behind: {kind}", count, "", "<= 0") for kind, count in total.items()]
     figures.append(Figure("killed while it visited", visiting, f"of {told.kills}"))
-    show(f"The harness of crash states, killed {told.kills} times", figures, json_file=told.json)
+    show(f"The harness of crash states, killed {told.kills} times", figures + totals(told.keep), json_file=told.json)
 
 
 if __name__ == "__main__":

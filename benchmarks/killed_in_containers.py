@@ -25,6 +25,7 @@ from pathlib import Path
 import daemon_remains
 import remains
 from daemon_remains import Daemon, Nameless, docker
+from kept_counts import MURDERED, Count, add_keep, kept, totals
 from table import Figure, parser, show
 
 from chaoskit.engine.run_store import Store
@@ -187,7 +188,7 @@ def undisturbed(place: Place) -> dict[str, float]:
     return found
 
 
-def kills(place: Place, foreign: list[str], count: int, draw: random.Random) -> list[Figure]:
+def kills(place: Place, foreign: list[str], count: int, draw: random.Random, kept_count: Count) -> list[Figure]:
     """So many rounds, and their figures."""
     lasts = undisturbed(place)
     total, phases, lost = Counter[str](), Counter[str](), 0
@@ -196,6 +197,8 @@ def kills(place: Place, foreign: list[str], count: int, draw: random.Random) -> 
         after = draw.uniform(0.0, BEYOND * lasts[kind])
         found, phase = killed(place, kind, after, draw.uniform(0.0, 1.0))
         phases[phase] += 1
+        kept_count.times += phase != "after its end"
+        kept_count.wrong += any(found.values())
         total.update({what: len(those) for what, those in found.items()})
         lost += not alive(foreign)
         some = {what: those for what, those in found.items() if those}
@@ -212,6 +215,7 @@ def kills(place: Place, foreign: list[str], count: int, draw: random.Random) -> 
 
 def main() -> None:
     arguments = parser(__doc__ or "")
+    add_keep(arguments)
     arguments.add_argument("--kills", type=int, default=50)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--image", help="of Python and torch (default: that of the tests)")
@@ -228,8 +232,11 @@ def main() -> None:
         foreigners(image) as foreign,
     ):
         place = Place(Path(directory, "runs"), image, helper_image, Daemon.of(foreign[0]))
-        figures = kills(place, foreign, told.kills, random.Random(told.seed))
-    show(f"The harness of runs in two containers, killed {told.kills} times", figures, json_file=told.json)
+        count = Count(MURDERED, "docker")
+        with kept(told.keep, count):
+            figures = kills(place, foreign, told.kills, random.Random(told.seed), count)
+    title = f"The harness of runs in two containers, killed {told.kills} times"
+    show(title, figures + totals(told.keep), json_file=told.json)
     sys.exit(any(figure.met is False for figure in figures))
 
 

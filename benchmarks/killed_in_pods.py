@@ -24,6 +24,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
 import remains  # noqa: E402
+from kept_counts import MURDERED, Count, add_keep, kept, totals  # noqa: E402
 from kubernetes import client  # noqa: E402
 from pod_cluster import NAMESPACE, PodCluster, cluster_in  # noqa: E402
 from table import Figure, parser, show  # noqa: E402
@@ -147,7 +148,7 @@ def killed(harnesses: Harnesses, foreign: set[str], after: float, pause: float) 
     return harnesses.stays(identity, foreign), phase
 
 
-def kills(harnesses: Harnesses, foreign: set[str], count: int, draw: random.Random) -> list[Figure]:
+def kills(harnesses: Harnesses, foreign: set[str], count: int, draw: random.Random, kept_count: Count) -> list[Figure]:
     """So many rounds, and their figures."""
     begun = time.monotonic()
     if harnesses.start().wait() != 0:
@@ -158,6 +159,8 @@ def kills(harnesses: Harnesses, foreign: set[str], count: int, draw: random.Rand
         after = draw.uniform(0.0, BEYOND * lasts)
         found, phase = killed(harnesses, foreign, after, draw.uniform(0.0, 1.0))
         phases[phase] += 1
+        kept_count.times += phase != "after its end"
+        kept_count.wrong += any(found.values())
         total.update({what: len(those) for what, those in found.items()})
         lost += not foreign <= harnesses.objects()
         some = {what: those for what, those in found.items() if those}
@@ -170,6 +173,7 @@ def kills(harnesses: Harnesses, foreign: set[str], count: int, draw: random.Rand
 
 def main() -> None:
     arguments = parser(__doc__ or "")
+    add_keep(arguments)
     arguments.add_argument("--kills", type=int, default=50)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--image", help="of Python and torch (default: that of the tests)")
@@ -185,8 +189,11 @@ def main() -> None:
     ):
         foreign = made_by_others(cluster.core, cluster.place)
         harnesses = Harnesses(cluster, cluster.store, told.image or images.image("light"))
-        figures = kills(harnesses, foreign, told.kills, random.Random(told.seed))
-    show(f"The harness of runs in two pods, killed {told.kills} times", figures, json_file=told.json)
+        count = Count(MURDERED, "kubernetes")
+        with kept(told.keep, count):
+            figures = kills(harnesses, foreign, told.kills, random.Random(told.seed), count)
+    title = f"The harness of runs in two pods, killed {told.kills} times"
+    show(title, figures + totals(told.keep), json_file=told.json)
     sys.exit(any(figure.met is False for figure in figures))
 
 

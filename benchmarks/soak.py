@@ -1,7 +1,8 @@
 """What warm launches leave behind: nothing, however many there are and whoever is killed in the middle of them.
 
 Two parts: many launches of a tiny job of two ranks in a row from one harness, in which the parents must not grow; and
-launches each of which loses one of the processes around it, chosen and timed by the seed, to SIGKILL.
+launches each of which loses one of the processes around it, chosen and timed by the seed, to SIGKILL. The parents are
+those of the soak alone: their jobs have a variable of their own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import uuid
 from collections import Counter
 from pathlib import Path
 
+from kept_counts import MURDERED, Count, add_keep, kept, totals
 from table import Figure, parser, show
 
 from chaoskit.environments.environment import Ended, RunSpec
@@ -119,6 +121,7 @@ def many(place: Path, count: int) -> list[Figure]:
         cold += how != "warm"
         if index + 1 == min(SETTLED, count - 1):
             parents = cast(os.getpid())["parent"]
+            assert parents, "nothing is measured without the parents"
             settled, before = {pid: memory(pid) for pid in parents}, traces([os.getpid(), *parents])
     figures = [Figure("a launch, from its start to its end", (time.perf_counter() - begun) / count, "s")]
     for pid in parents:
@@ -170,11 +173,14 @@ def trial(place: Path, run_id: str, draw: random.Random) -> tuple[str, str]:
 
 def main() -> None:
     made = parser(__doc__ or "")
+    add_keep(made)
     made.add_argument("--launches", type=int, default=200)
     made.add_argument("--kills", type=int, default=50)
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--one", nargs=2, metavar=("DIR", "ID"), help=argparse.SUPPRESS)
     args = made.parse_args()
+    # Others launch warm meanwhile: parents are shared by those whose variables are alike.
+    os.environ.setdefault("SOAK", uuid.uuid4().hex)
     if args.one:
         place, run_id = Path(args.one[0]), args.one[1]
         try:
@@ -182,17 +188,21 @@ def main() -> None:
         except ChaoskitError as error:
             print(json.dumps({"error": str(error)}))
         return
-    with tempfile.TemporaryDirectory(prefix="soak-") as root:
+    launches, kills = Count("things that launches in a row left", "local"), Count(MURDERED, "local")
+    with tempfile.TemporaryDirectory(prefix="soak-") as root, kept(args.keep, launches, kills):
         figures = many(Path(root), args.launches) if args.launches else []
-        draw, wrong, struck = random.Random(args.seed), 0, Counter[str]()
+        launches.times = args.launches
+        launches.wrong = sum(int(figure.value) for figure in figures if figure.target == "<= 0")
+        draw, struck = random.Random(args.seed), Counter[str]()
         for number in range(args.kills):
             who, what = trial(Path(root), f"soak-{uuid.uuid4().hex[:8]}", draw)
             struck[who] += 1
-            wrong += bool(what)
+            kills.times += who != "nobody"
+            kills.wrong += bool(what)
             print(f"kill {number + 1} of {args.kills}: {who} {what}", file=sys.stderr)
     figures += [Figure(f"killed: {who}", count, "") for who, count in sorted(struck.items())]
-    figures += [Figure("kills that left something behind, or a harness without a word", wrong, "", "<= 0")]
-    show("Warm launches, again and again", figures, json_file=args.json)
+    figures += [Figure("kills that left something behind, or a harness without a word", kills.wrong, "", "<= 0")]
+    show("Warm launches, again and again", figures + totals(args.keep), json_file=args.json)
     sys.exit(any(figure.met is False for figure in figures))
 
 

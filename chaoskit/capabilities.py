@@ -313,6 +313,76 @@ class CanEvict(Protocol):
         ...
 
 
+#: The clouds whose metadata services chaoskit can be.
+METADATA_CLOUDS = ("aws", "gcp", "azure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreemptionNotice:
+    """How a node is told that it will be taken away, and when; all times in seconds of the clock.
+
+    `cloud` is one of `METADATA_CLOUDS`, whose metadata service tells it; or "", and the job gets `signal` (its ranks on
+    the node, with all processes that they have started if `to_children`, the rank of number `rank`, or, with
+    `to_agent`, the command that runs there), or finds `file`. It comes
+    `times` times within `seconds`, after which everything on the node is killed and a fresh node takes its place; if
+    not `kills`, nothing happens then. A notice is taken back after `withdrawn` seconds, if that is not None. The
+    command on the node gets SIGTERM `shutdown` seconds before the end.
+    """
+
+    seconds: float
+    cloud: str = ""
+    signal: int | None = None
+    to_agent: bool = False
+    to_children: bool = False
+    rank: int | None = None
+    file: str = ""
+    times: int = 1
+    kills: bool = True
+    withdrawn: float | None = None
+    shutdown: float | None = None
+
+
+@runtime_checkable
+class CanPreempt(Protocol):
+    """Gives nodes of a running job notice, and then takes them away."""
+
+    def preemptible(self) -> tuple[str, ...]:
+        """The names of the nodes that are up, in order."""
+        ...
+
+    def node_of(self, rank: int) -> str:
+        """The node on which the rank runs."""
+        ...
+
+    def preempt(self, node: str, notice: PreemptionNotice) -> None:
+        """Give notice to the node. Raises LookupError if nothing of the job runs there, or there is nobody to tell."""
+        ...
+
+    def preempted(self, node: str) -> Mapping[str, Any] | None:
+        """What became of the newest notice to that node, once it is over: `received`, who learnt of it and after how
+        many seconds; how often the metadata service was `asked`, and `refused` to answer; after how many seconds the
+        job on the node had `ended` by itself, or was `killed`, or the notice was `withdrawn`. None until it is over."""
+        ...
+
+
+@runtime_checkable
+class CanServeMetadata(Protocol):
+    """Has the job find the metadata service of a cloud, which is chaoskit's."""
+
+    def serves_metadata(self) -> bool:
+        """Whether one answers in this run."""
+        ...
+
+
+@runtime_checkable
+class CanOwnAddress(Protocol):
+    """Gives nodes an address that is theirs alone, such as the one at which clouds have their metadata services."""
+
+    def own_address(self) -> str:
+        """The address."""
+        ...
+
+
 @runtime_checkable
 class CanDrain(Protocol):
     """Evicts a node, and has the one that takes its place come up on another machine, as when a machine is drained."""
@@ -337,9 +407,10 @@ class CanDrain(Protocol):
 class CanSuspend(Protocol):
     """Takes all nodes of the job away at once, as a queue does that needs them for another job."""
 
-    def suspend(self) -> Mapping[str, Any]:
-        """Have every node end as the queue ends it; returns which. None comes back before `resume`. Raises LookupError
-        if nothing of the job runs."""
+    def suspend(self, partition: str = "", qos: str = "") -> Mapping[str, Any]:
+        """Have every node end as the queue ends it; returns which. None comes back before `resume`. With a `partition`
+        or a `qos`, a job of that partition or quality of service takes the nodes. Raises LookupError if nothing of the
+        job runs, and where there are no such partitions or QOS."""
         ...
 
     def is_suspended(self) -> bool:
@@ -348,6 +419,24 @@ class CanSuspend(Protocol):
 
     def resume(self) -> None:
         """Let the job have nodes again."""
+        ...
+
+
+@runtime_checkable
+class CanLimitTime(Protocol):
+    """Has a running job reach the time limit that its scheduler enforces."""
+
+    def limit_time(self, minutes: int) -> Mapping[str, Any]:
+        """Lower the limit so that the job reaches it within so many minutes. Returns evidence: the `nodes`, the seconds
+        of `grace` between the scheduler's first signal and its last, and the `signal` that the job has asked for before
+        its limit ("": none). Raises LookupError if nothing of the job runs, or if it reaches its limit earlier
+        anyway."""
+        ...
+
+    def time_limit_reached(self) -> Mapping[str, Any] | None:
+        """What became of the job, once it has ended: `since` when the scheduler had told it (monotonic clock), and for
+        each of its `nodes` what `CanPreempt.preempted` says. None until then. Raises LookupError if it ended before it
+        was told anything."""
         ...
 
 
@@ -534,8 +623,13 @@ REMEDIES: dict[str, str] = {
     "CanLimitProcessor": "control groups with the controller cpu",
     "CanLimitDisk": "control groups with the controller io (in v1: blkio)",
     "CanSkewClock": "processes whose wall clock the harness can set",
+    "CanPreempt": "nodes that can be given notice (in Kubernetes, evict_node does what the cluster does itself)",
+    "CanServeMetadata": "nodes whose metadata service chaoskit can be: on a real cluster, the address of that service "
+    "belongs to its cloud; give notice as its scheduler does, with --notices slurm",
+    "CanOwnAddress": "nodes that have 169.254.169.254 for themselves; no documented variable names another for Azure",
     "CanEvict": "nodes that a cluster can evict",
     "CanDrain": "nodes that a cluster can evict, and whose place on its machines chaoskit chooses",
     "CanLoseNodes": "nodes that can be taken away from a running job",
-    "CanSuspend": "a job whose nodes a controller makes (--env kubernetes --job-template FILE)",
+    "CanLimitTime": "a job whose time limit a scheduler enforces",
+    "CanSuspend": "a job whose nodes a queue gives (--env kubernetes --job-template FILE, or --env slurm)",
 }

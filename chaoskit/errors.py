@@ -16,6 +16,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     INCONCLUSIVE = 3
     INTERNAL = 4
+    EXHAUSTED = 5
     INTERRUPTED = 130
 
 
@@ -30,7 +31,11 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
         "nothing failed, but at least one verdict is inconclusive (a skipped run counts, too)"
     ),
     ExitCode.INTERNAL: (
-        "an error inside chaoskit, or its environment failed: the Docker daemon has gone, or the disk is full"
+        "an error inside chaoskit, or its environment failed: the Docker daemon has gone, a cluster does not answer"
+    ),
+    ExitCode.EXHAUSTED: (
+        "this machine has run out of something: the disk is full, memory is gone, or a process of chaoskit was killed; "
+        "experiments that had ended keep their results"
     ),
     ExitCode.INTERRUPTED: "interrupted",
 }
@@ -89,6 +94,13 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "grace-too-short": (
             "An evicted node was killed at the end of its grace, inside a save that the job had begun after SIGTERM."
         ),
+        "no-emergency-checkpoint": (
+            "The job learnt that its node would be taken away, and began no save before that."
+        ),
+        "emergency-too-late": "The save that a notice of preemption called for was not settled in time.",
+        "emergency-torn": (
+            "After a notice of preemption some ranks saved and others did not, or not after the same step."
+        ),
         "debris-left": "Leftovers of interrupted saves accumulate from launch to launch.",
         "disk-use-grows": "After interruptions the job keeps more on disk than a usual run plus one checkpoint.",
     },
@@ -102,6 +114,9 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "exited-early": "The job ended before its last step.",
         "orphans": "Processes of the job outlived its launcher.",
         "needless-restart": "The job restarted because of a fault that it should have waited out.",
+        "notice-ignored": (
+            "The job never learnt that its node would be taken away, or went on as if it had not been told."
+        ),
         "slow-recovery": "The job recovered later, or lost more steps, than the limit allows.",
         "straggler-unnoticed": "One of the ranks was slow, and the job did not say so and did not act.",
     },
@@ -191,14 +206,15 @@ class MissingCapability(ChaoskitError):
 
 class ReferenceFailed(ChaoskitError):
     """The uninterrupted run gave no reference. `code` is `reference-failed`, `reference-nonfinite` or
-    `probe-blind`."""
+    `probe-blind`; `advice` is what to change, where that is known better than by the code."""
 
     exit_code = ExitCode.INCONCLUSIVE
 
-    def __init__(self, message: str, *, code: str = "reference-failed", run: str = "") -> None:
+    def __init__(self, message: str, *, code: str = "reference-failed", run: str = "", advice: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.run = run
+        self.advice = advice
 
 
 class Undecided(ChaoskitError):

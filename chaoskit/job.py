@@ -6,18 +6,35 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
 from chaoskit.errors import UsageError
 from chaoskit.nodes import ClusterPlace, NodeLossPolicy, Nodes, count_nodes
-from chaoskit.validation import check_number, check_strings, check_whole
+from chaoskit.protocol import secret_words
+from chaoskit.protocol.secret_words import Redaction
+from chaoskit.schema import conform
+from chaoskit.validation import (
+    LONGEST,
+    check_flag,
+    check_instance,
+    check_number,
+    check_path,
+    check_strings,
+    check_text,
+    check_variables,
+    check_whole,
+    shown,
+)
 
 OUT = "{out}"
+#: Of `stops_with`: any exit code but 0.
+NONZERO = "nonzero"
 #: The newest checkpoint in `resume_args`, by a pattern of its name below `{out}`.
 NEWEST = re.compile(r"\{newest:([^{}]+)\}")
 #: Addresses of the node itself, whichever it is.
@@ -43,22 +60,29 @@ class Job:
     seconds at least the job may do nothing before it counts as hung, as a watchdog of its own may need them (default:
     30, or 120 for a reference). The command starts in `cwd` (default: the current directory).
 
+    `stops_with` is the exit code with which the job leaves when it was told to, so that its scheduler starts it again:
+    a code, or `nonzero` (default), for any but 0. With 0, as a script needs that calls `scontrol requeue` itself, a job
+    that exits with 0 after a notice is started again, too.
+
     `controls` is the number of uninterrupted runs made of a job whose first two differ. Their spread is what later runs
     are compared with.
 
     `nnodes` is torchrun's: the number of nodes, `2`, or a range, `"1:2"`. Each node has `nproc_per_node` ranks. This
-    needs an environment with nodes (`netns`, `docker`), which gives torchrun their addresses. `rdzv_conf` is torchrun's
-    too. `node_loss` is the policy of the scheduler for a node that is lost.
+    needs an environment with nodes (`netns`, `docker`, `slurm`), which gives torchrun their addresses. `rdzv_conf` is
+    torchrun's too. `node_loss` is the policy of the scheduler for a node that is lost.
 
     `image` is the image of the nodes, where these are containers (`--env docker`): then the command, its programs and
     its files are those of the image. `mounts` are directories of this machine that the nodes see too, each
     `SRC:DST` or `SRC:DST:ro`; the command starts in the image's own directory or, where `cwd` lies in a mounted
     directory, there. With `pull` an image that is not there is fetched. `helper_image` is an image with Python and nft,
     in which a short-lived container changes the network of a node; root needs none. `cluster` is where the nodes are
-    made, where these are pods (`--env kubernetes`).
+    made, where these are pods (`--env kubernetes`). `partition` is that of a Slurm cluster (`--env slurm`).
 
     `log_regex` finds the lines of the job's log that state a `step` and a `loss`, its two named groups. The log is the
     output of the job, or `log_file`, a path below `{out}`, if the job keeps one file there over all relaunches.
+
+    `{secret:NAME}`, in a word or in a value of `env`, stands for the value of the variable NAME in the environment of
+    chaoskit. What looks like a secret (see `chaoskit.protocol.secret_words`) is stored and shown in that form.
 
     Raises UsageError, naming the argument, for a job that cannot be launched.
     """
@@ -84,38 +108,51 @@ class Job:
     pull: bool = field(default=False, kw_only=True)
     helper_image: str = field(default="", kw_only=True)
     cluster: ClusterPlace | None = field(default=None, kw_only=True)
+    partition: str = field(default="", kw_only=True)
+    stops_with: int | str = field(default=NONZERO, kw_only=True)
     controls: int = field(default=5, kw_only=True)
     log_regex: str | None = field(default=None, kw_only=True)
     log_file: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("args", "command", "resume_args", "relaunch_command", "mounts"):
-            object.__setattr__(self, name, check_strings("Job", name, getattr(self, name)))
-        for word in self.resume_args:
-            patterns = NEWEST.findall(word)
-            if word.count("{newest") != len(patterns) or any(_leads_out(pattern) for pattern in patterns):
-                raise UsageError(
-                    f"Job: resume_args: {word!r} must name a pattern below {OUT}, such as {{newest:step-*}}"
-                )
+        self._check_types()
+        check_resume_args(self.resume_args)
         if bool(self.script) == bool(self.command):
             raise UsageError("Job: give a script, or command=[...] (one of the two)")
-        for name, least in (("nproc_per_node", 1), ("max_restarts", 0), ("relaunches", 0), ("controls", 2)):
-            check_whole("Job", name, getattr(self, name), least=least)
         count_nodes(self.nnodes)
         for mount in self.mounts:
             read_mount(mount)
-        for name in ("timeout", "hang_after"):
-            if (seconds := getattr(self, name)) is not None:
-                check_number("Job", name, seconds, over=0)
+        stop_code(self.stops_with)
         if self.log_regex is not None:
             log_pattern(self.log_regex)
         if self.log_file is not None:
             if self.log_regex is None:
                 raise UsageError("Job: log_file needs log_regex, which finds the step and the loss in its lines")
-            if _leads_out(self.log_file) or OUT in self.log_file:
-                raise UsageError(
-                    f"Job: log_file must be a path below {OUT}, such as 'train.log', not {self.log_file!r}"
-                )
+            check_log_file(self.log_file)
+
+    def _check_types(self) -> None:
+        """Keep lists, paths and variables as such; raises UsageError for a field whose value is not of its type."""
+        for name in ("args", "command", "resume_args", "relaunch_command", "mounts"):
+            object.__setattr__(self, name, check_strings("Job", name, getattr(self, name)))
+        for name in ("script", "cwd"):
+            if getattr(self, name) is not None or name == "script":
+                object.__setattr__(self, name, check_path("Job", name, getattr(self, name)))
+        object.__setattr__(self, "env", check_variables("Job", "env", self.env))
+        for name in ("rdzv_conf", "image", "helper_image", "partition"):
+            check_text("Job", name, getattr(self, name))
+        for name in ("log_regex", "log_file"):
+            if (text := getattr(self, name)) is not None:
+                check_text("Job", name, text)
+        for name in ("module", "pull"):
+            check_flag("Job", name, getattr(self, name))
+        for name, least in (("nproc_per_node", 1), ("max_restarts", 0), ("relaunches", 0), ("controls", 2)):
+            check_whole("Job", name, getattr(self, name), least=least)
+        for name in ("timeout", "hang_after"):
+            if (seconds := getattr(self, name)) is not None:
+                check_number("Job", name, seconds, over=0, most=LONGEST)
+        check_instance("Job", "node_loss", self.node_loss, NodeLossPolicy, example="as NodeLossPolicy(lost='spare')")
+        if self.cluster is not None:
+            check_instance("Job", "cluster", self.cluster, ClusterPlace, example="from chaoskit.nodes")
 
     @classmethod
     def from_command(cls, command: Sequence[str], **options: Any) -> Job:
@@ -171,6 +208,27 @@ class Job:
         filled = [NEWEST.sub(lambda found: os.path.join(out, newest(found[1])), word) for word in self.resume_args]
         return [word.replace(OUT, str(out)) for word in filled]
 
+    @property
+    def text(self) -> str:
+        """The command as one line, its secrets redacted: for whoever reads a report."""
+        return shlex.join(secret_words.redact_words(self.words()))
+
+    def with_secrets(self, values: Mapping[str, str]) -> Job:
+        """The job with `{secret:NAME}` replaced by the value of NAME. Raises UsageError for a NAME without value."""
+        given = {name: getattr(self, name) for name in ("args", "command", "resume_args", "relaunch_command", "env")}
+        template = self.cluster.job_template if self.cluster is not None else {}
+        names = secret_words.missing([*given.values(), template], values)
+        if names:
+            several = "variables" if len(names) > 1 else "variable"
+            raise UsageError(
+                f"the command of the job has {', '.join(f'{{secret:{name}}}' for name in names)} in the place of "
+                f"secrets, which chaoskit does not store: give them in the environment {several} {', '.join(names)}"
+            )
+        changed = {name: filled for name, old in given.items() if (filled := secret_words.fill(old, values)) != old}
+        if self.cluster is not None and (filled := secret_words.fill(template, values)) != template:
+            changed["cluster"] = replace(self.cluster, job_template=filled)
+        return replace(self, **changed) if changed else self
+
     def validate(self, *, files_here: bool = True) -> None:
         """Raises UsageError for a job that would only fail later: no such program or script, no `{out}`, no such
         mount. `files_here`: its programs and files are those of this machine."""
@@ -195,8 +253,10 @@ class Job:
             )
 
     def _check_files(self, words: Sequence[str]) -> None:
-        if self.image or self.mounts:
-            option = "--image" if self.image else "--mount"
+        containers = {
+            "--image": self.image, "--mount": self.mounts, "--pull": self.pull, "--helper-image": self.helper_image,
+        }  # fmt: skip
+        if (option := next((name for name, given in containers.items() if given), None)) is not None:
             raise UsageError(f"{option} is for nodes that are containers: add --env docker, or leave {option} out")
         if not self.directory.is_dir():
             raise UsageError(f"Job: there is no directory {self.directory} to start in")
@@ -229,7 +289,25 @@ class Job:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """The form that `run.json` keeps."""
+        """The form that `run.json` keeps: without secrets, each of which became `{secret:NAME}`."""
+        return self._redacted()[0]
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The values that `to_json` leaves out, by the NAME that stands for each."""
+        return self._redacted()[1].values
+
+    def _redacted(self) -> tuple[dict[str, Any], Redaction]:
+        found, redaction = self._content(), Redaction()
+        # Variables first: their names are those that a secret should have.
+        found["env"] = redaction.variables(self.env)
+        for name in ("args", "command", "resume_args", "relaunch_command"):
+            found[name] = redaction.words(found[name])
+        if "cluster" in found:
+            found["cluster"] = {**found["cluster"], "job_template": redaction.tree(found["cluster"]["job_template"])}
+        return found, redaction
+
+    def _content(self) -> dict[str, Any]:
         return {
             "script": self.script,
             "args": list(self.args),
@@ -252,6 +330,8 @@ class Job:
             "pull": self.pull,
             "helper_image": self.helper_image,
             **({"cluster": self.cluster.to_json()} if self.cluster is not None else {}),
+            **({"partition": self.partition} if self.partition else {}),
+            **({"stops_with": self.stops_with} if self.stops_with != NONZERO else {}),
             "controls": self.controls,
             "log_regex": self.log_regex,
             "log_file": self.log_file,
@@ -259,20 +339,20 @@ class Job:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Job:
-        """The inverse of `to_json`. Older runs call `node_loss` the supervisor."""
-        options = {**data}
-        policy = options.pop("supervisor", {})
-        options["node_loss"] = NodeLossPolicy.from_json(options.get("node_loss", policy))
-        if "cluster" in options:
-            options["cluster"] = ClusterPlace.from_json(options["cluster"])
-        return cls(**options)
+        """The inverse of `to_json`. Older runs call `node_loss` the supervisor. Raises ValueError or UsageError, which
+        names the field, for anything else: without a field of a later version it would be another job."""
+        options = {"node_loss": data.get("supervisor", {}), **data}
+        options.pop("supervisor", None)
+        if unknown := options.keys() - cls.__dataclass_fields__.keys():
+            raise UsageError(f"Job: there is no option {min(unknown)!r}")
+        return conform(cls, options)
 
     def digest(self) -> str:
         """Identifies what an uninterrupted run of the job does, as far as the job itself determines it."""
-        content = self.to_json()
+        content = self._content()
         for name in (
             "resume_args", "relaunch_command", "relaunches", "timeout", "hang_after", "max_restarts", "controls",
-            "node_loss", "pull", "helper_image", "cluster",
+            "node_loss", "pull", "helper_image", "cluster", "stops_with",
         ):  # fmt: skip
             content.pop(name, None)
         content["words"] = self.words()[0:1]
@@ -289,6 +369,30 @@ def read_mount(text: str) -> tuple[str, str, bool]:
             "container"
         )
     return source, target, mode == "ro"
+
+
+def stop_code(given: object) -> int | None:
+    """The exit code that a `stops_with` names, None for any but 0. Raises UsageError."""
+    if isinstance(given, str) and given == NONZERO:
+        return None
+    code = int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 4 else given
+    if type(code) is not int or not 0 <= code <= 255:
+        raise UsageError(f"Job: stops_with must be {NONZERO!r} or an exit code from 0 to 255, not {shown(given)}")
+    return code
+
+
+def check_resume_args(words: Sequence[str]) -> None:
+    """Raises UsageError for words that name the newest checkpoint by no pattern below `{out}`."""
+    for word in words:
+        patterns = NEWEST.findall(word)
+        if word.count("{newest") != len(patterns) or any(_leads_out(pattern) for pattern in patterns):
+            raise UsageError(f"Job: resume_args: {word!r} must name a pattern below {OUT}, such as {{newest:step-*}}")
+
+
+def check_log_file(path: str) -> None:
+    """Raises UsageError for a path of the job's log that is not below `{out}`."""
+    if _leads_out(path) or OUT in path:
+        raise UsageError(f"Job: log_file must be a path below {OUT}, such as 'train.log', not {path!r}")
 
 
 def _leads_out(text: str) -> bool:

@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from chaoskit.errors import UsageError
-from chaoskit.validation import check_choice, check_number, check_whole
+from chaoskit.validation import check_choice, check_number, check_text, check_whole, shown
 
 POLICIES = ("returns", "spare", "gone")
 RESTARTS = ("auto", "job", "node")
+CHANNELS = ("tcp", "volume")
 #: Seconds that a pod has to end by itself where nobody says otherwise, as in Kubernetes.
 GRACE = 30
+#: The fields of a `ClusterPlace` that are texts.
+_TEXTS = (
+    "namespace", "claim", "path", "context", "kubeconfig", "i_mean", "address", "pull_secret", "service_account",
+)  # fmt: skip
+_NODES = re.compile(r"\s*([0-9]{1,6})\s*(?::\s*([0-9]{1,6})\s*)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +64,9 @@ class ClusterPlace:
 
     `context` is that of the kubeconfig; "" is the cluster in whose pod chaoskit runs. `namespace` is the only one that
     chaoskit touches. `claim` is a PersistentVolumeClaim there that several nodes can write to, and `path` is where
-    chaoskit itself has that volume: the pods have the runs at the same path. `address` is the name or address at which
-    pods reach chaoskit; "" lets it find out. `i_mean` repeats a context that looks like production.
+    chaoskit itself has that volume: the pods have the runs at the same path. `channel` is how the pods reach chaoskit:
+    by `tcp`, at the name or address `address` ("" lets it find out), or by files on the `volume`. `i_mean` repeats a
+    context that looks like production.
 
     `resources`, `node_selector`, `tolerations` are those of each pod, as in a manifest, `pull_secret` is the secret for
     its image, and `service_account` its account. `grace` are the seconds that a node of the job has to end by itself
@@ -73,6 +81,7 @@ class ClusterPlace:
     kubeconfig: str = ""
     i_mean: str = ""
     address: str = ""
+    channel: Literal["tcp", "volume"] = "tcp"
     resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
@@ -82,11 +91,18 @@ class ClusterPlace:
     grace: int = GRACE
 
     def __post_init__(self) -> None:
+        for name in _TEXTS:
+            check_text("ClusterPlace", name, getattr(self, name))
         for name in ("namespace", "claim", "path"):
-            if not getattr(self, name) or not isinstance(getattr(self, name), str):
-                raise UsageError(f"ClusterPlace: {name} must be a text that is not empty, not {getattr(self, name)!r}")
+            if not getattr(self, name):
+                raise UsageError(f"ClusterPlace: {name} must be a text that is not empty, not ''")
+        for name in ("resources", "node_selector", "job_template", "tolerations"):
+            kind, what = (list | tuple, "a list") if name == "tolerations" else (dict, "a dict")
+            if not isinstance(value := getattr(self, name), kind):
+                raise UsageError(f"ClusterPlace: {name} must be {what}, as in a manifest, not {shown(value)}")
         if not self.path.startswith("/"):
             raise UsageError(f"ClusterPlace: path must be absolute, not {self.path!r}")
+        check_choice("ClusterPlace", "channel", self.channel, CHANNELS)
         check_whole("ClusterPlace", "grace", self.grace, least=1)
 
     def to_json(self) -> dict[str, Any]:
@@ -137,12 +153,10 @@ class Nodes:
 def count_nodes(text: int | str) -> tuple[int, int]:
     """The least and the most of a number of nodes, `2`, or of a range as torchrun writes it, `1:2`; raises UsageError
     for anything else."""
-    low, colon, high = str(text).partition(":")
-    try:
-        least = int(low)
-        most = int(high) if colon else least
-    except ValueError:
-        least = most = 0
-    if isinstance(text, bool) or not 1 <= least <= most:
-        raise UsageError(f"nnodes: give a number of nodes from 1, or a range of them such as '1:2', not {text!r}")
+    whole = isinstance(text, int) and not isinstance(text, bool) and 0 < text < 10**6
+    found = _NODES.fullmatch(str(text)) if whole or isinstance(text, str) else None
+    least = int(found[1]) if found is not None else 0
+    most = int(found[2] or least) if found is not None else 0
+    if not 1 <= least <= most:
+        raise UsageError(f"nnodes: give a number of nodes from 1, or a range of them such as '1:2', not {shown(text)}")
     return least, most

@@ -94,6 +94,17 @@ REMEDIES: Mapping[str, str] = {
         "step before it (for pods that chaoskit makes: grace in [tool.chaoskit.kubernetes]), or make that save faster; "
         "a machine that is shut down may cut every grace short"
     ),
+    "no-emergency-checkpoint": (
+        "save at the end of the step in which the notice came (look at the flag after every step, not once an epoch)"
+    ),
+    "emergency-too-late": (
+        "make the save faster, begin it at the end of the step in which the notice came, and ask for the notice more "
+        "often; or ask the scheduler for more notice"
+    ),
+    "emergency-torn": (
+        "let the ranks agree at the end of each step (all_reduce of the flag) whether any of them was given notice, "
+        "and save together after the same step"
+    ),
     "debris-left": "remove the leftovers of an interrupted save at the start or before the next save",
     "disk-use-grows": "count interrupted checkpoints when removing the oldest ones",
     "hang": (
@@ -115,7 +126,14 @@ REMEDIES: Mapping[str, str] = {
     "orphans": (
         "end child processes together with the rank that started them (a process group, prctl's PR_SET_PDEATHSIG)"
     ),
-    "needless-restart": "retry the operation, up to a limit, before giving up",
+    "needless-restart": (
+        "retry the operation, up to a limit, before giving up; after a notice of preemption that names a time, save "
+        "and go on until the node is really taken away"
+    ),
+    "notice-ignored": (
+        "ask for the notice as the cloud demands (AWS: a token by PUT first; Google: Metadata-Flavor: Google; Azure: "
+        "Metadata: true and api-version), every second or so, in a thread of each node; and end on SIGTERM"
+    ),
     "slow-recovery": "save more often, shorten the process group's timeout, or make the start cheaper",
     "straggler-unnoticed": (
         "compare the time that each rank works on a step, not the time of the step, and log the rank that is slow"

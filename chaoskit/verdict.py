@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from chaoskit.errors import CODES, WEAKNESSES
+from chaoskit.schema import conform
 
 
 class Outcome(StrEnum):
@@ -57,14 +58,8 @@ class Verdict:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:
-        """The inverse of `to_json`; raises KeyError or ValueError on anything else."""
-        return cls(
-            check=data["check"],
-            outcome=Outcome(data["outcome"]),
-            sentence=data["sentence"],
-            codes=tuple(data["codes"]),
-            evidence=data["evidence"],
-        )
+        """The inverse of `to_json`; raises ValueError, which names the field, on anything else."""
+        return conform(cls, data)
 
 
 def passed(check: str, sentence: str, **evidence: Any) -> Verdict:

@@ -10,10 +10,16 @@ from pathlib import Path
 import pytest
 
 from chaoskit import Job, checks
+from chaoskit.validation import check_duration
 
 CHECKOUT = Path(__file__).parent.parent
 TRAINER = CHECKOUT / "tinymodels" / "train.py"
 
+#: How the bundled trainer is told to listen for a notice. SIGTERM it always hears.
+NOTICED = {
+    **{cloud: ("--notice", cloud) for cloud in ("aws", "gcp", "azure", "file")},
+    "slurm": ("--notice", "usr1"),
+}
 #: Marks of experiments that run only on request.
 WIDE = ("corruption", "storage", "numbers", "resources", "clocks")
 #: Of these, everything that is asked for by name runs, or is skipped with the reason.
@@ -27,21 +33,23 @@ def pytest_addoption(parser):
 def pytest_collection_modifyitems(config, items):
     """Leave out the experiments that cannot run here, or that run only on request.
 
+    Notices of preemption are given in the ways that `--notices aws,slurm` names, for a job handles some and not others.
     Those that need several nodes run with `--nodes 2`, those that need a range of nodes with `--nodes 1:2`, a schedule
-    of kills with `--every 30m --during 6h`, and what only a cluster does with `--env kubernetes`. The whole matrix of
-    damaged checkpoints, all faults of the storage, all wrong numbers but one, all limits of resources and all wrong
-    clocks run only on request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`, `-k resources`, `-k
-    clocks`), or by the name of a test.
+    of kills with `--every 30m --during 6h`, and what only a cluster does with `--env kubernetes` or `--env slurm`. The
+    whole matrix of damaged checkpoints, all faults of the storage, all wrong numbers but one, all limits of resources
+    and all wrong clocks run only on request (`--only storage`, `-k corruption`, `-k storage`, `-k numbers`, `-k
+    resources`, `-k clocks`), or by the name of a test.
     """
     nodes = config.getoption("--chaos-nodes") or ""
     missing = ["nodes"] * (not nodes) + ["elastic"] * (":" not in nodes)
+    missing += ["notices"] * (not config.getoption("--chaos-notices"))
     missing += ["schedule"] * (not config.getoption("--chaos-every"))
-    missing += ["cluster"] * (config.getoption("--chaos-env") != "kubernetes")
     asked = f"{config.option.keyword} {config.option.markexpr}"
     words = [word for word in re.findall(r"\w+", config.option.keyword) if word not in ("not", "and", "or")]
     if not config.getini("everything"):
         missing += [name for name in WIDE if name not in asked]
-    left = [item for item in items if any(item.get_closest_marker(name) for name in missing)]
+    env = config.getoption("--chaos-env")
+    left = [item for item in items if any(item.get_closest_marker(name) for name in missing) or _elsewhere(item, env)]
     named = [item for item in left if item.originalname in asked or _numbers(item, words) or _cluster(item, words)]
     wide = [item for item in named if any(item.get_closest_marker(name) for name in BY_NAME)]
     left = [item for item in left if item not in wide]
@@ -50,9 +58,22 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in left]
 
 
+def pytest_generate_tests(metafunc):
+    """Give each notice in every way that `--notices` names."""
+    if "cloud" in metafunc.fixturenames:
+        given = metafunc.config.getoption("--chaos-notices") or "aws"
+        metafunc.parametrize("cloud", [name.strip() for name in given.split(",")])
+
+
 def _numbers(item, words):
     """Whether the experiment is one of the wrong numbers, and a part of its name was asked for."""
     return item.get_closest_marker("numbers") is not None and any(word in item.name for word in words)
+
+
+def _elsewhere(item, env):
+    """Whether the experiment is one of a cluster, and of another kind than that of `--env`."""
+    mark = item.get_closest_marker("cluster")
+    return mark is not None and env not in (mark.args or ("kubernetes",))
 
 
 def _cluster(item, words):
@@ -67,6 +88,9 @@ def job(request):
     # A silent error has to be looked for; these flags make the trainer look.
     numbers = request.node.get_closest_marker("numbers")
     flags = numbers.kwargs.get("flags", ["--check-replicas", "5", "--check-finite", "1"]) if numbers else []
+    if request.node.get_closest_marker("notices"):
+        # Steps that take a while, so that the job has not ended before its node does.
+        flags = [*NOTICED.get(request.getfixturevalue("cloud"), ()), "--step-delay", "0.2"]
     job = Job("tinymodels.train", ["--out", "{out}", *flags], module=True, nproc_per_node=2, cwd=str(CHECKOUT))
     nodes = request.config.getoption("--chaos-nodes") or ""
     if nodes:
@@ -118,10 +142,18 @@ def sound():
 
 @pytest.fixture
 def schedule(request):
-    """How often a schedule strikes, for how long, and the seed of its victims."""
+    """How often a schedule strikes and for how long, in seconds, and the seed of its victims."""
     option = request.config.getoption
-    seed = option("--chaos-seed") or 0
-    return {"interval": option("--chaos-every"), "during": option("--chaos-during"), "seed": seed}
+    times = {"interval": option("--chaos-every"), "during": option("--chaos-during")}
+    return {name: check_duration("", name, given) for name, given in times.items()} | {
+        "seed": option("--chaos-seed") or 0
+    }
+
+
+@pytest.fixture
+def in_pods(request):
+    """Whether the nodes of the job are pods, which the cluster itself takes back."""
+    return request.config.getoption("--chaos-env") == "kubernetes"
 
 
 @pytest.fixture

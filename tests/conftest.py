@@ -20,6 +20,7 @@ from tests.kubernetes_server.fixtures import (  # noqa: F401
     real_cluster,
 )
 from tests.probe.started import MODULES
+from tests.slurm_cluster.fixtures import slurm, slurm_daemons  # noqa: F401
 from tests.warm_modes import teach
 
 # The jobs are tiny: more threads than one would only spin.
@@ -33,7 +34,8 @@ LONGEST = (
     "tests/cli/test_prove.py", "tests/cli/test_accepted_loss.py",
     "tests/test_readme.py::test_the_tutorial_fails", "tests/test_five_bugs.py",
     "tests/studies/upgrade", "tests/cli/test_battery.py", "tests/environments/netns/test_studies_on_hosts.py",
-    "tests/environments/netns/test_ordinary_user.py", "tests/studies/crash_states/test_explore.py",
+    "tests/environments/netns/test_ordinary_user.py", "tests/environments/netns/test_polling_daemon.py",
+    "tests/studies/crash_states/test_explore.py",
     "tests/environments/docker", "tests/environments/launch/test_rank_modules.py", "tests/test_gallery.py",
     "tests/engine/test_harness_death.py", "tests/engine/test_hangs.py", "tests/faults",
 )  # fmt: skip

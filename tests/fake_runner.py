@@ -26,6 +26,7 @@ from chaoskit.verdict import Outcome, merge
 
 class Summary:
     resumed_from, last_valid, steps_lost, waited_seconds = 20, 30, 5, 3.0
+    saved_seconds = sufficient_grace = None
     noticed_seconds, stopped_seconds, recovery_seconds = 1.0, 1.5, 2.5
     launch_seconds, step_seconds = 0.5, 0.02
     probe_errors = throughput = ()
@@ -92,7 +93,9 @@ class Runner:
         if script == "misused.py":
             raise UsageError("there is no rank 7 in a job of 2")
         if script == "full.py":
-            raise StoreError("the disk is full", exit_code=ExitCode.INTERNAL)
+            raise StoreError("the disk is full", exit_code=ExitCode.EXHAUSTED)
+        if script == "killed.py":
+            os.kill(os.getpid(), signal.SIGKILL)
         if script == "broken.py":
             raise ZeroDivisionError("of chaoskit's own")
         if script == "stopped.py":

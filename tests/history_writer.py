@@ -346,10 +346,13 @@ class Writer:
             self.say("log", **where, by=by, line=number, step=step, loss=text)
         return self
 
-    def exit(self, code: int, *, cause: str = "itself", survivors: Iterable[Mapping[str, Any]] = ()) -> Writer:
-        """The job's command ends."""
+    def exit(
+        self, code: int, *, cause: str = "itself", survivors: Iterable[Mapping[str, Any]] = (), **told: Any
+    ) -> Writer:
+        """The job's command ends; `told` are further fields of that event."""
         self.t += 1.0
-        return self.say("launch.end", launch=self.launches, code=code, cause=cause, survivors=list(survivors))
+        told["survivors"] = list(survivors)
+        return self.say("launch.end", launch=self.launches, code=code, cause=cause, **told)
 
     def died(self) -> Writer:
         """It ends with 1."""

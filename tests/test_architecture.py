@@ -104,6 +104,55 @@ def test_imports_for_type_checking_and_in_branches_count(monkeypatch):
     assert imports("own", modules) == {"own.typed", "own.tried", "own.other"}
 
 
+#: What removes files beside `files.removal`, and why that is right.
+REMOVES_ITSELF = {
+    "chaoskit.files.whole_files": "its own draft",
+    "chaoskit.engine.origin": "the draft of the user's key",
+    "chaoskit.environments.gate.doors": "its socket, by the descriptor of the directory",
+    "chaoskit.environments.agents.agent": "the file that it has just made to try a directory out",
+    "chaoskit.environments.cgroups.group": "control groups, in the kernel's file system",
+    "chaoskit.environments.fusefs.names": "what the job removes, in the job's name",
+    "chaoskit.environments.launch.keeper": "a script with the standard library alone: the scratch directory of its run",
+    "chaoskit.environments.machine.preemptions": "the notice that it has made where the user said",
+    "chaoskit.probe.rates": "in a rank: its own record",
+    "chaoskit.probe.row_order": "in a rank: its own record",
+}
+REMOVALS = {"rmtree", "unlink", "rmdir", "removedirs"}
+
+
+def removes(tree: ast.AST) -> bool:
+    """Whether a module uses a function that removes files."""
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    plain = {node.attr for node in names} & REMOVALS
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    of_os = any(
+        node.attr == "remove" and isinstance(node.value, ast.Name) and node.value.id == "os" for node in names
+    )
+    return bool(plain or imported & REMOVALS or of_os)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("shutil.rmtree(place)", True),
+        ("undo.callback(shutil.rmtree, place)", True),
+        ("from os import unlink", True),
+        ("os.remove(path)", True),
+        ("path.unlink()", True),
+        ("names.remove('a'); remove(path, within=root)", False),
+    ],
+)
+def test_a_removal_is_seen(text, expected):
+    assert removes(ast.parse(text)) is expected
+
+
+def test_one_module_removes_files():
+    """It follows no link; nobody else needs to know how."""
+    # The table of the file system's operations names a method of `names`.
+    found = {name for name, tree in TREES.items() if removes(tree)} - {"chaoskit.environments.fusefs.dispatcher"}
+    assert found == {"chaoskit.files.removal", *REMOVES_ITSELF}
+
+
 def test_few_modules_are_loose():
     loose = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
     assert len(loose) <= LOOSE_AT_MOST, sorted(loose)

@@ -119,7 +119,7 @@ def test_the_layers_of_the_index_are_those_of_the_linter():
     (layers,) = (one["layers"] for one in contracts if one["type"] == "layers")
     packages = {path.parent.name for path in (REPOSITORY / "chaoskit").glob("*/__init__.py")}
     found = [{*line.replace(":", "|").replace(" ", "").split("|")} & packages for line in layers]
-    assert [line for line in found if line] == [set(line) for line in tables.LAYERS]
+    assert found[1:] == [set(line) for line in tables.LAYERS]
 
 
 def test_pages_that_code_names_are_there():

@@ -115,7 +115,7 @@ def found(every):
 
 
 def test_every_cell_is_what_was_measured(made, every, found):
-    text = made.page(found, every, [{"title": "Other", "why": "It needs an accelerator."}])
+    text = made.page(found, every, [{"title": "Other", "why": "It needs an accelerator."}], {})
     assert text.startswith("<!-- Made by `make frameworks`")
     assert "**0 of 1 programs resume exactly as they are in every variant; 1 more do with" in text
     assert (
@@ -149,16 +149,16 @@ def test_every_cell_is_what_was_measured(made, every, found):
 
 def test_what_the_probe_costs_stands_there_where_it_was_measured_of_the_script_as_it_is(made, every, found):
     cost = {**_head(every, "train.py", "plain"), "ratio": 1.234, "cost_ms": 0.456, "step_ms": 2.34, "rounds": 3}
-    assert "What the probe costs" not in made.page(found, every, [])
-    text = made.page({**found, "overhead": [cost]}, every, [])
+    assert "What the probe costs" not in made.page(found, every, [], {})
+    text = made.page({**found, "overhead": [cost]}, every, [], {})
     assert "| [A Trainer](#a-trainer) | 1.23× | 2.3 ms | 0.46 ms | 3 |" in text
-    assert "What the probe costs" not in made.page({**found, "overhead": [{**cost, "text": "another"}]}, every, [])
+    assert "What the probe costs" not in made.page({**found, "overhead": [{**cost, "text": "another"}]}, every, [], {})
 
 
 def test_ranks_that_are_apart_are_told_apart(made, every, found):
     found["rows"][1]["table"][-1]["cells"] = {"model": "8", "rng": "0"}
     told = "| augment | 8 | 8 | 8 / – | 8 / – | any / – | – | **mixed** / **0** | **none** / – |"
-    assert told in made.page(found, every, [])
+    assert told in made.page(found, every, [], {})
 
 
 def test_what_is_lost_at_one_resume_is_lost_at_others_and_mended_everywhere(made, every, found):
@@ -188,7 +188,7 @@ def test_of_a_damaged_checkpoint_that_is_taken_nobody_says_beforehand_what_is_lo
 
 def test_a_program_that_does_not_come_back_says_so(made, every, found):
     del found["rows"][1]["table"][2:]
-    assert "| augment | it did not recover |" in made.page(found, every, [])
+    assert "| augment | it did not recover |" in made.page(found, every, [], {})
 
 
 def test_what_is_amiss_is_told(made, every, found):
@@ -207,7 +207,7 @@ def test_what_is_amiss_is_told(made, every, found):
     plain = row(every, "train.py", "plain", {"between_writes": ["torn-checkpoint"]})
     told = amiss(rows=[plain, *found["rows"][1:]])
     assert told == ["a_trainer/train.py plain: torn-checkpoint in torn (test_between_writes) has no [[fault]]"]
-    assert "## Not explained\n\n- a_trainer/train.py plain" in made.page({**found, "rows": [plain]}, every, [])
+    assert "## Not explained\n\n- a_trainer/train.py plain" in made.page({**found, "rows": [plain]}, every, [], {})
 
     seen = row(every, "train.py", "augment")
     told = amiss(rows=[seen if one["variant"] == "augment" and one["script"] == "train.py" else one
@@ -239,7 +239,8 @@ def test_a_row_takes_the_place_of_its_own(frameworks, every, found, tmp_path):
     for one in found["rows"]:
         frameworks.keep(kept, "rows", one)
     frameworks.keep(kept, "repeats", found["repeats"][0])
-    assert frameworks.load(kept) == {"rows": found["rows"], "repeats": found["repeats"][:1], "overhead": []}
+    empty = {"overhead": [], "handlers": []}
+    assert frameworks.load(kept) == {"rows": found["rows"], "repeats": found["repeats"][:1], **empty}
 
     # Columns that were left out this time stay, as long as the script and the packages are what they were.
     again = row(every, "train.py", "augment")
@@ -354,7 +355,9 @@ def test_the_page_is_of_the_examples_as_they_are(made, reader):
 
 
 def test_the_page_is_made_of_what_was_measured_and_never_by_hand(made, reader, frameworks):
-    assert PAGE.read_text() == made.page(frameworks.load(frameworks.ANSWERS), reader.examples(), reader.left_out())
+    assert PAGE.read_text() == made.page(
+        frameworks.load(frameworks.ANSWERS), reader.examples(), reader.left_out(), frameworks.handlers()
+    )
 
 
 def _titles(every):

@@ -15,15 +15,27 @@ from chaoskit.cli import configuration
 from tinymodels.gallery.catalogue import CRASH_STATES, mutants, sound
 
 EXAM = Path(__file__).resolve().parents[1] / "benchmarks" / "gallery.py"
-#: One of each kind of diagnosis, and quick.
+#: One of each kind of diagnosis, and quick; and all that are given notice.
 CHOSEN = (
     "rng-missing", "sampler-epoch-zero", "optim-not-saved", "ema-hand-rolled-reset", "torn-overwrite",
     "no-checksum", "silent-scratch", "nan-through-clip", "sched-times-world", "fails-open", "debris-grows",
-    "nan-to-num", "replica-unreduced", "average-exported",
+    "nan-to-num", "replica-unreduced", "average-exported", "notice-one-rank", "notice-in-handler", "notice-each-epoch",
+    "notice-exits-0", "notice-overwrites", "notice-own-part", "loader-dies-of-notice", "notice-imdsv1",
+    "notice-false-ends",
 )  # fmt: skip
 
 #: Those that `make test` has sit, too: state, and a torn checkpoint.
 QUICKEST = ("rng-missing", "torn-overwrite")
+#: Those that sit each night alone: of notices that are got wrong, three others sit in CI.
+NIGHTLY = (
+    "notice-in-handler", "notice-each-epoch", "notice-exits-0", "notice-overwrites", "notice-own-part",
+    "loader-dies-of-notice",
+)  # fmt: skip
+
+
+def when(slug):
+    """The marks of a trainer's sitting."""
+    return () if slug in QUICKEST else pytest.mark.exhaustive if slug in NIGHTLY else pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +48,7 @@ def exam():
 
 
 @pytest.mark.launches
-@pytest.mark.parametrize(
-    "slug", [pytest.param(slug, marks=() if slug in QUICKEST else pytest.mark.slow) for slug in CHOSEN]
-)
+@pytest.mark.parametrize("slug", [pytest.param(slug, marks=when(slug)) for slug in CHOSEN])
 def test_a_broken_trainer_is_caught_and_named(exam, shared_store, slug):
     (mutant,) = (one for one in mutants() if one.slug == slug)
     # Warm from the first launch, where the good trainer has shown what to import: test_launching.py compares.

@@ -8,6 +8,7 @@ import pytest
 from chaoskit import Job
 from chaoskit.cli import options
 from chaoskit.errors import UsageError
+from chaoskit.nodes import ClusterPlace
 
 REGEX = r"step (?P<step>\d+) .*loss (?P<loss>\S+)"
 
@@ -22,6 +23,8 @@ def job(**given):
         ({"log_regex": r"step (?P<step>\d+"}, "not a regular expression"),
         ({"log_regex": r"step (\d+)"}, r"lacks the named group \(\?P<step>...\) and \(\?P<loss>...\)"),
         ({"log_regex": r"step (?P<step>\d+)"}, r"lacks the named group \(\?P<loss>...\)"),
+        ({"stops_with": "zero"}, "stops_with must be 'nonzero' or an exit code from 0 to 255, not 'zero'"),
+        ({"stops_with": 256}, "stops_with"),
         ({"log_file": "train.log"}, "log_file needs log_regex"),
         *(
             ({"log_regex": REGEX, "log_file": path}, "log_file must be a path below {out}")
@@ -83,3 +86,30 @@ def test_options_that_do_not_fit_are_refused(capsys):
     assert "argument --log-regex: log_regex 'step' lacks the named group" in capsys.readouterr().err
     with pytest.raises(UsageError, match="--log-file needs --log-regex"):
         options.forward(parse("--log-file", "train.log"))
+
+
+def test_secrets_are_not_stored_and_come_back_from_the_environment():
+    secret = Job(
+        "train.py", ["--out", "{out}", "--hf-token", "x1"], env={"A_PASSWORD": "x2", "B": "3"},
+        resume_args=["--api-key=x4"],
+    )  # fmt: skip
+    told = secret.to_json()
+    assert told["args"][-1] == "{secret:HF_TOKEN}" and told["resume_args"] == ["--api-key={secret:API_KEY}"]
+    assert told["env"] == {"A_PASSWORD": "{secret:A_PASSWORD}", "B": "3"}
+    assert secret.text.endswith("--hf-token '{secret:HF_TOKEN}'")
+    again = Job.from_json(told).with_secrets({"HF_TOKEN": "x1", "A_PASSWORD": "x2", "API_KEY": "x4"})
+    # The reference belongs to the words, not to what is stored of them.
+    assert again.words() == secret.words() and again.env == secret.env
+    assert again.digest() == secret.digest() != Job.from_json(told).digest()
+    with pytest.raises(UsageError, match=r"\{secret:A_PASSWORD\}.*environment variables HF_TOKEN, A_PASSWORD$"):
+        Job.from_json(told).with_secrets({"API_KEY": "x4"})
+
+
+def test_a_job_template_is_kept_without_secrets():
+    template = {"spec": {"env": [{"name": "HF_TOKEN", "value": "x1"}], "command": ["t", "--password", "x2"]}}
+    place = ClusterPlace(namespace="ns", claim="claim", path="/c", job_template=template)
+    told = Job("train.py", ["{out}"], cluster=place).to_json()
+    kept = told["cluster"]["job_template"]["spec"]
+    assert kept["env"][0]["value"] == "{secret:HF_TOKEN}" and kept["command"][-1] == "{secret:PASSWORD}"
+    again = Job.from_json(told)
+    assert again.cluster != place and again.with_secrets({"HF_TOKEN": "x1", "PASSWORD": "x2"}).cluster == place

@@ -58,7 +58,8 @@ def test_every_command_of_a_guide_is_one_that_chaoskit_takes(page):
         if own[0] == "run" and own[1:] not in ([], ["--strict"]):  # these take the command of the project's file
             assert bool(job) != bool(args.job_template), line
             assert args.job_template or job == ["COMMAND"] or "{out}" in job, line
-            assert not args.k or battery.titles(battery.Selection(args.k)), line
+            given = {"nodes": args.nodes, "every": args.every, "notices": args.notices}
+            assert not args.k or battery.titles(battery.Selection(args.k), **given), line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))

@@ -17,6 +17,8 @@ from chaoskit.errors import UsageError
         (lambda: v.check_number("f", "x", -1.5), -1.5),
         (lambda: v.check_whole("f", "x", -3), -3),
         (lambda: v.check_whole("f", "x", 5, least=5, most=5), 5),
+        (lambda: v.check_size("f", "x", "500MB"), 500_000_000),
+        (lambda: v.check_size("f", "x", " 1.5 gib "), 3 << 29),
         (lambda: v.check_flag("f", "x", False), False),
         (lambda: v.check_choice("f", "x", "a", ("a", "b")), "a"),
         (lambda: v.check_choices("f", "x", ["b", "a"], ("a", "b")), ("b", "a")),

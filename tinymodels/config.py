@@ -16,7 +16,7 @@ FREE_TO_CHANGE = frozenset(
     (
         *("out", "text", "workers", "timeout"),
         *("save_every", "keep", "keep_epochs", "keep_best", "save_async", "format", "delta_every", "replica"),
-        *("storage_timeout", "write_delay", "step_delay", "stop_after", "log_every", "log_hex"),
+        *("notice", "storage_timeout", "write_delay", "step_delay", "stop_after", "log_every", "log_hex"),
         # A run without bad numbers is the same under any guard, and a run with bad numbers may need another guard.
         *("on_nonfinite", "rollback_after", "rollback_lr", "spike"),
         *("check_replicas", "check_finite", "allow_nonfinite_saves", "postmortem"),
@@ -79,6 +79,7 @@ class Config:
     format: str = "dcp"
     delta_every: int = 1
     replica: Path | None = None
+    notice: str = "none"
     storage_timeout: float = 1800.0
     write_delay: float = 0.0
     step_delay: float = 0.0
@@ -202,6 +203,13 @@ def parse(argv: Sequence[str] | None = None) -> Config:
         "make one checkpoint in so many a full one, the others deltas; 1: all full",
     )
     add("--replica", Path, "second store: each checkpoint is copied to it, and a lost one is restored from it")
+    add(
+        "--notice",
+        str,
+        "save after every step while this says that the node will be taken away: a cloud, SIGUSR1, or a file "
+        "emergency_checkpoint in OUT",
+        choices=("none", "aws", "gcp", "azure", "usr1", "file"),
+    )
     add("--storage-timeout", positive, "seconds that the storage may take to answer before the run gives up")
     add("--write-delay", number(float, 0.0), "wait so many seconds before each write, to imitate a slow disk")
     add("--step-delay", number(float, 0.0), "wait so many seconds in each step, to imitate a larger model")

@@ -37,6 +37,7 @@ from tinymodels.numbers.determinism import make_deterministic, seed_everything
 from tinymodels.numbers.precision import agree_on_overflow, autocast, build_scaler
 from tinymodels.optimizer import build_average, build_optimizer, build_scheduler
 from tinymodels.preemption.exits import LaunchEnd, Preempted, Refused, Stopped, exit_at_once
+from tinymodels.preemption.notices import watch_for
 from tinymodels.preemption.signals import Preemption
 from tinymodels.tokens import Tokens, add_noise, batches, load_tokens
 
@@ -163,11 +164,14 @@ class Trainer(NumberChecks):
                 if self.must_roll_back():
                     self.roll_back()
                     break  # the rest of this epoch begins at another position now
-                if progress.step % config.save_every == 0:
+                urgent = self.preemption.urgent()
+                if urgent or progress.step % config.save_every == 0:
                     self.save()
                 else:
                     self.check_between_saves()
                 self.checkpoints.poll()
+                if urgent:
+                    self.checkpoints.settle()  # it is needed now, not when the next step is due
                 if self.preemption.asked():
                     self.leave()
                 if progress.step == config.stop_after:
@@ -341,7 +345,8 @@ def main(argv: Sequence[str] | None = None, **replaced: Any) -> int:
     config, parts = parse(argv), Parts(**replaced)
     make_deterministic()
     world = parts.world.join(config.device, config.timeout, config.storage_timeout)
-    with parts.preemption(world) as preemption:
+    watch = watch_for(config) if config.notice != "none" else None
+    with parts.preemption(world, watch) as preemption:
         return world.run(lambda: parts.trainer(config, world, parts, preemption).run())
 
 

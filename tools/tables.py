@@ -29,6 +29,8 @@ LAYERS = (
     ("checks", "environments"),
     ("analysis", "faults", "probe"),
     ("protocol",),
+    (),
+    ("files",),
 )
 #: The folders of faults and their titles, in the order of the page.
 GROUPS = {
@@ -84,7 +86,7 @@ def modules_of(folder: Path) -> list[Path]:
 def packages() -> str:
     """What each package is for, the top layer first; below them lie two layers of modules."""
     lines = ["| layer | package | what it holds |", "|---|---|---|"]
-    for number, names in zip(range(len(LAYERS) + 2, 2, -1), LAYERS, strict=True):
+    for number, names in zip(range(len(LAYERS), 0, -1), LAYERS, strict=True):
         for name in names:
             sentence = sentence_of(ROOT / "chaoskit" / name / "__init__.py")
             lines.append(f"| {number} | [`{name}`](#chaoskit{name}) | {sentence} |")

@@ -16,6 +16,7 @@ from chaoskit.analysis.corruption.skipped_batches import SkippedBatches, skipped
 from chaoskit.analysis.data_ledger import Ledger, ledger
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.probe_errors import ProbeError, probe_errors
+from chaoskit.analysis.recovery.emergency import Emergency, emergencies
 from chaoskit.analysis.recovery.recovery import Recovery, recoveries
 from chaoskit.analysis.recovery.throughput import Throughput, throughput
 from chaoskit.analysis.reference.reference import Reference
@@ -57,6 +58,11 @@ class Case:
     def recoveries(self) -> tuple[Recovery, ...]:
         """The measures of every observed fault."""
         return recoveries(self.history, self.timeline, self.checkpoints)
+
+    @cached_property
+    def emergencies(self) -> tuple[Emergency, ...]:
+        """What the job made of every observed notice that its node would be taken away."""
+        return emergencies(self.history, self.timeline, self.checkpoints, self.recoveries)
 
     @cached_property
     def throughput(self) -> tuple[Throughput, ...]:

@@ -7,7 +7,9 @@ from chaoskit.checks.controls_agree import controls_agree
 from chaoskit.checks.detected_within import detected_within
 from chaoskit.checks.disk_use_bounded import disk_use_bounded
 from chaoskit.checks.durable_once_published import durable_once_published
+from chaoskit.checks.emergency_checkpoint import emergency_checkpoint
 from chaoskit.checks.falls_back_to_last_valid import falls_back_to_last_valid
+from chaoskit.checks.false_notice_ridden_out import false_notice_ridden_out
 from chaoskit.checks.faults_took_effect import faults_took_effect
 from chaoskit.checks.global_batch_kept import global_batch_kept
 from chaoskit.checks.judge import judge
@@ -32,6 +34,7 @@ from chaoskit.checks.samples_exactly_once import samples_exactly_once
 from chaoskit.checks.saved_within_grace import saved_within_grace
 from chaoskit.checks.state_restored import state_restored
 from chaoskit.checks.stays_finite import stays_finite
+from chaoskit.checks.stopped_cleanly import stopped_cleanly
 from chaoskit.checks.straggler_noticed import straggler_noticed
 
 __all__ = [
@@ -44,7 +47,9 @@ __all__ = [
     "detected_within",
     "disk_use_bounded",
     "durable_once_published",
+    "emergency_checkpoint",
     "falls_back_to_last_valid",
+    "false_notice_ridden_out",
     "faults_took_effect",
     "from_json",
     "global_batch_kept",
@@ -69,5 +74,6 @@ __all__ = [
     "saved_within_grace",
     "state_restored",
     "stays_finite",
+    "stopped_cleanly",
     "straggler_noticed",
 ]

@@ -100,6 +100,8 @@ class Completed:
     def _crash_loop(self, case: Case) -> Verdict:
         launches = case.history.launches
         last = f"; the last one exited with code {launches[-1].code}" if launches else ""
+        if launches and launches[-1].why:
+            last += f" ({launches[-1].why})"
         if launches and launches[-1].cause == "too-few-nodes":
             last = ", because fewer nodes are left than it needs"
         codes, why = _torn(case, "failed")
@@ -135,7 +137,7 @@ def missing_steps(case: Case) -> list[tuple[int, int]]:
 
 def blind_spots(case: Case) -> list[str]:
     """Return reasons why the record may lack steps that the job took."""
-    spots = [f"the record of {gap.source} is damaged at line {gap.line}" for gap in case.history.gaps]
+    spots = [str(gap) for gap in case.history.gaps]
     for inc, lifetime in lifetimes(case.history):
         spots += [f"rank {lifetime.rank}: {error}" for error in lifetime.errors]
         if list(lifetime.steps.numbers) != list(range(1, len(lifetime.steps) + 1)):

@@ -12,7 +12,7 @@ from chaoskit.checks.check import Check
 from chaoskit.checks.explanation import code_of, explain
 from chaoskit.checks.registry import check
 from chaoskit.checks.struck import faded, judge_each
-from chaoskit.errors import UsageError
+from chaoskit.validation import check_whole
 from chaoskit.verdict import Verdict, failed, passed
 
 
@@ -49,6 +49,4 @@ def detected_within(*, steps: int = 1) -> Check:
     corruption had no effect, nothing was tested and the verdict is inconclusive. Raises UsageError if `steps` is not
     a whole number from 0.
     """
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-        raise UsageError(f"detected_within: steps must be a whole number from 0, not {steps!r}")
-    return DetectedWithin(steps)
+    return DetectedWithin(check_whole("detected_within", "steps", steps, least=0))

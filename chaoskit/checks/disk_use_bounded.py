@@ -12,7 +12,7 @@ from chaoskit.analysis.checkpoints.damage import Files
 from chaoskit.analysis.record.history import History, lifetimes
 from chaoskit.checks.check import Check
 from chaoskit.checks.registry import check
-from chaoskit.errors import UsageError
+from chaoskit.validation import check_number
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 #: Logs of launches that failed, tracebacks: no job is accused of these.
@@ -81,6 +81,4 @@ def disk_use_bounded(*, margin: float = 0.1) -> Check:
 
     Fails with `disk-use-grows`. Raises UsageError for a margin that is negative.
     """
-    if isinstance(margin, bool) or not isinstance(margin, int | float) or margin < 0:
-        raise UsageError(f"disk_use_bounded: margin must be a number from 0, not {margin!r}")
-    return DiskUseBounded(float(margin))
+    return DiskUseBounded(check_number("disk_use_bounded", "margin", margin, least=0))

@@ -47,9 +47,6 @@ def _qualified(case: Case, verdict: Verdict, *, exempt: bool) -> Verdict:
             return inconclusive(verdict.check, sentence, "fault-not-observed", original=verdict.to_json())
     if case.history.gaps and verdict.outcome is Outcome.PASS:
         gap = case.history.gaps[0]
-        sentence = (
-            f"the record of {gap.source} is damaged at line {gap.line}, so there is no verdict. Otherwise: "
-            f"{verdict.sentence}"
-        )
+        sentence = f"{gap}, so there is no verdict. Otherwise: {verdict.sentence}"
         return inconclusive(verdict.check, sentence, "probe-blind", original=verdict.to_json())
     return unrested(case, verdict)

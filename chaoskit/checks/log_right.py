@@ -41,6 +41,10 @@ class LogRight:
         controls = case.reference.controls
         if (why := next((why for one in controls if (why := _unusable(one)) is not None), None)) is not None:
             return inconclusive(self.name, why, "probe-blind")
+        cut = next((cut for one in (case.history, *controls) for cut in one.cut_logs), None)
+        if cut is not None and any(line.launch is not None for one in controls for line in one.log):
+            why = f"lines are missing: {cut}; print less, or let the job keep a log below {{out}} (log_file)"
+            return inconclusive(self.name, why, "probe-blind")
         wanted, *others = ({(line.by, line.step): line.loss for line in one.log} for one in controls)
         for key in sorted(key for other in others for key, _ in wanted.items() ^ other.items()):
             texts = [own.get(key, "nothing") for own in (wanted, *others)]

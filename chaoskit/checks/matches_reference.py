@@ -16,7 +16,7 @@ from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import incomplete
 from chaoskit.checks.equivalence import tested
 from chaoskit.checks.registry import check
-from chaoskit.errors import UsageError
+from chaoskit.validation import check_number
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 
@@ -246,11 +246,8 @@ def matches_reference(
     Raises UsageError if rtol or band is not a number from 0, below 1, or if alpha or shift is not between 0 and 1.
     """
     for name, limit in (("rtol", rtol), ("band", band)):
-        if limit is not None and (
-            isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 <= limit < 1
-        ):
-            raise UsageError(f"matches_reference: {name} must be a number from 0, below 1, not {limit!r}")
+        if limit is not None:
+            check_number("matches_reference", name, limit, least=0, below=1)
     for name, value in (("alpha", alpha), ("shift", shift)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-            raise UsageError(f"matches_reference: {name} must be a number between 0 and 1, not {value!r}")
+        check_number("matches_reference", name, value, over=0, below=1)
     return MatchesReference(rtol, alpha, shift, band)

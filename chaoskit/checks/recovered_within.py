@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from chaoskit.checks.check import Check
 from chaoskit.checks.completed import completed
 from chaoskit.checks.registry import check
 from chaoskit.errors import UsageError
+from chaoskit.validation import check_number, check_whole
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 
@@ -73,8 +73,8 @@ def recovered_within(*, seconds: float | None = None, steps: int | None = None) 
     """
     if seconds is None and steps is None:
         raise UsageError("recovered_within: give seconds=... or steps=... (or both)")
-    if seconds is not None and (isinstance(seconds, bool) or not seconds > 0 or not math.isfinite(seconds)):
-        raise UsageError(f"recovered_within: seconds must be a positive number, not {seconds!r}")
-    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
-        raise UsageError(f"recovered_within: steps must be a whole number from 0, not {steps!r}")
+    if seconds is not None:
+        check_number("recovered_within", "seconds", seconds, over=0)
+    if steps is not None:
+        check_whole("recovered_within", "steps", steps, least=0)
     return RecoveredWithin(seconds, steps)

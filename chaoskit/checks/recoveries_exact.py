@@ -10,7 +10,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.diagnosis import Diagnosis, diagnose, tell
 from chaoskit.analysis.recovery.recovery import Recovery
 from chaoskit.checks.check import Check, unmeasured
-from chaoskit.checks.completed import completed
+from chaoskit.checks.completed import completed, last_step
 from chaoskit.checks.matches_reference import matches_reference
 from chaoskit.checks.registry import check
 from chaoskit.checks.resumed_from_last_valid import ResumedFromLastValid
@@ -60,13 +60,16 @@ class RecoveriesExact:
                 return Verdict(self.name, verdict.outcome, verdict.sentence, verdict.codes, evidence)
         resumed = [one for one in recoveries if one.incarnation is not None]
         if not resumed:
-            sentence = f"the job survived all {len(recoveries)} faults without a restart, so no recovery was tested"
+            how = f"survived all {len(recoveries)} faults without a restart"
+            if not all(one.ridden_out for one in recoveries):
+                how = f"had no step to take after a restart from one of {len(recoveries)} faults"
+            sentence = f"the job {how}, so no recovery was tested"
             return inconclusive(self.name, sentence, "nothing-to-resume", recoveries=told)
         steps = ", ".join(str(one.resumed_from) for one in resumed)
         many = len(resumed) != 1
         each = f"all {len(resumed)} recoveries were" if many else "the only recovery was"
         ridden = len(recoveries) - len(resumed)
-        more = f"; {ridden} of {len(recoveries)} faults caused no restart" if ridden else ""
+        more = f"; {ridden} of {len(recoveries)} faults caused no restart, or left no step to take" if ridden else ""
         sentence = (
             f"{each} exact: the job resumed from step{'s' * many} {steps}, and every step equals the reference{more}"
         )
@@ -82,6 +85,8 @@ def _wrong(case: Case, diagnosis: Diagnosis, one: Recovery) -> Verdict | None:
         end = completed()(case)
         if end.outcome is not Outcome.PASS:
             return Verdict(name, end.outcome, f"the job did not come back: {end.sentence}", end.codes, end.evidence)
+        if any(saved.ok and saved.position >= last_step(case) for saved in case.checkpoints):
+            return None  # no step was left, and the state after the last one is kept
         return failed(name, "the job ended without taking another step", "exited-early")
     resume = next((each for each in case.resumes if each.incarnation == one.incarnation), None)
     if resume is not None:

@@ -46,9 +46,12 @@ def scan(package: ModuleType) -> dict[str, Callable[..., Check]]:
 
 
 def from_json(data: Mapping[str, Any]) -> Check:
-    """The check that `to_json` described; raises UsageError for one that does not exist."""
+    """The check that `to_json` described; raises UsageError for one that does not exist, or has no such arguments."""
     fields = dict(data)
     name = fields.pop("name", None)
-    if name not in REGISTRY:
+    if not isinstance(name, str) or name not in REGISTRY:
         raise UsageError(f"there is no check {name!r}; there are {', '.join(sorted(REGISTRY))}")
-    return REGISTRY[name](**fields)
+    try:
+        return REGISTRY[name](**fields)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{name}: the check cannot be made of what is stored: {error}") from error

@@ -15,7 +15,7 @@ from chaoskit.checks.completed import incomplete
 from chaoskit.checks.explanation import explain
 from chaoskit.checks.registry import check
 from chaoskit.checks.struck import judge_each
-from chaoskit.errors import UsageError
+from chaoskit.validation import check_number, check_whole
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -103,8 +103,7 @@ def returned_to_reference(*, within: int | None = None, band: float = 0.0) -> Ch
     Fails with `loss-diverged`, and with `nonfinite-accepted` for a loss that is not finite. Raises UsageError if
     `within` is not a whole number from 0 or `band` is not a number from 0.
     """
-    if within is not None and (isinstance(within, bool) or not isinstance(within, int) or within < 0):
-        raise UsageError(f"returned_to_reference: within must be a whole number from 0, not {within!r}")
-    if isinstance(band, bool) or not isinstance(band, (int, float)) or not 0 <= band < math.inf:
-        raise UsageError(f"returned_to_reference: band must be a number from 0, not {band!r}")
+    if within is not None:
+        check_whole("returned_to_reference", "within", within, least=0)
+    check_number("returned_to_reference", "band", band, least=0)
     return ReturnedToReference(within, band)

@@ -10,6 +10,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.checks.check import Check
 from chaoskit.checks.registry import check
 from chaoskit.errors import UsageError
+from chaoskit.validation import check_whole, shown
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 
@@ -53,7 +54,8 @@ def ridden_out(*, faults: Sequence[int] | None = None) -> Check:
     """
     if faults is None:
         return RiddenOut()
-    several = isinstance(faults, (tuple, list)) and len(faults) > 0
-    if not several or any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in faults):
-        raise UsageError(f"ridden_out: faults must be a tuple of whole numbers from 0, not {faults!r}")
+    if not isinstance(faults, tuple | list) or not faults:
+        raise UsageError(f"ridden_out: faults must be a tuple of whole numbers from 0, not {shown(faults)}")
+    for one in faults:
+        check_whole("ridden_out", "faults", one, least=0)
     return RiddenOut(tuple(faults))

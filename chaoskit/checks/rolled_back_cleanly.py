@@ -14,7 +14,7 @@ from chaoskit.checks.completed import completed, incomplete
 from chaoskit.checks.explanation import code_of, components, explain, recorded
 from chaoskit.checks.registry import check
 from chaoskit.checks.struck import faded, judge_each
-from chaoskit.errors import UsageError
+from chaoskit.validation import check_choice
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 RETRIED, SKIPPED, UPDATE_SKIPPED = POLICIES = ("retried", "skipped", "update-skipped")
@@ -220,6 +220,6 @@ def rolled_back_cleanly(*, policy: str | None = None) -> Check:
     and data for what was not restored, `loss-diverged`, `needless-restart`, and with those of `completed`. Raises
     UsageError for an unknown policy.
     """
-    if policy is not None and policy not in POLICIES:
-        raise UsageError(f"rolled_back_cleanly: policy must be one of {', '.join(POLICIES)}, not {policy!r}")
+    if policy is not None:
+        check_choice("rolled_back_cleanly", "policy", policy, POLICIES)
     return RolledBackCleanly(policy)

@@ -8,14 +8,12 @@ from typing import Any
 
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.harness_record import FaultRecord
-from chaoskit.analysis.record.history import lifetimes
+from chaoskit.analysis.record.history import lifetimes, longest_save
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save
+from chaoskit.analysis.recovery.emergency import EVICTIONS
 from chaoskit.checks.check import Check
 from chaoskit.checks.registry import check
 from chaoskit.verdict import Verdict, failed, inconclusive, merge, passed
-
-#: The faults by which a node is evicted.
-_EVICTIONS = ("evict_node", "drain_node")
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class SavedWithinGrace:
     name = "saved_within_grace"
 
     def __call__(self, case: Case) -> Verdict:
-        evictions = [f for f in case.history.faults if f.kind in _EVICTIONS and f.observed is not None]
+        evictions = [f for f in case.history.faults if f.kind in EVICTIONS and f.observed is not None]
         if not evictions:
             return inconclusive(self.name, "no node was observed to be evicted", "fault-not-observed")
         every = [self._judged(case, fault) for fault in evictions]
@@ -41,7 +39,7 @@ class SavedWithinGrace:
         ended, killed = about["ended"], about["killed"]
         saves = list(_begun_after(case, str(about["node"]), since))
         cut = [(rank, save) for rank, save in saves if save.ended is None]
-        longest = _longest_save(case)
+        longest = longest_save((*(case.reference.controls if case.reference is not None else ()), case.history))
         evidence = {
             "fault": fault.index, "grace": grace, "ended": ended, "killed": killed, "longest_save": longest,
             "saves": [_facts(rank, save, since) for rank, save in saves],
@@ -83,13 +81,6 @@ def _begun_after(case: Case, node: str, since: float) -> Iterator[tuple[int, Sav
             alive[lifetime.rank] = lifetime  # the newest
     for rank, lifetime in sorted(alive.items()):
         yield from ((rank, save) for save in lifetime.saves if save.begun >= since)
-
-
-def _longest_save(case: Case) -> float | None:
-    """The seconds of the longest save that was completed, in the reference and in the run."""
-    controls = case.reference.controls if case.reference is not None else ()
-    every = (save for history in (*controls, case.history) for _, one in lifetimes(history) for save in one.saves)
-    return max((save.ended - save.begun for save in every if save.ended is not None and save.ok), default=None)
 
 
 def _facts(rank: int, save: Save, since: float) -> dict[str, Any]:

@@ -19,9 +19,12 @@ from typing import Protocol, TextIO
 import pytest
 
 from chaoskit.cli import selection
+from chaoskit.cli.killed_worker import KilledWorker, kernel_kills
+from chaoskit.cli.output import say
 from chaoskit.cli.progress_board import Countdown, ProgressBoard
 from chaoskit.cli.pytest_session import PHASES, PHASES_OF_WORKER, RESULT, SUITE
 from chaoskit.engine.result import SKIPPED, Result
+from chaoskit.engine.shortage import shortage
 from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.studies.nights.suite import Suite
 
@@ -59,8 +62,10 @@ class ResultCollector:
     results: dict[str, Result] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     outages: list[str] = field(default_factory=list)
+    shortages: list[str] = field(default_factory=list)
     interrupted: bool = False
     suite: Suite | None = None
+    _kills: int = field(default_factory=kernel_kills)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -85,8 +90,18 @@ class ResultCollector:
         if report.failed:
             self.troubles.append(report.longreprtext)
 
-    def pytest_internalerror(self, excrepr: object) -> None:
-        self.troubles.append(str(excrepr))
+    def pytest_internalerror(self, excrepr: object, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        if (lacking := shortage(excinfo.value)) is not None:
+            self.shortages.append(lacking)
+        else:
+            self.troubles.append(str(excrepr))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
+        """A worker has died; pytest-xdist goes on with another one."""
+        found = KilledWorker.of(getattr(report, "node", None), kills_before=self._kills).result(crashitem)
+        setattr(report, RESULT, json.dumps(found.to_json()))
+        self._say(f"  {found.name}: {found.word}: {found.sentences[0]}")
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         self.interrupted = self.interrupted or excinfo.type is KeyboardInterrupt
@@ -97,6 +112,8 @@ class ResultCollector:
         result = self.results.get(report.nodeid)
         if report.failed and result is not None and result.trouble == "environment":
             self.outages.append(report.longreprtext)
+        elif report.failed and result is not None and result.trouble == "exhausted":
+            self.shortages.append(result.sentences[0])
         elif report.failed and (result is None or result.trouble == "internal"):
             self.troubles.append(report.longreprtext)
         if report.when == "teardown" and result is not None:
@@ -118,6 +135,11 @@ class ResultCollector:
             for nodeid in nodeids
         ]
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether something else than the job went wrong."""
+        return bool(self.troubles or self.outages or self.shortages)
+
     def _select(self, nodeids: Sequence[str]) -> None:
         if nodeids and not self.selected:
             self.selected = list(nodeids)
@@ -130,7 +152,7 @@ class ResultCollector:
         if self.board is not None:
             self.board.say(text)
         elif self.stream is not None:
-            print(text, file=self.stream, flush=True)
+            say(text, file=self.stream)
 
 
 @dataclass(frozen=True)
@@ -165,13 +187,19 @@ ALL = Selection()
 
 
 def titles(
-    chosen: Selection = ALL, *, nodes: str | None = None, every: str | None = None, env: str | None = None
+    chosen: Selection = ALL,
+    *,
+    nodes: str | None = None,
+    every: str | None = None,
+    env: str | None = None,
+    notices: str | None = None,
 ) -> dict[str, str]:
     """Map the name of each experiment that is chosen to the first sentence of its docstring. Experiments that need
-    several nodes are included only if `nodes` provides them, a schedule only if `every` does, and what only a cluster
-    does only if `env` is one."""
+    several nodes are included only if `nodes` provides them, a schedule only if `every` does, what only a cluster does
+    only if `env` is one, and notices of preemption only as `notices` names them."""
     collector = ResultCollector()
-    given = [f"--chaos-{name}={value}" for name, value in (("nodes", nodes), ("every", every), ("env", env)) if value]
+    options = {"nodes": nodes, "every": every, "env": env, "notices": notices}
+    given = [f"--chaos-{name}={value}" for name, value in options.items() if value]
     _pytest(["--collect-only", *given], chosen, collector)
     return collector.titles
 
@@ -237,7 +265,7 @@ def _pytest(args: Sequence[str], chosen: Selection, collector: ResultCollector) 
     if code == pytest.ExitCode.USAGE_ERROR:
         lines = [line.removeprefix("ERROR: ") for line in errors.getvalue().splitlines() if line.strip()]
         raise UsageError(" ".join(lines) or "pytest rejected its arguments")
-    if code == pytest.ExitCode.INTERNAL_ERROR and not collector.troubles:
+    if code == pytest.ExitCode.INTERNAL_ERROR and not (collector.troubles or collector.shortages):
         collector.troubles.append(output.getvalue() + errors.getvalue())
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from chaoskit.cli import options
+from chaoskit.cli.output import complain_unended
 
 SUITE = "its id or a prefix of it, 'last', a .jsonl file, or a file written by --json"
 
@@ -45,9 +45,11 @@ def do(args: argparse.Namespace) -> int:
     if args.json:
         json_report.check_target(args.json)
     if args.page:
-        publishing.directory(str(Path(args.page).parent), option="-o")
+        publishing.page(args.page, option="-o")
     archive = Archive(Store(options.root_of(args)))
     old, new = (archive.read(archive.resolve(text)) for text in (args.old, args.new))
+    for suite in (old, new):
+        complain_unended(suite)
     found = compare_suites(old, new)
     console = table.console_for(sys.stderr if args.json == "-" else sys.stdout)
     compare_report.show(found, console, times=args.times)

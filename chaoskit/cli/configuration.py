@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +17,11 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.cli import options, selection
+from chaoskit.cli import option_values, options, selection
 from chaoskit.cli.options import Option
 from chaoskit.cli.toml_lines import line_of
 from chaoskit.errors import CODES, FAMILIES, UsageError
+from chaoskit.nodes import CHANNELS
 from chaoskit.studies.problems.acceptance import Acceptance
 from chaoskit.validation import near_miss
 
@@ -87,6 +89,7 @@ POD_KEYS = {
     "pull-secret": ("pull_secret", "the name of the secret for the image"),
     "service-account": ("service_account", "the name of the account of the pods"),
     "job-template": ("job_template", "the file with the team's own manifest of the job, in quotes"),
+    "channel": ("channel", '"tcp", or "volume" if pods reach chaoskit by files on the volume alone, in quotes'),
     "grace": ("grace", "a whole number of seconds from 1 that a pod has to end by itself after SIGTERM"),
 }
 #: The keys of an entry of `accept`, and what each is for.
@@ -244,9 +247,11 @@ class _Reader:
             if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
                 raise self.wrong(key, what=f"{key} must be a list of {option.metavar}, each in quotes, not {value!r}")
             return [self._converted(key, option.convert, each) for each in given]
+        if value == "":
+            raise self.wrong(key, what=f"{key} is empty: give a value, or remove the line")
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            if option.convert is options.words:
-                return value
+            if option.convert is option_values.resume_args:
+                value = shlex.join(value)
             if option.convert is selection.areas:
                 value = ",".join(value)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -274,7 +279,7 @@ class _Reader:
         value = self.table.get("command", [])
         if isinstance(value, str):
             try:
-                value = options.words(value)
+                value = option_values.words(value)
             except argparse.ArgumentTypeError as error:
                 raise self.wrong("command", what=f"command: {error}") from error
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
@@ -298,7 +303,8 @@ class _Reader:
         if not isinstance(value, dict):
             raise self.wrong("kubernetes", what="kubernetes must be a table")
         kinds: dict[str, type] = {
-            "tolerations": list, "pull-secret": str, "service-account": str, "job-template": str, "grace": int,
+            "tolerations": list, "pull-secret": str, "service-account": str, "job-template": str, "channel": str,
+            "grace": int,
         }  # fmt: skip
         for key, each in value.items():
             if key in KEYS:
@@ -307,7 +313,7 @@ class _Reader:
             if key not in POD_KEYS:
                 raise self.wrong("kubernetes", key, what=f"there is no key {key!r}{near_miss(key, POD_KEYS)}")
             is_wrong = not isinstance(each, kinds.get(key, dict)) or isinstance(each, bool)
-            if is_wrong or (key == "grace" and each < 1):
+            if is_wrong or (key == "grace" and each < 1) or (key == "channel" and each not in CHANNELS):
                 raise self.wrong("kubernetes", key, what=f"{key} must be {POD_KEYS[key][1]}, not {each!r}")
         if "job-template" in value:
             value = {**value, "job-template": str(self.file.parent.absolute() / value["job-template"])}

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from chaoskit.cli import options
+from chaoskit.cli import option_values, options
 from chaoskit.cli.study_setup import exploring
 
 EXAMPLE = "chaoskit crash-states -- torchrun --nproc-per-node 2 train.py --out {out}"
@@ -18,15 +18,7 @@ MOST = 200
 
 def visits(text: str) -> int | None:
     """Parse a number of resume trials; None means no limit."""
-    return None if text == "all" else positive(text)
-
-
-def positive(text: str) -> int:
-    """Parse a positive integer."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
-    return value
+    return None if text == "all" else option_values.positive(text)
 
 
 def add_to(commands: Any) -> None:
@@ -42,7 +34,10 @@ def add_to(commands: Any) -> None:
         epilog=f"Example: {EXAMPLE}",
     )
     command.add_argument(
-        "--save", metavar="N", type=positive, help="number of the save to record, counted from 1 (default: 2)"
+        "--save",
+        metavar="N",
+        type=option_values.positive,
+        help="number of the save to record, counted from 1 (default: 2)",
     )
     command.add_argument(
         "--visits",
@@ -55,9 +50,14 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--profile", action="append", choices=PROFILES, help="test only this crash profile (repeatable)"
     )
-    command.add_argument("--seed", metavar="N", type=options.count, default=0, help="random seed (default: 0)")
     command.add_argument(
-        "-n", metavar="WORKERS", type=positive, help="resume trials in parallel (default: as the cores allow)"
+        "--seed", metavar="N", type=option_values.count, default=0, help="random seed (default: 0)"
+    )
+    command.add_argument(
+        "-n",
+        metavar="WORKERS",
+        type=option_values.positive,
+        help="resume trials in parallel (default: as the cores allow)",
     )
     options.add_to_parser(
         command, "env", "nodes", "image", "mount", "pull", "dir", "json", "launch", "timeout", "resume-args"

@@ -9,22 +9,14 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.cli import options
-from chaoskit.cli.output import complain
+from chaoskit.cli import option_values, options
+from chaoskit.cli.output import complain, complain_unended
 from chaoskit.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from chaoskit.studies.nights.archive import Archive
     from chaoskit.studies.nights.suite import Suite
     from chaoskit.studies.nights.suite_history import SuiteHistory
-
-
-def positive(text: str) -> int:
-    """Parse a positive integer."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
-    return value
 
 
 def day(text: str) -> date:
@@ -47,7 +39,9 @@ def add_to(commands: Any) -> None:
         epilog="Example: chaoskit history --last 30 -o history.html",
     )
     command.add_argument("-k", metavar="EXPR", help="select experiments by name, with pytest's -k syntax")
-    command.add_argument("--last", metavar="N", type=positive, help="only the last N suites (default: all)")
+    command.add_argument(
+        "--last", metavar="N", type=option_values.positive, help="only the last N suites (default: all)"
+    )
     command.add_argument("--since", metavar="DATE", type=day, help="only suites since this date (UTC)")
     command.add_argument("--times", action="store_true", help="also fail if a time became slower")
     command.add_argument(
@@ -64,15 +58,17 @@ def do(args: argparse.Namespace) -> int:
     """Read the suites and report the findings."""
     from chaoskit.engine.run_store import Store
     from chaoskit.report.html import history_page, page
-    from chaoskit.report.machine import json_report, prometheus
+    from chaoskit.report.machine import json_report, prometheus, publishing
     from chaoskit.report.terminal import history_report, table
     from chaoskit.studies.nights.archive import Archive
     from chaoskit.studies.nights.findings import Findings
     from chaoskit.studies.nights.suite_history import SuiteHistory
 
-    for option, target in (("--json", args.json), ("-o", args.page), (prometheus.OPTION, args.metrics)):
+    for option, target in (("--json", args.json), (prometheus.OPTION, args.metrics)):
         if target:
             json_report.check_target(target, option=option)
+    if args.page:
+        publishing.file(args.page, option="-o")
     if args.json == args.metrics == "-":
         raise UsageError("--json and --metrics cannot both go to standard output: name a file for one of them")
     archive = Archive(Store(options.root_of(args)))
@@ -111,13 +107,14 @@ def _read(archive: Archive, paths: Sequence[Path], since: date | None, damaged: 
             damaged.append(str(error))
             continue
         if since is None or (_day(suite.created) or date.min) >= since:
+            complain_unended(suite)
             yield suite
 
 
 def _day(created: str) -> date | None:
     try:
         return datetime.fromisoformat(created).astimezone(UTC).date()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import configuration, options
-from chaoskit.cli.output import complain
+from chaoskit.cli.output import complain, say
 from chaoskit.cli.toml_text import toml_text, toml_value
 from chaoskit.errors import FAMILIES, ExitCode, StoreError, UsageError
 
@@ -50,7 +50,7 @@ def do(args: argparse.Namespace) -> int:
     file = here / (configuration.OWN if own else configuration.PYPROJECT)
     text = table(suite, prefix="" if own else "tool.chaoskit")
     if existing is not None:
-        print(text, end="")
+        say(text, end="")
         raise UsageError(
             f"{existing.file.name} configures chaoskit already, so nothing was written: the table above is what "
             f"the last run ({suite.id}) would give"
@@ -61,11 +61,11 @@ def do(args: argparse.Namespace) -> int:
         tomllib.loads(f"{before}{gap}{text}")
         file.write_text(f"{before}{gap}{text}", encoding="utf-8")
     except (OSError, ValueError) as error:
-        print(text, end="")
+        say(text, end="")
         raise UsageError(
             f"cannot add the table above to {file.name} ({error}): add it yourself, nothing was written"
         ) from error
-    print(text, end="")
+    say(text, end="")
     complain(f"wrote this into {file.name}; 'chaoskit run' now needs no arguments")
     return ExitCode.PASS
 
@@ -104,11 +104,14 @@ def _typed(suite: Suite) -> tuple[Sequence[str], Mapping[str, Any], str]:
         job = next((one.job for one in suite.results if one.job), "")
         if not job:
             raise UsageError(f"the last suite ({suite.id}) has no job: run 'chaoskit run -- COMMAND' first")
-        return shlex.split(job), {}, ""
-    command = command or shlex.split(next((one.job for one in suite.results if one.job), ""))
+        return _split(job, suite), {}, ""
+    command = command or _split(next((one.job for one in suite.results if one.job), ""), suite)
     if not command:
         raise UsageError(f"the last run ({suite.id}) has no command: run 'chaoskit run -- COMMAND' first")
-    args = main.make_parser().parse_args(words)
+    try:
+        args = main.make_parser().parse_args(words)
+    except SystemExit as ended:  # the parser has said why
+        raise UsageError(f"the last run ({suite.id}) had other options: write the file yourself") from ended
     kept = {
         option.name: value
         for option in options.SHARED
@@ -120,6 +123,13 @@ def _typed(suite: Suite) -> tuple[Sequence[str], Mapping[str, Any], str]:
         kept["fail-on"] = args.fail_on
     chosen = (f"-k {args.k}" if args.k else "", f"--only {args.only}" if args.only else "", "--quick" * args.quick)
     return command, kept, " ".join(filter(None, chosen))
+
+
+def _split(job: str, suite: Suite) -> list[str]:
+    try:
+        return shlex.split(job)
+    except ValueError as error:
+        raise UsageError(f"the command of the last suite ({suite.id}) cannot be read: {error}") from error
 
 
 def _joined(words: Sequence[str]) -> str:

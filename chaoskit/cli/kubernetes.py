@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import kubernetes_manifest, options
+from chaoskit.cli.output import say
 from chaoskit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def do(args: argparse.Namespace) -> int:
     guards.check_allowed_namespace(args.namespace, [args.namespace])
     if args.json:
         json_report.check_target(args.json)
-    place = _place(args)
+    place, makes_claims = _place(args)
     address = _address(args)
     guards.check_not_production(address, i_mean=args.i_mean)
     connection = ClusterConnection(address, patience=PATIENCE)
@@ -89,13 +90,15 @@ def do(args: argparse.Namespace) -> int:
         if args.role:
             role = cluster_check.smallest_role(
                 connection, args.namespace, chaos=ROLES[args.role], from_outside=args.role == "laptop",
-                account=args.account or "",
+                claims=makes_claims, account=args.account or "",
             )  # fmt: skip
-            print(role.as_yaml(), end="")
+            say(role.as_yaml(), end="")
             return ExitCode.PASS
         claim, image = bool(args.volume), args.image or ""
-        found = cluster_check.examine(connection, place, has_claim=claim, image=image)
-        open_questions = cluster_check.not_checked(image=image, has_claim=claim)
+        found = cluster_check.examine(
+            connection, place, has_claim=claim, makes_claims=makes_claims, image=image
+        )
+        open_questions = cluster_check.not_checked(place, image=image, has_claim=claim)
         if args.json:
             _write_json(found, open_questions, args.json)
         console = console_for(sys.stderr if args.json == "-" else sys.stdout)
@@ -111,17 +114,20 @@ def do_inside(args: argparse.Namespace) -> int:
     return run_inside(args.command, mark=args.mark)
 
 
-def _place(args: argparse.Namespace) -> ClusterPlace:
-    """Where jobs will run, with the settings of pods from the configuration file."""
+def _place(args: argparse.Namespace) -> tuple[ClusterPlace, bool]:
+    """Where jobs will run, with the settings of pods from the configuration file, and whether its job template makes
+    volume claims."""
     from chaoskit.cli import configuration
+    from chaoskit.environments.kubernetes.job_template import makes_claims, read_template
     from chaoskit.nodes import ClusterPlace
 
     found = configuration.read(Path.cwd())
     claim, _, path = (args.volume or "runs").partition(":")
     given = {name: getattr(args, name) or "" for name in ("context", "kubeconfig", "i_mean")}
     pods = dict(found.pods) if found is not None else {}
-    pods.pop("job_template", None)  # its pods are not those of the check
-    return ClusterPlace(**{"namespace": args.namespace, "claim": claim, "path": path or "/runs", **given, **pods})
+    template = pods.pop("job_template", None)  # its pods are not those of the check
+    place = ClusterPlace(**{"namespace": args.namespace, "claim": claim, "path": path or "/runs", **given, **pods})
+    return place, template is not None and makes_claims(read_template(Path(template)))
 
 
 def _address(args: argparse.Namespace) -> ClusterAddress:
@@ -140,7 +146,7 @@ def _write_json(found: Sequence[ClusterFinding], not_checked: Sequence[str], tar
     report = {"findings": [one.to_json() for one in found], "not_checked": list(not_checked)}
     text = json.dumps(report | {"missing": lacking(found)}, indent=2) + "\n"
     if target == "-":
-        print(text, end="")
+        say(text, end="")
         return
     try:
         Path(target).write_text(text)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import configuration, nightly, options, run
+from chaoskit.cli.output import say
 from chaoskit.cli.pod_files import job_words, pod_files
 from chaoskit.cli.yaml_text import yaml_text
 from chaoskit.errors import ExitCode, UsageError
@@ -88,7 +89,7 @@ def do(args: argparse.Namespace) -> int:
         deadline=60 * args.minutes + SPARE if args.minutes else None,
         chaos_mesh=args.chaos_mesh,
     )
-    print(yaml_text(shown), end="")
+    say(yaml_text(shown), end="")
     return ExitCode.PASS
 
 

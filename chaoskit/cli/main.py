@@ -8,7 +8,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 from chaoskit import __version__
 from chaoskit.cli import (
@@ -26,14 +28,22 @@ from chaoskit.cli import (
     stored_runs,
     upgrade,
 )
-from chaoskit.cli.output import complain, internal
+from chaoskit.cli.output import complain, exhausted, internal, say
+from chaoskit.engine.shortage import shortage
+from chaoskit.engine.terminal_text import printable
 from chaoskit.errors import ChaoskitError, ExitCode
+
+if TYPE_CHECKING:
+    from chaoskit.engine.run_store import Store
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Execute the command line `argv` and return the exit code (see `docs/reference/codes.md`)."""
     words, command = split(list(sys.argv[1:] if argv is None else argv))
     parser = make_parser()
+    if (empty := _empty(words)) is not None:
+        complain(f"{empty} is empty: give a value, or leave it out")
+        return ExitCode.USAGE
     args = parser.parse_args(words)
     args.command = command
     if args.do is None:
@@ -44,16 +54,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(args.do(args))
     except ChaoskitError as error:
         complain(str(error))
-        return error.exit_code
+        return error.exit_code if shortage(error) is None else ExitCode.EXHAUSTED
     except KeyboardInterrupt:
         complain("interrupted")
         return ExitCode.INTERRUPTED
+    except PermissionError as error:
+        complain(f"{error.filename} cannot be used ({error.strerror}){_of_whom(error.filename)}")
+        return ExitCode.USAGE
     except BrokenPipeError:
         # The reader of the output has exited, so nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.INTERRUPTED
     except Exception as error:
-        internal(options.root_of(args), [traceback.format_exc()], f"{type(error).__name__}: {error}")
+        if (lacking := shortage(error)) is not None:
+            exhausted(lacking)
+            return ExitCode.EXHAUSTED
+        internal(options.store_path(args), [traceback.format_exc()], f"{type(error).__name__}: {error}")
         return ExitCode.INTERNAL
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -73,6 +89,17 @@ def split(argv: list[str]) -> tuple[list[str], list[str]]:
     return joined, command
 
 
+def _empty(words: Sequence[str]) -> str | None:
+    """The option whose value is empty, as a variable of a shell may leave it; or 'an argument'."""
+    for before, word in zip(("", *words), words, strict=False):
+        option, equals, value = word.partition("=")
+        if not word:
+            return before if before.startswith("-") else "an argument"
+        if option.startswith("-") and equals and not value:
+            return option
+    return None
+
+
 class Parser(argparse.ArgumentParser):
     """Adds a hint to the error about unknown arguments: the command of the job comes after '--'."""
 
@@ -83,7 +110,7 @@ class Parser(argparse.ArgumentParser):
             if "unrecognized" in message
             else ""
         )
-        super().error(message + hint)
+        super().error(printable(message) + hint)
 
 
 def make_parser() -> Parser:
@@ -142,18 +169,48 @@ def do_clean(args: argparse.Namespace) -> int:
     swept, (others, unreached) = sweep(root), environments.sweep(root)
     for word, things in (("run", swept.runs), ("process", swept.processes), ("path", swept.paths)):
         for thing in things:
-            print(f"{'ended' if word == 'process' else 'closed' if word == 'run' else 'removed'} {word} {thing}")
+            say(f"{'ended' if word == 'process' else 'closed' if word == 'run' else 'removed'} {word} {thing}")
     for thing in others:
-        print(f"removed {thing}")
+        say(f"removed {thing}")
     unseen = {name: why for name, why in unreached.items() if name in used}
     for name, why in unseen.items():
         complain(f"what runs with --env {name} may have left was not looked for: {why}; then clean again")
     if not swept and not others and not unseen:
-        print("nothing to clean: no crashed chaoskit left anything behind")
-    if args.all:
-        runs, references = Store(root).clear()
-        print(f"removed {runs} stored runs and {references} references from {root}")
-    return ExitCode.INTERNAL if unseen else ExitCode.PASS
+        say("nothing to clean: no crashed chaoskit left anything behind")
+    left = _complain_of(swept.left)
+    left |= _clear(Store(root)) if args.all else False
+    return ExitCode.INTERNAL if unseen or left else ExitCode.PASS
+
+
+def _clear(store: Store) -> bool:
+    """Remove the stored runs and references; returns whether something is left that should be gone."""
+    from chaoskit.engine import retention
+    from chaoskit.files.disk_use import shown
+
+    cleaned = retention.clear(store)
+    say(f"removed {cleaned} from {store.root}; {shown(cleaned.freed)} are free again")
+    if cleaned.busy:
+        say(f"left {cleaned.busy} of them alone: a chaoskit that runs now works on them")
+    return _complain_of(cleaned.left)
+
+
+def _complain_of(left: Sequence[str]) -> bool:
+    """Say what could not be removed, and why; returns whether there is anything."""
+    for why in left[:5]:
+        complain(f"could not remove {why}")
+    if len(left) > 5:
+        complain(f"and {len(left) - 5} more could not be removed")
+    return bool(left)
+
+
+def _of_whom(path: str | None) -> str:
+    """Whose the nearest directory is that this user may look at, if another's, and what to do."""
+    for place in (Path(path), *Path(path).parents) if path else ():
+        with suppress(OSError, KeyError):
+            if place.stat().st_uid != os.geteuid():
+                return f": {place} is of the user {place.owner()}; ask for a copy, or name a --dir of your own"
+            break
+    return ": change its permissions, or name another --dir"
 
 
 def _interrupt(signum: int, frame: object) -> NoReturn:

@@ -4,14 +4,13 @@ pages."""
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.cli.output import complain
+from chaoskit.cli.output import complain, say
 from chaoskit.errors import ChaoskitError, ExitCode, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class NightRun:
         from chaoskit.cli import night_session
         from chaoskit.studies.nights.night_plan import NightPlan
 
-        plan = NightPlan.of(history_of(store), names, job=shlex.join(job.words()), until=self._until)
+        plan = NightPlan.of(history_of(store), names, job=job.text, until=self._until)
         night_session.write(plan, self._directory)
         return [f"--chaos-night={self._directory}"]
 
@@ -68,13 +67,13 @@ class NightRun:
         if self._unrun:
             ran = len(results) - len(self._unrun)
             budget = f"the budget of {self._args.minutes:g} min"
-            print(f"{budget} sufficed for {ran} of {len(results)} experiments.", file=out)
-            print(f"not run: budget: {', '.join(self._unrun)}", file=out)
-            print("They come first next time.", file=out)
+            say(f"{budget} sufficed for {ran} of {len(results)} experiments.", file=out)
+            say(f"not run: budget: {', '.join(self._unrun)}", file=out)
+            say("They come first next time.", file=out)
         found = Findings.of(history_of(store))
         if suite is not None:
             for line in changes(found):
-                print(line, file=out)
+                say(line, file=out)
         if self._target is not None:
             self._publish(suite, store, found, out)
 
@@ -101,12 +100,13 @@ class NightRun:
             )
         except Exception as error:  # a bucket's client raises what it likes
             reason = str(error) if isinstance(error, ChaoskitError) else f"{type(error).__name__}: {error}"
-            complain(f"the pages could not be published to {self._target} ({reason}); the verdicts stay valid")
+            remedy = f": {todo}" if (todo := self._target.remedy(error)) else ""
+            complain(f"the pages could not be published to {self._target} ({reason}){remedy}; the verdicts stay valid")
             return
         for line in written.troubles(store):
             complain(line)
         self._published = True
-        print(f"pages: {self._target.address('index.html')}", file=out)
+        say(f"pages: {self._target.address('index.html')}", file=out)
 
 
 def history_of(store: Store) -> SuiteHistory:
@@ -174,7 +174,7 @@ def side_by_side(
 
 
 def _limits(job: Job) -> Mapping[str, str]:
-    """What a pod of the job may use at most: by the settings of the pods, or by the job template."""
+    """The resource limits of a pod: those of the job template if there is one, else those of the settings."""
     from chaoskit.environments.kubernetes.job_template import of_place
 
     template = of_place(job.cluster)

@@ -6,7 +6,6 @@ The processes of pytest-xdist share a directory: the plan is a file in it, and s
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from chaoskit.engine.result import NOT_RUN
+from chaoskit.files.whole_files import replace_file
 from chaoskit.studies.nights.night_plan import NightPlan
 
 #: The files in the directory of a night.
@@ -63,9 +63,7 @@ class NightSession:
 
 def write(plan: NightPlan, directory: Path) -> None:
     """Write the plan where the processes of a night find it."""
-    draft = directory / f".{PLAN}"
-    draft.write_text(json.dumps(plan.to_json()))
-    os.replace(draft, directory / PLAN)
+    replace_file(directory / PLAN, json.dumps(plan.to_json()).encode())
 
 
 def shown(seconds: float) -> str:

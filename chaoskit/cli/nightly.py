@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from chaoskit.cli import options, run
-from chaoskit.cli.history import positive
+from chaoskit.cli import option_values, options, run
 
 EXAMPLE = "chaoskit nightly --minutes 120 --publish /srv/chaoskit -- torchrun train.py --out {out}"
 #: The options of a night, their metavar, and what each is for; the same keys stand in the table `nightly` of a file.
@@ -42,8 +42,11 @@ def add_to(commands: Any) -> None:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options of a night alone."""
     kinds: dict[str, dict[str, Any]] = {
-        "minutes": {"type": minutes}, "gpus": {"type": positive}, "publish": {}, "complete": {"action": "store_true"},
-    }  # fmt: skip
+        "minutes": {"type": minutes},
+        "gpus": {"type": option_values.positive},
+        "publish": {},
+        "complete": {"action": "store_true"},
+    }
     for name, (metavar, about) in ABOUT.items():
         given: dict[str, Any] = {"metavar": metavar} if metavar else {}
         command.add_argument(f"--{name}", help=about, **given, **kinds[name])
@@ -51,10 +54,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def minutes(text: str) -> float:
     """Parse a positive number of minutes."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number of minutes")
-    return value
+    return option_values.real(text, "a positive number of minutes", lambda value: 0 < value < math.inf)
 
 
 def do(args: argparse.Namespace) -> int:

@@ -3,102 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chaoskit.cli.option_values import (
+    count,
+    duration,
+    launch,
+    log_file,
+    log_regex,
+    mount,
+    nodes,
+    notices,
+    path,
+    resume_args,
+    seconds,
+    several,
+    size,
+    stops_with,
+    volume,
+    words,
+)
 from chaoskit.errors import UsageError
+from chaoskit.validation import check_schedule
 
 if TYPE_CHECKING:
     import pytest
 
     from chaoskit.nodes import ClusterPlace
-
-
-def count(text: str) -> int:
-    """Parse a nonnegative integer."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is negative: give 0 or more")
-    return value
-
-
-def seconds(text: str) -> float:
-    """Parse a positive number of seconds."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
-    return value
-
-
-def words(text: str) -> list[str]:
-    """Split arguments as a shell does."""
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} cannot be split into arguments ({error}): check the quotes"
-        ) from error
-
-
-def _passed(check: Callable[[str], object], text: str) -> str:
-    """Return the text if `check` accepts it; turns its UsageError into an error of argparse."""
-    try:
-        check(text)
-    except UsageError as error:
-        # The option is named already: by argparse, or with the line of the file.
-        argument, _, told = str(error).partition(": ")
-        raise argparse.ArgumentTypeError(told if argument.isidentifier() and told else str(error)) from error
-    return text
-
-
-def log_regex(text: str) -> str:
-    """Validate a regular expression for log lines: it needs the named groups `step` and `loss`."""
-    from chaoskit.job import log_pattern
-
-    return _passed(log_pattern, text)
-
-
-def duration(text: str) -> str:
-    """Validate a time such as 30m."""
-    from chaoskit.validation import check_duration
-
-    return _passed(lambda given: check_duration("", "the time", given), text)
-
-
-def launch(text: str) -> str:
-    """Validate a launch mode."""
-    from chaoskit.environments.launch.mode import wish
-
-    return _passed(wish, text)
-
-
-def mount(text: str) -> str:
-    """Validate a mount."""
-    from chaoskit.job import read_mount
-
-    return _passed(read_mount, text)
-
-
-def path(text: str) -> str:
-    """The absolute path of a file."""
-    return str(Path(text).absolute())
-
-
-def volume(text: str) -> str:
-    """Validate a volume claim and its path."""
-    from chaoskit.nodes import read_volume
-
-    return _passed(read_volume, text)
-
-
-def nodes(text: str) -> str:
-    """Validate a number of nodes, or a range."""
-    from chaoskit.nodes import count_nodes
-
-    return _passed(count_nodes, text)
 
 
 @dataclass(frozen=True)
@@ -136,7 +72,7 @@ SHARED = (
     Option(
         "nodes",
         "number of nodes of the job, N or a range MIN:MAX (needs an environment with several nodes: netns, docker, "
-        "kubernetes)",
+        "kubernetes, slurm)",
         "N",
         nodes,
     ),
@@ -160,6 +96,7 @@ SHARED = (
         "IMAGE",
         str,
     ),
+    Option("partition", "partition of the Slurm cluster (--env slurm; default: that of the batch script)", "NAME", str),
     Option("pull", "fetch the image if it is not on this machine"),
     Option("namespace", "namespace of the cluster in which pods are made (--env kubernetes)", "NAME", str),
     Option(
@@ -186,6 +123,14 @@ SHARED = (
         "run every experiment, also after three of them have hung in the same way (default: skip the others)",
     ),
     Option("dir", "directory for stored runs (default: .chaoskit in the project)", "DIR", str),
+    Option("keep", "number of passed runs that stay stored (default: 50)", "N", count),
+    Option(
+        "store-limit",
+        "size that the stored runs may have at the end of a session, such as 20GB: the oldest are removed, passed ones "
+        "first (default: none)",
+        "SIZE",
+        size,
+    ),
     Option(
         "launch",
         "how processes start: 'cold' starts new interpreters, 'warm' forks a process that has imported torch "
@@ -193,10 +138,29 @@ SHARED = (
         "MODE",
         launch,
     ),
-    Option("every", "also kill a worker each time that this time has passed, as long as --during says: 30m", "TIME",
-           duration),
-    Option("during", "for how long --every kills workers, at most until the job ends: 6h", "TIME", duration),
-    Option("seed", "number that draws the workers that --every kills (default: 0)", "N", count),
+    Option(
+        "every",
+        "also kill a worker each time that this time has passed, as long as --during says: 30m; with --notices, "
+        "another experiment preempts a node each time",
+        "TIME",
+        duration,
+    ),
+    Option("during", "for how long --every strikes, at most until the job ends: 6h", "TIME", duration),
+    Option("seed", "number that draws the workers and nodes that --every strikes (default: 0)", "N", count),
+    Option(
+        "notices",
+        "also give the notices of preemption that the job handles, separated by commas: aws, gcp, azure, kubernetes, "
+        "slurm, signal (SIGTERM) and file ({out}/emergency_checkpoint)",
+        "NAMES",
+        notices,
+    ),
+    Option(
+        "stops-with",
+        "exit code with which the job leaves when it was told to, so that its scheduler starts it again: 0, nonzero or "
+        "another one (default: nonzero); with 0, chaoskit starts it again as well",
+        "CODE",
+        stops_with,
+    ),
     Option("relaunches", "maximum number of relaunches of a job that ended early", "N", count),
     Option("timeout", "deadline of one run (default: derived from the uninterrupted run)", "SECONDS", seconds),
     Option(
@@ -211,9 +175,9 @@ SHARED = (
         "arguments to append to the job's command on relaunches once a save has settled, quoted as one word; "
         "{newest:step-*} becomes the path of the newest checkpoint below {out} with such a name",
         "ARGS",
-        words,
+        resume_args,
     ),
-    Option("controls", "number of uninterrupted runs of a job that is not deterministic (default: 5)", "N", count),
+    Option("controls", "number of uninterrupted runs of a job that is not deterministic (default: 5)", "N", several),
     Option(
         "log-regex",
         "pattern of the job's log lines, with the groups (?P<step>...) and (?P<loss>...)",
@@ -224,7 +188,7 @@ SHARED = (
         "log-file",
         "log file below {out} that the job appends to over its relaunches (default: its output)",
         "FILE",
-        str,
+        log_file,
     ),
     Option("strict", "ignore the list of accepted losses ([tool.chaoskit] accept)"),
     Option("json", "write the results as JSON to a file ('-' for standard output, not with pytest)", "FILE", str),
@@ -245,12 +209,15 @@ TARGETS = ("json", "report", "summary", "badge")
 JOB_FIELDS = {
     **{
         name: name
-        for name in ("relaunches", "timeout", "hang_after", "resume_args", "controls", "log_regex", "log_file")
+        for name in (
+            "relaunches", "timeout", "hang_after", "resume_args", "controls", "log_regex", "log_file", "stops_with",
+        )
     },
     "nnodes": "nodes",
     "image": "image",
     "mounts": "mount",
     "helper_image": "helper_image",
+    "partition": "partition",
 }
 
 
@@ -305,6 +272,22 @@ def job_of_template(cluster: ClusterPlace | None, command: Sequence[str]) -> dic
     return {"command": template.words, "image": template.image, "nnodes": template.nodes, "env": template.telling}
 
 
+def partition_of(given: Mapping[str, Any]) -> str:
+    """The partition of a Slurm cluster that these options name, by their attributes; "" if none. Raises UsageError for
+    another environment."""
+    partition, environment = given.get("partition") or "", environment_of(given.get("env"))
+    if partition and environment != "slurm":
+        raise UsageError(f"--partition is for --env slurm, not for {environment!r}: leave it out")
+    return partition
+
+
+def limit_of(given: str | None) -> int | None:
+    """The bytes that the stored runs may have; None for no limit."""
+    from chaoskit.validation import check_size
+
+    return check_size("", "the size", given) if given else None
+
+
 def environment_of(given: str | None) -> str:
     """Return the name of the environment to run in."""
     from chaoskit.environments import DEFAULT_ENVIRONMENT
@@ -312,11 +295,20 @@ def environment_of(given: str | None) -> str:
     return given or DEFAULT_ENVIRONMENT
 
 
-def root_of(args: argparse.Namespace) -> Path:
-    """Return the directory of the stored runs."""
+def store_path(args: argparse.Namespace) -> Path:
+    """Return the path of the stored runs, whatever is there."""
     from chaoskit.engine.run_store import NAME
 
     return Path(getattr(args, "dir", None) or NAME).absolute()
+
+
+def root_of(args: argparse.Namespace) -> Path:
+    """Return the directory of the stored runs, which need not exist. Raises UsageError if it is something else."""
+    root = store_path(args)
+    found = next(each for each in (root, *root.parents) if os.path.lexists(each))
+    if not found.is_dir():
+        raise UsageError(f"--dir: cannot keep runs in {root}, because {found} is no directory: name another one")
+    return root
 
 
 def add_to_parser(parser: argparse.ArgumentParser, *names: str) -> None:
@@ -336,15 +328,34 @@ def add_to_pytest(parser: pytest.Parser) -> None:
     group.addoption("--chaos-night", help=argparse.SUPPRESS)
 
 
+def check(given: Mapping[str, Any], *, flag: str = "--") -> None:
+    """Raises UsageError for shared options, by their attributes, that are empty or contradict each other. `flag` is
+    the prefix of the options."""
+    for option in SHARED:
+        if given.get(option.attribute) == "":
+            raise UsageError(f"{flag}{option.name} is empty: give a value, or leave the option out")
+    if given.get("log_file") is not None and given.get("log_regex") is None:
+        raise UsageError(f"{flag}log-file needs {flag}log-regex: add the pattern of the file's lines")
+    every, during = given.get("every"), given.get("during")
+    if bool(every) != bool(during):
+        raise UsageError(f"{flag}every and {flag}during belong together: {flag}every 30m {flag}during 6h")
+    if every and during:
+        check_schedule(f"{flag}every", every, during)
+
+
+def job_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a `Job` that these options override, by their attributes."""
+    found = {field: given.get(name) for field, name in JOB_FIELDS.items()}
+    more = {"pull": True} if given.get("pull") else {}
+    return {field: value for field, value in found.items() if value is not None} | more
+
+
 def forward(args: argparse.Namespace) -> list[str]:
     """Translate the options into those of the pytest plugin, without the output files.
 
     Raises UsageError for options that contradict each other.
     """
-    if args.log_file is not None and args.log_regex is None:
-        raise UsageError("--log-file needs --log-regex: add the pattern of the file's lines")
-    if bool(getattr(args, "every", None)) != bool(getattr(args, "during", None)):
-        raise UsageError("--every and --during belong together: --every 30m --during 6h")
+    check(vars(args))
     forwarded = []
     for option in SHARED:
         value = getattr(args, option.attribute, None)
@@ -355,13 +366,18 @@ def forward(args: argparse.Namespace) -> list[str]:
         elif option.many:
             forwarded += [f"{option.pytest_flag}={each}" for each in value]
         else:
-            text = shlex.join(value) if option.convert is words else str(value)
+            text = shlex.join(value) if isinstance(value, list) else str(value)
             forwarded.append(f"{option.pytest_flag}={text}")
     return forwarded
 
 
+def given_to(config: pytest.Config) -> dict[str, Any]:
+    """The shared options of a session of pytest, by their attributes."""
+    return {option.attribute: config.getoption(f"chaos_{option.attribute}") for option in SHARED}
+
+
 def overrides(config: pytest.Config) -> dict[str, Any]:
     """Return the fields of a `Job` that options override."""
-    given = {field: config.getoption(f"chaos_{name}") for field, name in JOB_FIELDS.items()}
-    more = {"pull": True} if config.getoption("chaos_pull") else {}
-    return {field: value for field, value in given.items() if value is not None} | more
+    given = given_to(config)
+    partition_of(given)
+    return job_fields(given)

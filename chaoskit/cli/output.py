@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from chaoskit.cli import options
+from chaoskit.engine.terminal_text import printable
 from chaoskit.errors import ExitCode, StoreError
 
 if TYPE_CHECKING:
@@ -23,9 +25,22 @@ if TYPE_CHECKING:
     from chaoskit.studies.problems.problem import Proof
 
 
+def say(text: object = "", *, end: str = "\n", file: TextIO | None = None) -> None:
+    """Print text to standard output, or to another stream. Everything that commands print themselves goes through here:
+    what others wrote cannot control the terminal."""
+    print(printable(str(text)), end=end, file=file, flush=file is not None)
+
+
 def complain(message: str) -> None:
-    """Print one line to standard error, prefixed with the program's name."""
-    print(f"chaoskit: {message}", file=sys.stderr)
+    """Print a message to standard error, prefixed with the program's name; further lines are indented, so that none
+    looks like another message."""
+    say(re.sub(r"\n(?=\S)", "\n  ", f"chaoskit: {message}"), file=sys.stderr)
+
+
+def complain_unended(suite: Suite) -> None:
+    """Say that a suite has no end, if it has none: what it lost must not look like a pass."""
+    if suite.status == "running":
+        complain(f"suite {suite.id} did not end, so results may be missing: chaoskit was killed, or runs")
 
 
 def internal(root: Path, tracebacks: Sequence[str], what: str) -> None:
@@ -35,8 +50,13 @@ def internal(root: Path, tracebacks: Sequence[str], what: str) -> None:
 
 
 def outage(root: Path, tracebacks: Sequence[str], what: str) -> None:
-    """Report that the environment or the disk failed: as `internal`, but chaoskit is not to blame."""
+    """Report that the environment failed: as `internal`, but chaoskit is not to blame."""
     complain(f"{what} (exit code {ExitCode.INTERNAL:d}; the traceback is {_keep(root, tracebacks)})")
+
+
+def exhausted(what: str) -> None:
+    """Report what has run out on this machine. No traceback is of use, and there may be no place for one."""
+    complain(f"{what} (exit code {ExitCode.EXHAUSTED:d})")
 
 
 def _keep(root: Path, tracebacks: Sequence[str]) -> str:
@@ -47,7 +67,7 @@ def _keep(root: Path, tracebacks: Sequence[str]) -> str:
     try:
         return f"in {Store(root).keep_crash(text)}"
     except (StoreError, OSError):
-        print(text, file=sys.stderr)
+        say(text, file=sys.stderr)
         return "above"
 
 

@@ -29,9 +29,10 @@ def fitting(command: Sequence[str], *, experiments: int) -> int:
 
 
 def chosen(wish: str | None, command: Sequence[str], *, experiments: int) -> str | None:
-    """Return the number of workers for pytest: the requested one, else what fits; None for no workers."""
+    """Return the number of workers for pytest: the requested one, if there are as many experiments, else what
+    fits; None for no workers."""
     if wish is not None:
-        return wish
+        return str(min(int(wish), experiments)) if wish.isdecimal() else wish
     count = fitting(command, experiments=experiments)
     return None if count == 1 else str(count)
 

@@ -7,13 +7,15 @@ board, which only the controller has, reads them all as it draws.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, TextIO
+
+from chaoskit.cli.output import say
+from chaoskit.files.removal import remove
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -69,7 +71,7 @@ class PhaseFile:
 
     def stop(self) -> None:
         """Remove the phase: the experiment has ended."""
-        self._file.unlink(missing_ok=True)
+        remove(self._file, within=self._file.parent)
 
 
 class ProgressBoard:
@@ -85,14 +87,15 @@ class ProgressBoard:
 
     def start(self, countdown: Countdown) -> None:
         """Begin to draw."""
-        from rich.console import Console
         from rich.live import Live
         from rich.spinner import Spinner
+
+        from chaoskit.engine.plain_console import PlainConsole
 
         self.countdown = countdown
         self._spinner = Spinner("dots")
         self._live = Live(
-            console=Console(file=self._stream, force_terminal=True, highlight=False),
+            console=PlainConsole(self._stream, force_terminal=True),
             get_renderable=self._drawn,
             refresh_per_second=REFRESHES,
             redirect_stdout=False,
@@ -104,7 +107,7 @@ class ProgressBoard:
     def say(self, text: str) -> None:
         """Print a line above."""
         if self._live is None:
-            print(text, file=self._stream, flush=True)
+            say(text, file=self._stream)
         else:
             from rich.text import Text
 
@@ -115,7 +118,7 @@ class ProgressBoard:
         if self._live is not None:
             self._live.stop()
             self._live = None
-        shutil.rmtree(self.directory, ignore_errors=True)
+        remove(self.directory, within=self.directory.parent)
         self._stream.close()
 
     def text(self) -> str:
@@ -125,7 +128,7 @@ class ProgressBoard:
     def _drawn(self) -> Text:
         from rich.text import Text
 
-        from chaoskit.report.terminal.table import printable
+        from chaoskit.engine.terminal_text import printable
 
         assert self._spinner is not None
         frame = self._spinner.render(time.monotonic())

@@ -3,13 +3,14 @@ of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaoskit.errors import StoreError
-from chaoskit.studies.problems.problem import Problem, Proof
+from chaoskit.studies.problems.problem import Proof
 
 if TYPE_CHECKING:
     from chaoskit.engine.result import Result
@@ -22,11 +23,16 @@ GONE = "the record of its run is gone: run the experiment again"
 NOTHING = "its run is not known to have lost state"
 
 
-def prove_problems(results: Sequence[Result], *, store: Store, launch: str) -> tuple[Proof, ...]:
+def prove_problems(
+    results: Sequence[Result], *, store: Store, launch: str, secrets: Mapping[str, str]
+) -> tuple[Proof, ...]:
     """Repeat the smallest experiment of each problem that names lost state, with that state put back; at most `MOST`
-    experiments. Nothing is raised for what cannot be repeated: the proof then says why. Ctrl-C ends the proofs only."""
-    runs = {problem.shown_by[0]: problem.run for problem in _to_prove(results)}
-    repeater = Repeater(store, launch=launch)
+    experiments. `secrets` are those of the job, which stored runs lack. Nothing is raised for what cannot be repeated:
+    the proof then says why. Ctrl-C ends the proofs only."""
+    from chaoskit.studies.problems.suite_problems import problems_of
+
+    runs = {problem.shown_by[0]: problem.run for problem in problems_of(results) if problem.provable}
+    repeater = Repeater(store, launch=launch, secrets=secrets, yes=True)  # they are this command's own
     proofs: list[Proof] = []
     for name, run in list(runs.items())[:MOST]:
         try:
@@ -41,10 +47,12 @@ def prove_problems(results: Sequence[Result], *, store: Store, launch: str) -> t
 def prove_all(results: Sequence[Result], repeater: Repeater, *, codes: Collection[str] = ()) -> tuple[Proof, ...]:
     """Repeat every experiment that shows lost state, with that state put back; with `codes`, those that show one of
     them, with only what they name put back. Each experiment is repeated once, and has a proof."""
+    from chaoskit.studies.problems.suite_problems import problems_of
+
     known = {result.name: result for result in results}
-    names = dict.fromkeys(name for problem in _to_prove(results, codes) for name in problem.shown_by)
+    lost = [one for one in problems_of(results) if one.lost_state and (not codes or one.code in codes)]
     proofs = []
-    for name in names:
+    for name in dict.fromkeys(name for problem in lost for name in problem.shown_by):
         run = known[name].run_path
         proof = repeater.proof(name, run, codes) if run else None
         proofs.append(proof or Proof("impossible", NOTHING if run else GONE, experiment=name))
@@ -53,12 +61,15 @@ def prove_all(results: Sequence[Result], repeater: Repeater, *, codes: Collectio
 
 @dataclass(frozen=True)
 class Repeater:
-    """Repeats stored runs with lost state put back."""
+    """Repeats stored runs with lost state put back; those from elsewhere only after a question, unless `yes`. `secrets`
+    are what the stored runs lack; without them it comes from the environment."""
 
     store: Store
     launch: str
     environment: str = ""
     timeout: float | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    yes: bool = False
 
     def proof(self, name: str, run_dir: str, codes: Collection[str] = ()) -> Proof | None:
         """What a further run of the experiment shows; None if it lost nothing that these codes name."""
@@ -68,6 +79,8 @@ class Repeater:
 
         try:
             run = stored(Path(run_dir).absolute(), self.store)
+            if self.secrets:
+                run.job = run.job.with_secrets({**os.environ, **self.secrets})
             with runner_for(
                 run,
                 self.store,
@@ -75,14 +88,8 @@ class Repeater:
                 launch=self.launch,
                 timeout=self.timeout,
                 label=f"proof of {name}",
+                yes=self.yes,
             ) as runner:
                 return try_to_prove(runner, run, codes)
         except StoreError:
             return Proof("impossible", GONE, experiment=name)
-
-
-def _to_prove(results: Sequence[Result], codes: Collection[str] = ()) -> list[Problem]:
-    """The problems whose state can be put back, with these `codes` if any are given."""
-    from chaoskit.studies.problems.suite_problems import problems_of
-
-    return [one for one in problems_of(results) if one.provable and (not codes or one.code in codes)]

@@ -11,6 +11,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
+from chaoskit.cli.foreign_runs import add_yes
+from chaoskit.cli.output import complain_unended, say, targets_of
 from chaoskit.errors import CODES, ExitCode, UsageError
 from chaoskit.validation import near_miss
 
@@ -55,13 +57,12 @@ def add_to(commands: Any) -> None:
         help="put back only what this code names, such as rng-not-restored (may be given several times)",
     )
     options.add_to_parser(command, "dir", "env", "launch", "timeout", "json")
+    add_yes(command)
     command.set_defaults(do=do)
 
 
 def do(args: argparse.Namespace) -> int:
     """Repeat the run, or the experiments of the suite, and say what that shows."""
-    from chaoskit.cli.output import targets_of
-
     for code in args.code:
         _check_code(code)
     if (args.run is None) == (args.all is None):
@@ -78,9 +79,11 @@ def _one(args: argparse.Namespace) -> int:
     record = store.read(run.dir)
     if record.get("put_back"):
         raise UsageError(f"{run.dir} is itself a run in which state was put back: name the run that lost it")
-    if not (run.dir / "verdicts.json").exists():
+    if not store.is_judged(run.dir):
         raise UsageError(f"no check was applied to {run.dir}: 'chaoskit analyze {run.id}' applies some")
-    with runner_for(run, store, environment=args.env, launch=args.launch, timeout=args.timeout) as runner:
+    with runner_for(
+        run, store, environment=args.env, launch=args.launch, timeout=args.timeout, yes=args.yes
+    ) as runner:
         proof = prove(runner, run, codes=args.code)
     _show(proof, args, name=record["experiment"] or run.id)
     return EXIT_CODES[proof.outcome] if proof is not None else ExitCode.PASS
@@ -102,11 +105,13 @@ def _all(args: argparse.Namespace) -> int:
         environments.must_have(args.env)
     archive = Archive(Store(options.root_of(args)))
     suite = archive.read(archive.resolve(args.all))
+    complain_unended(suite)
     repeater = Repeater(
         archive.store,
         launch=args.launch or "auto",
         environment=args.env or "",
         timeout=args.timeout,
+        yes=args.yes,
     )
     proofs = prove_all(suite.results, repeater, codes=args.code)
     # What a proof of one component leaves out is no finding about the experiment.
@@ -150,7 +155,7 @@ def _show(proof: Proof | None, args: argparse.Namespace, *, name: str) -> None:
 
 def _write(text: str, document: object, args: argparse.Namespace) -> None:
     """Print the text, and write the document where `--json` says."""
-    print(text, file=sys.stderr if args.json == "-" else sys.stdout)
+    say(text, file=sys.stderr if args.json == "-" else sys.stdout)
     if args.json:
         content = json.dumps(document, indent=1) + "\n"
         if args.json == "-":

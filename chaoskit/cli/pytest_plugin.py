@@ -6,6 +6,7 @@ Every pytest run of its Python environment loads it, so it imports heavy modules
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     try:
         config.stash[SETTINGS] = settings_of(config)
+        _check_options(config)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
     given = {name: config.getoption(f"chaos_{name}") for name in options.TARGETS}
@@ -51,6 +53,29 @@ def pytest_configure(config: pytest.Config) -> None:
         from chaoskit.cli.night_session import NightSession
 
         config.pluginmanager.register(NightSession(Path(night)), "chaoskit-night")
+
+
+def _check_options(config: pytest.Config) -> None:
+    """Raises UsageError for options that no job could be run with, before a test begins."""
+    given = options.given_to(config)
+    # A log file may be for the pattern of each job, and experiments are listed with an interval alone.
+    for name, partner in (("log_file", "log_regex"), ("every", "during")):
+        given[name] = given[name] if given[partner] else None
+    options.check(given, flag="--chaos-")
+    if fields := options.job_fields(given):
+        from chaoskit.job import Job
+
+        job = Job(command=["true"], **fields)
+        if "nnodes" in fields and not config.option.collectonly:
+            from chaoskit import environments
+
+            environments.must_fit(options.environment_of(given["env"]), job.nodes)
+    if given["env"]:
+        from chaoskit import environments
+
+        environments.environment(given["env"])
+    if given["dir"] and os.path.lexists(given["dir"]) and not os.path.isdir(given["dir"]):
+        raise UsageError(f"--chaos-dir: {given['dir']!r} is no directory: name another one")
 
 
 def _check_targets(config: pytest.Config, **given: str | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ import pytest
 
 from chaoskit.cli import options
 from chaoskit.cli.same_hangs import SameHangs
+from chaoskit.engine.terminal_text import printable
 from chaoskit.errors import MissingCapability, ReferenceFailed, StoreError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from chaoskit.engine.progress import Live, PhaseLines, Progress
     from chaoskit.engine.result import Result
     from chaoskit.engine.ruling import Ruling
+    from chaoskit.engine.run_store import Store
     from chaoskit.engine.runner import Rule, Run, Runner
     from chaoskit.environments import StorageKind
     from chaoskit.faults import Fault
@@ -79,7 +80,10 @@ class Chaos:
         lacks a capability that a fault needs. Raises ReferenceFailed if the job gives no reference, UsageError for a
         job that cannot be run.
         """
-        why_not = self._hangs.why_not(shlex.join(job.words())) if self._hangs is not None else None
+        from chaoskit.engine.arguments import check_job
+
+        check_job("chaos.run", job)
+        why_not = self._hangs.why_not(job.text) if self._hangs is not None else None
         if why_not is not None:
             pytest.skip(why_not)
         run = self._guarded(job, lambda: self._runner.run(job, *faults, storage=storage))
@@ -88,18 +92,23 @@ class Chaos:
 
     def reference(self, job: Job) -> Reference:
         """Return the uninterrupted run of the job, measured twice and stored: its steps, saves and epochs."""
+        from chaoskit.engine.arguments import check_job
+
+        check_job("chaos.reference", job)
         return self._guarded(job, lambda: self._runner.reference(job))
 
     def _guarded(self, job: Job, make: Callable[[], T]) -> T:
         # A job without a reference has none for the next test either: fail at once, without a run.
-        key = json.dumps(job.to_json(), sort_keys=True)
+        key = repr(job)
         if key in self._failed:
             known = self._failed[key]
-            raise ReferenceFailed(str(known), code=known.code, run=known.run)
+            raise ReferenceFailed(str(known), code=known.code, run=known.run, advice=known.advice)
         try:
             return make()
         except ReferenceFailed as error:
-            self._failed[key] = ReferenceFailed(str(error), code=error.code, run=error.run)
+            self._failed[key] = ReferenceFailed(
+                str(error), code=error.code, run=error.run, advice=error.advice
+            )
             raise
         except MissingCapability as error:
             if self._require:
@@ -125,6 +134,8 @@ class ChaosSession:
         self.hangs = None if config.getoption("chaos_keep_going") else SameHangs(self._shared_hangs())
         self._begun = time.monotonic()
         self._writer: Writer | None = None
+        #: Results that the suite does not have yet.
+        self._unkept: list[Result] = []
 
     @property
     def is_worker(self) -> bool:
@@ -227,7 +238,8 @@ class ChaosSession:
             from chaoskit.engine.result import Result
 
             self._results[report.nodeid] = Result.from_json(json.loads(getattr(report, RESULT)))
-        if report.when == "teardown" and report.nodeid in self._results and not self.is_worker:
+        # Of a worker that was killed there is one report, of no phase.
+        if report.when not in ("setup", "call") and report.nodeid in self._results and not self.is_worker:
             self._archive(self._results[report.nodeid])
 
     def _archive(self, result: Result) -> None:
@@ -235,10 +247,15 @@ class ChaosSession:
         from chaoskit.engine.run_store import Store
         from chaoskit.studies.nights.archive import Archive, typed
 
+        self._unkept.append(result)
+        if self._writer is None and result.trouble == "usage":
+            return  # A session of usage errors alone is no night.
         try:
             if self._writer is None:
                 self._writer = Archive(Store(self.root)).begin(typed(), since=self._begun)
-            self._writer.add(result)
+            new, self._unkept = self._unkept, []
+            for each in new:
+                self._writer.add(each)
         except Exception as error:
             self._not_kept(error)
 
@@ -247,7 +264,7 @@ class ChaosSession:
         self._complain(f"the suite could not be stored ({type(error).__name__}: {error}); the verdicts stay valid")
 
     def _complain(self, message: str) -> None:
-        os.write(self._fd, f"chaoskit: {message}\n".encode(errors="backslashreplace"))
+        os.write(self._fd, f"chaoskit: {printable(message)}\n".encode(errors="backslashreplace"))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
@@ -269,8 +286,25 @@ class ChaosSession:
             suite = suite or unkept(typed(), list(self._results.values()))
             publishing.publish(suite, targets, store=store, complain=self._complain)
         with suppress(StoreError, OSError):
-            # Keep the runs of this session, so that its pages can be made.
-            store.keep(spare={Path(run).name for result in self._results.values() for run in result.runs})
+            self._make_room(store)
+
+    def _make_room(self, store: Store) -> None:
+        """Remove old runs. Those of this session stay, so that its pages can be made."""
+        from chaoskit.engine import retention
+        from chaoskit.files.disk_use import shown
+
+        limit = options.limit_of(self._config.getoption("chaos_store_limit"))
+        newest = self._config.getoption("chaos_keep")
+        spare = {Path(run).name for result in self._results.values() for run in result.runs}
+        cleaned = retention.keep(store, retention.KEPT if newest is None else newest, spare=spare, limit=limit)
+        if limit is not None and (cleaned.runs or cleaned.references):
+            self._complain(
+                f"removed {cleaned} to keep the store within its limit; {shown(cleaned.freed)} are free again"
+            )
+        for why in cleaned.left[:3]:
+            self._complain(f"an old run could not be removed: {why}")
+        if (warning := retention.nearly_full(store, limit)) is not None:
+            self._complain(warning)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """End the session as `chaoskit run` does: with the problems. Every experiment is shown first with -v; why one

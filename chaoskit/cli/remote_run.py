@@ -90,7 +90,7 @@ def _words(
         elif option.many:
             words += [f"--{option.name}={each}" for each in value]
         else:
-            words.append(f"--{option.name}={shlex.join(value) if option.convert is options.words else value}")
+            words.append(f"--{option.name}={shlex.join(value) if isinstance(value, list) else value}")
     words += [f"--{name}={RESULTS}/{name}" for name in wanted]
     flags = {"--quick": args.quick, "-x": args.x, "--verbose": args.verbose, "--no-proof": args.no_proof}
     words += [flag for flag, given in flags.items() if given]

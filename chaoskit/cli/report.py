@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
-from chaoskit.cli.output import complain
+from chaoskit.cli.output import complain, say
 from chaoskit.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _one(run_dir: Path, wish: str | None) -> int:
     else:
         target = publishing.directory(wish, option="-o") / name
     site.write_run(run_dir, target)
-    print(publishing.shown(target))
+    say(publishing.shown(target))
     return ExitCode.PASS
 
 
@@ -88,7 +88,7 @@ def _several(suite: Suite, target: Path, store: Store) -> int:
     written = site.write(suite, target, store=store, problems=suite.problems)
     for line in written.troubles(store):
         complain(line)
-    print(publishing.shown(written.index))
+    say(publishing.shown(written.index))
     return ExitCode.INTERNAL if written.failed else ExitCode.USAGE if written.damaged else ExitCode.PASS
 
 

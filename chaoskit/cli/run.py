@@ -7,14 +7,14 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options, selection
-from chaoskit.cli.configuration import FAIL_ON
-from chaoskit.cli.output import complain, internal, outage, report_problems, targets_of
+from chaoskit.cli.configuration import FAIL_ON, workers
+from chaoskit.cli.output import complain, exhausted, internal, outage, report_problems, say, targets_of
 from chaoskit.errors import ExitCode, UsageError
 from chaoskit.validation import near_miss
 
@@ -75,7 +75,10 @@ def add_battery_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--junitxml", metavar="FILE", help="write the results as JUnit XML")
     command.add_argument(
-        "-n", metavar="WORKERS", help="experiments in parallel (default: as cores and memory allow)"
+        "-n",
+        metavar="WORKERS",
+        type=workers,
+        help="experiments in parallel (default: as cores and memory allow)",
     )
     command.add_argument(
         "-v",
@@ -97,22 +100,20 @@ def add_battery_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _dry_run(job: Job, environment: str, store: Path) -> int:
+def _dry_run(job: Job, store: Path) -> int:
     """Print what one run would make in a cluster."""
-    if environment != "kubernetes":
-        raise UsageError(f"--dry-run is for --env kubernetes, not for {environment!r}: leave it out")
     from chaoskit.environments.kubernetes.dry_run import dry_run
 
     found = dry_run(job, store=store)
-    print(found.as_yaml(), end="")
+    say(found.as_yaml(), end="")
     if found.difference:
-        print("# What chaoskit changes in the job template:")
-        print("".join(f"# {line}" for line in found.difference.splitlines(keepends=True)), end="")
+        say("# What chaoskit changes in the job template:")
+        say("".join(f"# {line}" for line in found.difference.splitlines(keepends=True)), end="")
     labels = ", ".join(f"{name}={value}" for name, value in found.labels.items())
     matched = ", ".join(pod.name for pod in found.selected) or "none, since nothing of the run is there yet"
-    print(f"# The API server accepts these objects, and has made none. Faults match pods with {labels}.")
-    print("# Run and owner are new for each run.")
-    print(f"# Pods that they match now: {matched}.")
+    say(f"# The API server accepts these objects, and has made none. Faults match pods with {labels}.")
+    say("# Run and owner are new for each run.")
+    say(f"# Pods that they match now: {matched}.")
     return ExitCode.PASS
 
 
@@ -121,16 +122,17 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     from chaoskit import environments
     from chaoskit.cli import battery, configuration, parallelism, remote_run
     from chaoskit.cli.pytest_settings import Settings
-    from chaoskit.engine import launch_mode, result
+    from chaoskit.engine import launch_mode, result, retention
     from chaoskit.engine.run_store import Store
     from chaoskit.job import Job
-    from chaoskit.report.machine import json_report
+    from chaoskit.report.machine import publishing
     from chaoskit.studies.problems import acceptance
 
     found = configuration.read(Path.cwd())
     typed = args.k
     if found is not None:
         configuration.apply(args, found)
+    options.check(vars(args))
     chosen = battery.Selection(args.k, only=args.only, quick=args.quick)
     where = found.places.get("select", "") if found is not None and args.k != typed else ""
     if args.list:
@@ -149,37 +151,35 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
         raise UsageError(_no_command())
     args.image, args.nodes = args.image or decided.get("image"), args.nodes or decided.get("nnodes")
     _check_parameters(settings.acceptances)
-    given = {
-        "image": args.image or "",
-        "mounts": args.mount or (),
-        "pull": args.pull,
-        "helper_image": args.helper_image or "",
-    }
+    options.partition_of(vars(args))
     variables = {**settings.variables, **decided.get("env", {})}
-    job = Job.from_command(command, cwd=os.getcwd(), env=variables, cluster=cluster, **given)
-    if decided:
-        job = replace(job, nnodes=args.nodes)
+    job = Job.from_command(
+        command, cwd=os.getcwd(), env=variables, cluster=cluster, **options.job_fields(vars(args))
+    )
     environment = options.environment_of(args.env)
+    if args.dry_run and environment != "kubernetes":
+        raise UsageError(f"--dry-run is for --env kubernetes, not for {environment!r}: leave it out")
     job.validate(files_here=environments.environment(environment).traits.files_here)
-    targets = targets_of(args)
+    environments.must_fit(environment, job.nodes)
+    targets, root, limit = targets_of(args), options.root_of(args), options.limit_of(args.store_limit)
     if args.junitxml:
-        json_report.check_target(args.junitxml, option="--junitxml")
+        publishing.file(args.junitxml, option="--junitxml")
     environments.must_have(environment)
     if args.dry_run:
-        return _dry_run(replace(job, nnodes=args.nodes or 1), environment, options.root_of(args))
+        return _dry_run(job, root)
     environments.environment(environment).rests_on(job)
-    complain(launch_mode.describe(job, environment=environment, wish=args.launch or "auto"))
-    root = options.root_of(args)
     begun = time.monotonic()
     args.dir = str(root)
     names = list(_titles(chosen, args, where))
-    planned: list[str] = []
     if night is None:
-        workers = parallelism.chosen(args.n, job.command, experiments=len(names))
+        side_by_side = parallelism.chosen(args.n, job.command, experiments=len(names))
     else:
-        whole = replace(job, nnodes=args.nodes or 1)
-        workers = night.workers(whole, environment, experiments=len(names))
-        planned = night.begin(whole, Store(root), names)
+        side_by_side = night.workers(job, environment, experiments=len(names))
+    Store(root).must_take_runs()
+    planned = night.begin(job, Store(root), names) if night is not None else []
+    complain(launch_mode.describe(job, environment=environment, wish=args.launch or "auto"))
+    if (warning := retention.nearly_full(Store(root), limit)) is not None:
+        complain(warning)
     collected = battery.run(
         [
             *options.forward(args),
@@ -189,7 +189,7 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
         ],
         chosen,
         junitxml=args.junitxml,
-        workers=workers,
+        workers=side_by_side,
         fail_fast=args.x,
         stream=sys.stderr,
     )
@@ -197,8 +197,9 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     suite = replace(collected.suite, results=tuple(results)) if collected.suite is not None else None
     proofs: tuple[Proof, ...] = ()
     unproved = args.no_proof or args.quick or (night is not None and night.is_over)
-    if not (unproved or collected.interrupted or collected.troubles or collected.outages):
-        proofs = _proofs(results, Store(root), suite, launch=args.launch or "auto")
+    if not (unproved or collected.interrupted or collected.has_failed):
+        told = replace(job, resume_args=args.resume_args or ())
+        proofs = _proofs(results, Store(root), suite, launch=args.launch or "auto", secrets=told.secrets)
     seconds = time.monotonic() - begun
     report_problems(results, args, targets, Store(root), seconds=seconds, suite=suite, proofs=proofs)
     if night is not None:
@@ -210,6 +211,9 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
         sentences = [r.sentences[0] for r in results if r.trouble == "internal" and r.sentences]
         internal(root, collected.troubles, (sentences or ["an experiment could not be run"])[0])
         return ExitCode.INTERNAL
+    if collected.shortages:
+        exhausted(collected.shortages[0])
+        return ExitCode.EXHAUSTED
     if collected.outages:
         sentences = [r.sentences[0] for r in results if r.trouble == "environment"]
         outage(root, collected.outages, sentences[0])
@@ -222,12 +226,14 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     return result.exit_code(results, fail_on=args.fail_on or FAIL_ON[0])
 
 
-def _proofs(results: Sequence[Result], store: Store, suite: Suite | None, *, launch: str) -> tuple[Proof, ...]:
+def _proofs(
+    results: Sequence[Result], store: Store, suite: Suite | None, *, launch: str, secrets: Mapping[str, str]
+) -> tuple[Proof, ...]:
     """Put back what was lost, and keep with the suite what that showed."""
     from chaoskit.cli.proofs import prove_problems
     from chaoskit.studies.nights.archive import Archive
 
-    proofs = prove_problems(results, store=store, launch=launch)
+    proofs = prove_problems(results, store=store, launch=launch, secrets=secrets)
     if suite is not None and proofs:
         Archive(store).add_proofs(suite, proofs)
     return proofs
@@ -236,11 +242,13 @@ def _proofs(results: Sequence[Result], store: Store, suite: Suite | None, *, lau
 def _check_parameters(acceptances: Sequence[Acceptance]) -> None:
     """Raises UsageError for an acceptance that names an experiment with parameters that it does not have."""
     from chaoskit.cli import battery
+    from chaoskit.faults.node.preempt import CLOUDS
 
     for one in acceptances:
         name, bracket, _ = one.experiment.partition("[")
         if bracket and "::" not in name:
-            known = battery.titles(battery.Selection(name), nodes="1:2", env="kubernetes")
+            every = ",".join(CLOUDS)
+            known = battery.titles(battery.Selection(name), nodes="1:2", env="kubernetes", notices=every)
             if one.experiment not in known:
                 near = near_miss(one.experiment, known)
                 raise UsageError(f"{one.where}: there is no experiment {one.experiment!r}{near}")
@@ -262,7 +270,9 @@ def _titles(chosen: battery.Selection, args: argparse.Namespace, where: str) -> 
     from chaoskit.cli import battery
 
     try:
-        return battery.titles(chosen, nodes=args.nodes, every=args.every, env=args.env)
+        return battery.titles(
+            chosen, nodes=args.nodes, every=args.every, env=args.env, notices=args.notices
+        )
     except UsageError as error:
         if not where:
             raise
@@ -272,4 +282,4 @@ def _titles(chosen: battery.Selection, args: argparse.Namespace, where: str) -> 
 def _list(titles: dict[str, str]) -> None:
     width = max(map(len, titles), default=0)
     for name, title in titles.items():
-        print(f"{name:{width}}  {title}".rstrip())
+        say(f"{name:{width}}  {title}".rstrip())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from chaoskit.cli import options
+from chaoskit.cli import option_values, options
 from chaoskit.cli.study_setup import exploring
 from chaoskit.errors import ExitCode, UsageError
 
@@ -21,20 +22,9 @@ SECONDS = 300.0
 WINDOW, TOLERANCE = 10, 1e-4
 
 
-def positive(text: str) -> int:
-    """Parse a positive integer."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
-    return value
-
-
 def tolerance(text: str) -> float:
     """Parse a finite nonnegative number."""
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a number >= 0")
-    return value
+    return option_values.real(text, "a number >= 0", lambda value: 0 <= value < math.inf)
 
 
 def place(text: str) -> InjectionTarget:
@@ -61,14 +51,14 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--seconds",
         metavar="S",
-        type=options.seconds,
+        type=option_values.seconds,
         default=SECONDS,
         help=f"total time of the measurement in seconds (default: {SECONDS:g})",
     )
     command.add_argument(
         "--injections",
         metavar="N",
-        type=positive,
+        type=option_values.positive,
         help="maximum number of corruptions (default: as many as fit into the time)",
     )
     command.add_argument(
@@ -79,11 +69,11 @@ def add_to(commands: Any) -> None:
         default=[],
         help="corrupt only this target, such as 'gradient:head.*' or 'collective:all_reduce' (repeatable)",
     )
-    command.add_argument("--seed", metavar="N", type=options.count, default=0, help="random seed (default: 0)")
+    command.add_argument("--seed", metavar="N", type=option_values.count, default=0, help="random seed (default: 0)")
     command.add_argument(
         "--window",
         metavar="N",
-        type=positive,
+        type=option_values.positive,
         default=WINDOW,
         help=f"number of steps to watch after a corruption (default: {WINDOW})",
     )
@@ -100,7 +90,10 @@ def add_to(commands: Any) -> None:
         help="write the map to this file: as an SVG picture, or as a page if its name ends in .html",
     )
     command.add_argument(
-        "-n", metavar="WORKERS", type=positive, help="launches in parallel (default: as cores and memory allow)"
+        "-n",
+        metavar="WORKERS",
+        type=option_values.positive,
+        help="launches in parallel (default: as cores and memory allow)",
     )
     cluster = (name.replace("_", "-") for name in options.CLUSTER)
     names = ("env", "nodes", "image", "mount", "pull", *cluster, "dir", "json", "launch", "timeout")
@@ -117,6 +110,8 @@ def do(args: argparse.Namespace) -> int:
 
     if args.picture:
         json_report.check_target(args.picture, option="--picture")
+    if args.picture == args.json == "-":
+        raise UsageError("--json and --picture cannot both go to standard output: name a file for one of them")
     with exploring(args, experiment="sdc-map", example=EXAMPLE) as (runner, job):
         found = make_map(
             runner,

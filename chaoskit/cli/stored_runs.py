@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -12,7 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
-from chaoskit.cli.output import complain, report, targets_of
+from chaoskit.cli.foreign_runs import add_yes, ask_first
+from chaoskit.cli.output import complain, report, say, targets_of
+from chaoskit.engine.terminal_text import one_line
 from chaoskit.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def add_to(commands: Any) -> None:
             "run", metavar="RUN", help="a stored run: its directory, its id, or a prefix of its id"
         )
         options.add_to_parser(command, "dir", *own)
+        if name == "replay":
+            add_yes(command)
         command.set_defaults(do=do)
 
 
@@ -60,11 +63,13 @@ def do_analyze(args: argparse.Namespace) -> int:
 
     targets = targets_of(args)
     run, store = stored_run(args)
-    if (run.dir / "verdicts.json").exists():
+    if store.is_judged(run.dir):
         analyze(run)
     else:
-        # chaoskit died before it applied a check.
-        run.judge(*(checks.REGISTRY[name]() for name in UNJUDGED))
+        complain(f"no check was applied to {run.id} so far: now the usual ones are")
+        run.judge(*(checks.REGISTRY[name]() for name in UNJUDGED), must_keep=False)
+    if run.unkept:
+        complain(f"the verdicts are valid, and are not kept in the store: {run.unkept}")
     found = result.of_runs(store.read(run.dir)["experiment"] or run.id, [run])
     report([found], args, targets, store)
     return result.exit_code([found])
@@ -78,15 +83,15 @@ def do_explain(args: argparse.Namespace) -> int:
 
     run, store = stored_run(args)
     record = store.read(run.dir)
-    print(f"{record['experiment'] or run.id}: {shlex.join(run.job.words())}")
-    judged = (run.dir / "verdicts.json").exists()
+    say(one_line(f"{record['experiment'] or run.id}: {run.job.text}"))
+    judged = store.is_judged(run.dir)
     for entry in story(run.case, store.read_verdicts(run.dir).verdicts if judged else ()):
-        print(entry)
+        say(one_line(str(entry)))
     table = run.case.table()
     if len(table) > len(run.history.ranks):
         terminal.console_for(sys.stdout).print(terminal.alignment_table(table))
     for line in terminal.commands(of_runs(record["experiment"] or run.id, [run])):
-        print(line)
+        say(one_line(line))
     return ExitCode.PASS
 
 
@@ -98,7 +103,9 @@ def do_replay(args: argparse.Namespace) -> int:
     targets = targets_of(args)
     run, store = stored_run(args)
     begun = time.monotonic()
-    with runner_for(run, store, environment=args.env, launch=args.launch, timeout=args.timeout) as runner:
+    with runner_for(
+        run, store, environment=args.env, launch=args.launch, timeout=args.timeout, yes=args.yes
+    ) as runner:
         again = replay(run, runner)
     seconds = time.monotonic() - begun
     found = replace(result.of_runs(run.experiment or again.id, [again]), seconds=seconds)
@@ -115,13 +122,16 @@ def runner_for(
     launch: str | None = None,
     timeout: float | None = None,
     label: str = "",
+    yes: bool = False,
 ) -> Iterator[Runner]:
     """Make a runner that repeats a stored run and shows its progress under `label`. The default `environment` is that
-    of the stored run. Raises UsageError if this machine cannot run it."""
+    of the stored run. Asks before it repeats a run from elsewhere, unless `yes`. Raises UsageError if this machine
+    cannot run it, or the user said no."""
     from chaoskit import environments
     from chaoskit.engine.progress import progress_on
     from chaoskit.engine.runner import Runner
 
+    ask_first(run, store, yes=yes)
     where = environment or str(store.read(run.dir)["environment"])
     environments.must_have(where)
     progress = progress_on(sys.stderr, label)

@@ -33,11 +33,13 @@ def exploring(
 
     if not args.command:
         raise UsageError(f"the command of the job is missing: put it after '--', for example\n  {example}")
-    image = {"image": args.image or "", "mounts": args.mount or (), "pull": args.pull}
+    options.check(vars(args))
     cluster = options.cluster_of(vars(args), {})
-    job = Job.from_command(args.command, cluster=cluster, **image, **({"nnodes": args.nodes} if args.nodes else {}))
+    job = Job.from_command(args.command, cluster=cluster, **options.job_fields(vars(args)))
     environment = options.environment_of(args.env)
     job.validate(files_here=environments.environment(environment).traits.files_here)
+    environments.must_fit(environment, job.nodes)
+    store = Store(options.root_of(args))
     if args.json:
         json_report.check_target(args.json)
     launch = args.launch or "auto"
@@ -46,19 +48,17 @@ def exploring(
         if not environments.offers(environment, capability):
             environments.must_offer(environment, [capability], to=experiment)
     environments.environment(environment).rests_on(job)
+    store.must_take_runs()
     complain(launch_mode.describe(job, environment=environment, wish=launch))
     progress = progress_on(sys.stderr)
-    job_options = {"resume_args": args.resume_args} if hasattr(args, "resume_args") else {}
     try:
         yield (
             Runner(
-                Store(options.root_of(args)),
+                store,
                 environment=environment,
                 experiment=experiment,
                 progress=progress,
                 launch=launch,
-                timeout=args.timeout,
-                **job_options,
             ),
             job,
         )

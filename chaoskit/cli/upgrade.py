@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import options
+from chaoskit.cli.configuration import workers
 from chaoskit.cli.output import complain
 from chaoskit.errors import ExitCode, UsageError
 
@@ -41,7 +42,7 @@ def add_to(commands: Any) -> None:
         command.add_argument(f"--{name}", metavar="PYTHON", required=True, help=about)
     command.add_argument("-k", metavar="EXPR", help="select experiments by name, with pytest's -k syntax")
     about = "experiments in parallel (default: as cores and memory allow)"
-    command.add_argument("-n", metavar="WORKERS", help=about)
+    command.add_argument("-n", metavar="WORKERS", type=workers, help=about)
     about = "relative difference of a loss that is tolerated after a checkpoint changed sides (default: the difference "
     about += "between the uninterrupted runs of the two sides)"
     command.add_argument("--band", metavar="REL", type=float, help=about)
@@ -87,7 +88,9 @@ def do(args: argparse.Namespace) -> int:
 
 def _prepared(args: argparse.Namespace) -> Upgrade:
     """Validate the arguments and examine both interpreters; raises UsageError."""
+    from chaoskit import environments
     from chaoskit.cli import battery
+    from chaoskit.engine.run_store import Store
     from chaoskit.job import Job
     from chaoskit.report.machine import json_report
     from chaoskit.studies.upgrade import band
@@ -102,23 +105,24 @@ def _prepared(args: argparse.Namespace) -> Upgrade:
         if target:
             json_report.check_target(target, option=option)
     stated = band.stated(args.band) if args.band is not None else None
+    options.check(vars(args))
+    environment = options.environment_of(args.env)
+    job = Job.from_command(args.command, cwd=os.getcwd(), **options.job_fields(vars(args)))
+    environments.must_fit(environment, job.nodes)
+    environments.must_have(environment)
+    store = Store(options.root_of(args))
     old, new = (Interpreter.examine(getattr(args, name), option=f"--{name}") for name in ("old", "new"))
     must_compare(old, new)
-    found = Upgrade.of(old, new, Job.from_command(args.command, **_job_options(args)), band=stated)
+    found = Upgrade.of(old, new, job, band=stated)
     for side in found.sides:
         side.job.validate()
     args.count = len(battery.titles(battery.Selection(args.k), nodes=args.nodes))
+    store.must_take_runs()
     if not found.differences:
         complain(
             "old and new have the same version of every package, so the upgrade causes none of the differences"
         )
     return found
-
-
-def _job_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the fields of the job that options set, as for `chaoskit run`."""
-    given = {field: getattr(args, name) for field, name in options.JOB_FIELDS.items()}
-    return {"cwd": os.getcwd(), **{name: value for name, value in given.items() if value is not None}}
 
 
 def _battery(args: argparse.Namespace, side: Side) -> ResultCollector:

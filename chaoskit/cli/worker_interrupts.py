@@ -7,6 +7,7 @@ cluster may need longer until nothing of it is left.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 import time
@@ -33,14 +34,16 @@ class WorkerInterrupts:
     def __init__(self, *, limit: float = LIMIT) -> None:
         self._limit = limit
         self._workers: list[Worker] = []
-        self._pids: dict[str, int] = {}
         self._interrupted = False
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """In a worker: clean up undisturbed after the first interrupt. It comes from the terminal and from the
-        session."""
+        session, or because the session is gone."""
         if _is_worker(config):
             signal.signal(signal.SIGINT, _interrupt_once)
+            # pytest captures the descriptor later, and keeps a duplicate of it.
+            told = os.getppid(), os.fstat(2)
+            threading.Thread(target=_outlive_nobody, args=told, daemon=True).start()
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """In a worker: nothing is left to interrupt."""
@@ -48,13 +51,10 @@ class WorkerInterrupts:
             signal.signal(signal.SIGINT, _ignore)
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_newgateway(self, gateway: Any) -> None:
-        """Ask for the pid now: later its main thread is busy. The terminal of pytest-xdist asks in the same way."""
-        self._pids[gateway.id] = gateway._rinfo().pid
-
-    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Worker) -> None:
-        self._workers.append(node)
+        """A worker is there. One on another machine (--tx ssh=...) has no process here."""
+        if node.gateway.spec.popen:
+            self._workers.append(node)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         self._interrupted = excinfo.type is KeyboardInterrupt
@@ -66,13 +66,27 @@ class WorkerInterrupts:
             return
         going = [worker for worker in self._workers if not worker.channel.isclosed()]
         for worker in going:
-            with suppress(ProcessLookupError):
-                os.kill(self._pids[worker.gateway.id], signal.SIGINT)
+            worker.gateway._io.popen.send_signal(signal.SIGINT)
         deadline = time.monotonic() + self._limit
         for worker in going:
             channel = worker.channel
             with suppress(channel.RemoteError, channel.TimeoutError, EOFError):
                 channel.waitclose(max(0.0, deadline - time.monotonic()))
+
+
+def _outlive_nobody(session: int, stream: os.stat_result) -> None:
+    """Wait until the process of the session has ended; then interrupt this worker, which says nothing more on `stream`:
+    nobody wants its results, and it would tell no more than that it cannot hand them over."""
+    with suppress(OSError):  # it is gone already
+        gone = select.poll()
+        gone.register(os.pidfd_open(session), select.POLLIN)
+        gone.poll()
+    null = os.open(os.devnull, os.O_WRONLY)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):  # it was that of the listing
+            if os.path.samestat(os.fstat(number), stream):
+                os.dup2(null, number)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -86,4 +100,4 @@ def _interrupt_once(signum: int, frame: object) -> NoReturn:
 
 
 def _ignore(signum: int, frame: object) -> None:
-    """A function, since programs that a worker starts would inherit SIG_IGN."""
+    """Does nothing. It is a function, because programs that a worker starts would inherit SIG_IGN."""

@@ -44,11 +44,6 @@ class CodedFinding:
         """Plain JSON, every field."""
         return asdict(self)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CodedFinding:
-        """The inverse of `to_json`; fields of a later version are left out."""
-        return cls(**{name: value for name, value in data.items() if name in cls.__dataclass_fields__})
-
 
 def findings_of(verdicts: Sequence[Verdict], kinds: Collection[str] = ()) -> tuple[CodedFinding, ...]:
     """The findings of the verdicts that decide one run, each code once. Those that passed are given, too: they have

@@ -22,6 +22,7 @@ from chaoskit.engine.fault_schedule import FaultSchedule
 from chaoskit.engine.hang_watch import Hang, HangWatch
 from chaoskit.engine.healing import Healing
 from chaoskit.engine.launches import Launches
+from chaoskit.engine.log_limit import LogLimit
 from chaoskit.engine.notice_watch import NoticeWatch
 from chaoskit.engine.observation import Observation
 from chaoskit.engine.progress import Progress
@@ -34,6 +35,9 @@ from chaoskit.faults import Fault
 from chaoskit.faults.triggers import Moment
 from chaoskit.job import Job
 from chaoskit.protocol.events import EventWriter
+
+#: Events that do not show that the job goes on: a daemon beside it may ask the metadata service for ever.
+_NO_PROGRESS = ("metadata",)
 
 
 class Controller:
@@ -70,6 +74,7 @@ class Controller:
             env, reference=reference, deadline=self._deadline, progress=progress, least=job.hang_after
         )
         self._notices = NoticeWatch(out.parent, writer, list(faults))
+        self._logs = LogLimit(out.parent, writer)
         self._ahead = RanksAhead(self._observation, patience=patience(reference))
         #: By rank: its last arrival at its gate.
         self._last: dict[int, tuple[Arrived, Moment]] = {}
@@ -92,12 +97,14 @@ class Controller:
             finally:
                 self._healing.heal_all()
                 self._notices.look(time.monotonic(), last=True)
+                self._logs.end()
             self._writer.write("run.end", status=status)
 
     def _turn(self) -> str | None:
         """Wait for the next event or timer and handle it; the status once the run is over."""
         for event in self._env.wait(self._seconds_to_next_timer()):
-            self._hang_watch.alive(time.monotonic())
+            if not (isinstance(event, ExtraEvent) and event.kind in _NO_PROGRESS):
+                self._hang_watch.alive(time.monotonic())
             early = isinstance(event, Ended) or self._observation.reported_by_rank
             self._observation.look(time.monotonic(), early=early)
             self._repeated.look()
@@ -106,6 +113,7 @@ class Controller:
                 return over
         now = time.monotonic()
         self._notices.look(now)
+        self._logs.look(now)
         self._healing.tick(now)
         self._observation.look(now)
         self._repeated.look()
@@ -129,7 +137,7 @@ class Controller:
             self._ahead.clear()
             self._launches.ended(event)
             self._restarts.launch_ended()
-            if event.code == 0:
+            if self._launches.is_done(event):
                 return "finished"
             if self._launches.spent:
                 return "gave-up"
@@ -144,7 +152,7 @@ class Controller:
         """Seconds until the next timer is due."""
         now = time.monotonic()
         times = [self._deadline, self._hang_watch.next_look, *self._healing.timers(), *self._ahead.timers()]
-        times += self._notices.timers()
+        times += [*self._notices.timers(), *self._logs.timers()]
         if self._repeated.unseen:
             times.append(now + observation.LOOK_AT_LEAST_EVERY)
         if self._observation.pending is not None:
@@ -238,6 +246,7 @@ class Controller:
                 self._release(rank)
             return
         self._launches.fault_hit_launcher |= bool(getattr(armed.fault.action, "launcher", False))
+        self._launches.told_to_stop |= bool(getattr(armed.fault.action, "tells_to_stop", False))
         self._healing.add(armed, launch=self._incarnation)
         self._observation.pending = armed
         if armed.ordered or not armed.traits.holds:

@@ -34,6 +34,8 @@ def execute(
     reference: Reference | None = None,
     storage: StorageKind = "",
     limits: tuple[str, ...] = (),
+    metadata: str = "",
+    imdsv1: bool = False,
 ) -> str:
     """Run the job in `run_dir`, for at most `deadline` seconds; returns its status, which is in run.json too, whatever
     happens. With `learning`, the ranks record what they imported; for the rest see `RunSpec`."""
@@ -51,11 +53,14 @@ def execute(
         nodes=job.nodes,
         storage=storage,
         limits=limits,
+        metadata=metadata,
+        imdsv1=imdsv1,
         image=job.image,
         helper_image=job.helper_image,
         program=job.words()[0],
         mounts=tuple(job.mounts),
         cluster=job.cluster,
+        partition=job.partition,
         store=store.root,
     )
     status = "interrupted"

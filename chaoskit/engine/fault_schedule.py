@@ -103,10 +103,13 @@ class FaultSchedule:
         return armed
 
     def _armed_at(self) -> float:
-        """Since when the next fault is armed; from now on, if it was not yet."""
+        """Since when the next fault is armed; from now on, if it was not yet. The time of a strike of a schedule begins
+        with the strike before it, however long that one took."""
         armed = self.waiting[0]
         if armed.armed_at is None:
-            armed.armed_at = time.monotonic()
+            is_strike = armed.index > 0 and isinstance(armed.fault.trigger, Every)
+            before = self.all[armed.index - 1].applied_at if is_strike else None
+            armed.armed_at = before if before is not None else time.monotonic()
         return armed.armed_at
 
     def _apply(self, armed: ArmedFault, arrived: Arrived | None) -> None:

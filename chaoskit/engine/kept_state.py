@@ -6,9 +6,11 @@ beside the controls of the reference, for all experiments that need it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict
 
 from filelock import FileLock
 
@@ -27,9 +29,19 @@ from chaoskit.job import Job
 from chaoskit.protocol import putting_back
 from chaoskit.protocol.events import rank_events
 from chaoskit.protocol.putting_back import Keep
+from chaoskit.protocol.stored_files import open_stored
+from chaoskit.schema import FileName
 
 #: The directory of the files in the keeping run, and the file that says that they are complete.
 FILES, INDEX = "state", "kept.json"
+
+
+class KeptRecord(TypedDict):
+    """The content of kept.json: the names of the files, with their digests."""
+
+    positions: frozenset[int]
+    components: frozenset[str]
+    files: Mapping[FileName, str]
 
 
 @dataclass(frozen=True)
@@ -78,17 +90,15 @@ def _load(store: Store, reference: Reference) -> KeptState | None:
     """What is stored, if it is whole and was kept by a run of the same reference."""
     run_dir = store.references / reference.digest / "kept"
     try:
-        content = read_json(run_dir / INDEX, missing="does not exist")
-        digests = dict(content["files"])
-        for name, digest in digests.items():
-            if putting_back.digest_of((run_dir / FILES / name).read_bytes()) != digest:
-                return None
+        content = read_json(run_dir / INDEX, KeptRecord, missing="does not exist")
+        for name, digest in content["files"].items():
+            with open_stored(run_dir / FILES / name) as file:
+                if putting_back.digest_of(file.read()) != digest:
+                    return None
         if part(reference.controls[0], History.read(run_dir), reference.idle) is not None:
             return None
-        return KeptState(
-            str(run_dir / FILES), frozenset(content["positions"]), frozenset(content["components"]), digests
-        )
-    except (OSError, StoreError, KeyError, TypeError, ValueError):
+        return KeptState(str(run_dir / FILES), content["positions"], content["components"], content["files"])
+    except (OSError, StoreError):
         return None
 
 
@@ -96,6 +106,7 @@ def _run(
     store: Store, job: Job, reference: Reference, environment: str, progress: Progress, wanted: Keep
 ) -> KeptState:
     progress.phase("keeping the state of an uninterrupted run")
+    job = job.with_secrets(os.environ)
     run_dir = store.new_keeping_run(reference.digest, job=job.to_json(), environment=environment)
     files = run_dir / FILES
     with store.writing():

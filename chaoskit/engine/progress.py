@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from chaoskit.engine.terminal_text import printable
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -33,7 +35,7 @@ class PhaseLines:
     def phase(self, text: str) -> None:
         """See `Progress`. A stream that is closed must not end the run."""
         try:
-            self._stream.write(f"  {self._label}: {text}\n" if self._label else f"  {text}\n")
+            self._stream.write(f"  {printable(f'{self._label}: {text}' if self._label else text)}\n")
             self._stream.flush()
         except (OSError, ValueError):
             pass
@@ -52,15 +54,15 @@ class Live:
 
     def phase(self, text: str) -> None:
         """See `Progress`."""
-        from rich.markup import escape
+        from rich.text import Text
 
-        shown = escape(f"{self._label}: {text}" if self._label else text)
+        shown = Text(printable(f"{self._label}: {text}" if self._label else text))
         if self._status is not None:
             self._status.update(shown)
             return
-        from rich.console import Console
+        from chaoskit.engine.plain_console import PlainConsole
 
-        console = Console(file=self._stream, force_terminal=True)
+        console = PlainConsole(self._stream, force_terminal=True)
         self._status = console.status(shown)
         self._status.start()
 

@@ -12,11 +12,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from filelock import FileLock, Timeout
 from xxhash import xxh3_128
@@ -26,13 +26,41 @@ from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.run_store import FORMAT, Store
-from chaoskit.errors import ReferenceFailed
+from chaoskit.engine.stored_json import read_json
+from chaoskit.environments.launch.mode import COLD, Mode
+from chaoskit.errors import ReferenceFailed, StoreError
+from chaoskit.files import long_logs
+from chaoskit.files.removal import must_lie_in, remove
+from chaoskit.files.whole_files import replace_file
 from chaoskit.job import Job
 from chaoskit.probe.sources import identify
 from chaoskit.protocol.events import rank_events
+from chaoskit.protocol.secret_words import redact_words
+from chaoskit.protocol.stored_files import LONGEST_RECORD, read_stored
+from chaoskit.schema import Range, Seconds
 
 #: How many uninterrupted runs are compared.
 CONTROLS = 2
+
+
+class ReadFile(TypedDict):
+    """A file that a reference rests on (see `identify`)."""
+
+    path: str
+
+
+class _EveryReference(TypedDict):
+    seconds: Seconds
+
+
+class ReferenceRecord(_EveryReference, total=False):
+    """The content of reference.json."""
+
+    controls: Annotated[int, Range(2, 1000)]
+    files: list[ReadFile]
+    mode: Mode
+    program: list[str]
+    port: int | None
 
 
 def lock(store: Store, name: str, *, waiting: Any) -> FileLock:
@@ -69,19 +97,19 @@ def own_port(
 def load(store: Store, name: str) -> Reference | None:
     """The stored reference; None where there is none, or where a file that it rests on has changed."""
     directory = store.references / name
+    kept = _stored(directory / "reference.json")
+    if kept is None or any(identify(f["path"], whole="hash" in f) != f for f in kept.get("files", ())):
+        return None
+    mode, port = kept["mode"].to_json() if "mode" in kept else {}, kept.get("port")
+    count = kept.get("controls", CONTROLS)
+    return _read(directory, name, seconds=kept["seconds"], count=count, mode=mode, port=port)
+
+
+def _stored(path: Path) -> ReferenceRecord | None:
     try:
-        kept: Mapping[str, Any] = json.loads((directory / "reference.json").read_text())
-    except (OSError, ValueError):
+        return read_json(path, ReferenceRecord, missing="does not exist")
+    except StoreError:
         return None
-    if kept.get("format") != FORMAT or any(_changed(f) for f in kept.get("files", ())):
-        return None
-    count = int(kept.get("controls", CONTROLS))
-    mode, port = kept.get("mode", {}), kept.get("port")
-    return _read(directory, name, seconds=float(kept["seconds"]), count=count, mode=mode, port=port)
-
-
-def _changed(file: Mapping[str, Any]) -> bool:
-    return identify(file["path"], whole="hash" in file) != file
 
 
 def _read(
@@ -126,12 +154,13 @@ def keep(
         "files": _files(runs, begun=min(one.incarnations[0].start for one in histories), here=here),
         "mode": dict(mode or {}), "program": _program(job), "port": port,
     }  # fmt: skip
-    draft = directory / f".reference.json.{os.getpid()}"
     with store.writing():
-        draft.write_text(json.dumps(content, indent=1) + "\n")
-        os.replace(draft, directory / "reference.json")
+        replace_file(directory / "reference.json", (json.dumps(content, indent=1) + "\n").encode())
     for run in runs:
-        shutil.rmtree(run / "out", ignore_errors=True)
+        remove(run / "out", within=store.root)
+        for log in long_logs.logs_below(run / "logs"):
+            with suppress(OSError):  # another user's
+                long_logs.cut_middle(log, limit=long_logs.OF_A_PASS)
     return reference
 
 
@@ -145,19 +174,18 @@ def learned_before(store: Store, job: Job) -> Mapping[str, Any] | None:
     """The launch mode of the newest reference of the same program with other arguments, if that is warm."""
     kept = sorted(store.references.glob("*/reference.json"), key=lambda path: path.stat().st_mtime)
     for path in reversed(kept):
-        try:
-            reference = json.loads(path.read_text())
-        except (OSError, ValueError):
+        reference = _stored(path)
+        if reference is None:
             continue
-        mode: Mapping[str, Any] = reference.get("mode", {})
-        if mode.get("warm") and mode.get("modules") and reference.get("program") == _program(job):
-            return mode
+        mode = reference.get("mode", COLD)
+        if mode.warm and mode.modules and reference.get("program") == _program(job):
+            return mode.to_json()
     return None
 
 
 def _program(job: Job) -> list[str]:
     """The words of the command up to its script, or to the package of its module; all of them where it has neither."""
-    words = job.words()
+    words = redact_words(job.words())
     for at in reversed(range(1, len(words))):
         if words[at - 1] == "-m":
             return [*words[:at], words[at].partition(".")[0]]
@@ -174,7 +202,8 @@ def alike(store: Store, name: str, *numbers: int) -> bool:
 def replace_control(store: Store, name: str, number: int, *, by: int) -> None:
     """Replace one control by another."""
     old, new = (store.references / name / f"control-{each}" for each in (number, by))
-    shutil.rmtree(old)
+    must_lie_in(old, store.root)
+    remove(old, within=store.root)
     os.replace(new, old)
 
 
@@ -210,7 +239,10 @@ def _content(directory: Path) -> str:
     found = xxh3_128()
     for path in sorted(directory.glob("control-*/events/*.jsonl")):
         found.update(str(path.relative_to(directory)).encode())
-        found.update(path.read_bytes())
+        try:
+            found.update(read_stored(path, longest=LONGEST_RECORD))
+        except OSError as error:
+            found.update(str(error).encode(errors="backslashreplace"))  # its reader says what is wrong
     return found.hexdigest()
 
 

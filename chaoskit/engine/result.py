@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
 
 from chaoskit.engine.coded_finding import CodedFinding, findings_of, of_codes, of_many_runs
 from chaoskit.engine.ruling import Ruling
+from chaoskit.engine.shortage import LOST, shortage
 from chaoskit.errors import (
     ChaoskitError,
     CheckFailed,
@@ -21,6 +21,7 @@ from chaoskit.errors import (
     UsageError,
 )
 from chaoskit.remedies import REMEDIES
+from chaoskit.schema import Count, Like, OneOf, Seconds, conform
 from chaoskit.verdict import Outcome, Verdict, merge
 
 if TYPE_CHECKING:
@@ -39,10 +40,18 @@ UNRUN, NOT_RUN = "not run", "not run: budget"
 WORDS = {
     "pass": "passed", ACCEPTED: "accepted", "fail": "failed", "inconclusive": "inconclusive", SKIPPED: "skipped",
 }  # fmt: skip
-#: The fields of a result that are tuples, and lists in JSON.
-TUPLES = (
-    "codes", "sentences", "table", "launched", "runs", "references", "probe_errors", "accepted", "throughput",
-)  # fmt: skip
+
+
+class _EveryRow(TypedDict):
+    incarnation: Count
+    rank: Count
+    cells: Mapping[str, str | int | None]
+
+
+class StoredRow(_EveryRow, total=False):
+    """A row of a result's table: to which step of the reference each component belongs."""
+
+    expected: Count | None
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,10 @@ class Result:
 
     `resumed_from` and `last_valid` are numbers of completed steps, None where they were not found. `noticed_seconds`,
     `stopped_seconds` and `recovery_seconds` count from the fault: until a rank noticed it, all ranks had stopped, the
-    job trained again. `table` is the alignment, one row for each incarnation and rank; `stacks` are those of ranks that
+    job trained again. `saved_seconds` is the time from a notice of preemption to a settled checkpoint, and
+    `sufficient_grace` the grace that would just have sufficed.
+
+    `table` is the alignment, one row for each incarnation and rank; `stacks` are those of ranks that
     hung. `waited_seconds` is the part of `seconds` that was spent waiting for a timer. `launched` lists how the job was
     launched: `warm`, `cold`, or `cold: ` and the reason; `launch_seconds` is the duration of a launch, `step_seconds`
     that of a step. `throughput` has the pace of each rank, during each fault that lasted and outside of them (see
@@ -63,28 +75,30 @@ class Result:
     guard is missing, and nothing was lost or changed. `job` is the command,
     `runs` every stored run that was judged, `references` the digests of their references. `probe_errors` are those of
     the probe itself that may have spoilt a part of the record. `trouble` is set where there is no verdict on the job:
-    `usage` for a mistake in the experiment or its options, `environment` where that of the run failed or the disk is
-    full, `internal` for an error of chaoskit's own.
+    `usage` for a mistake in the experiment or its options, `environment` where that of the run failed, `exhausted`
+    where this machine ran out of something, `internal` for an error of chaoskit's own.
     """
 
     name: str
-    verdict: str
+    verdict: Annotated[str, OneOf(tuple(WORDS))]
     codes: tuple[str, ...] = ()
     resumed_from: int | None = None
     last_valid: int | None = None
     steps_lost: int | None = None
-    recovery_seconds: float | None = None
-    noticed_seconds: float | None = None
-    stopped_seconds: float | None = None
+    recovery_seconds: Seconds | None = None
+    noticed_seconds: Seconds | None = None
+    stopped_seconds: Seconds | None = None
+    saved_seconds: Seconds | None = None
+    sufficient_grace: Seconds | None = None
     run: str | None = None
     sentences: tuple[str, ...] = ()
-    table: tuple[Mapping[str, Any], ...] = ()
+    table: tuple[Annotated[Mapping[str, Any], Like(StoredRow)], ...] = ()
     stacks: Mapping[str, str] = field(default_factory=dict)
-    seconds: float | None = None
-    waited_seconds: float = 0.0
+    seconds: Seconds | None = None
+    waited_seconds: Seconds = 0.0
     launched: tuple[str, ...] = ()
-    launch_seconds: float | None = None
-    step_seconds: float | None = None
+    launch_seconds: Seconds | None = None
+    step_seconds: Seconds | None = None
     throughput: tuple[Mapping[str, Any], ...] = ()
     advice: Mapping[str, str] = field(default_factory=dict)
     weakness: bool = False
@@ -95,7 +109,7 @@ class Result:
     nodeid: str = ""
     accepted: tuple[str, ...] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
-    trouble: Literal["", "usage", "environment", "internal"] = ""
+    trouble: Literal["", "usage", "environment", "exhausted", "internal"] = ""
     findings: tuple[CodedFinding, ...] = ()
 
     @property
@@ -133,10 +147,8 @@ class Result:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Result:
-        """The inverse of `to_json`."""
-        tuples = {name: tuple(data.get(name, ())) for name in TUPLES}
-        findings = tuple(map(CodedFinding.from_json, data.get("findings", ())))
-        return cls(**{**data, **tuples, "findings": findings})
+        """The inverse of `to_json`; fields of a later version are left out. Raises ValueError, naming the field."""
+        return conform(cls, data)
 
 
 def of_runs(name: str, runs: Sequence[Run]) -> Result:
@@ -174,12 +186,14 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
         recovery_seconds=summary.recovery_seconds,
         noticed_seconds=summary.noticed_seconds,
         stopped_seconds=summary.stopped_seconds,
+        saved_seconds=summary.saved_seconds,
+        sufficient_grace=summary.sufficient_grace,
         waited_seconds=round(sum(run.summary.waited_seconds for run in runs), 3),
         launched=tuple(dict.fromkeys(launch.how for run in runs for launch in run.history.launches)),
         launch_seconds=summary.launch_seconds,
         step_seconds=summary.step_seconds,
         throughput=tuple(one.to_json() for one in summary.throughput),
-        job=shlex.join(deciding.job.words()),
+        job=deciding.job.text,
         runs=tuple(str(run.dir) for run in runs),
         references=tuple(dict.fromkeys(run.reference.digest for run in runs if run.reference is not None)),
         probe_errors=tuple(dict.fromkeys(error for run in runs for error in run.summary.probe_errors)),
@@ -262,21 +276,23 @@ def of_error(name: str, error: BaseException, runs: Sequence[Run]) -> Result:
         case CheckFailed() if runs:
             return base
         case ReferenceFailed():
-            own = CodedFinding(error.code, said, advice=REMEDIES.get(error.code, ""))
+            own = CodedFinding(error.code, said, advice=error.advice or REMEDIES.get(error.code, ""))
             return replace(
                 _undecided(base, said), codes=(error.code,), findings=(own,), run=error.run or base.run
             )
         case MissingCapability():
             remedy = f"; {error.remedy}" if error.remedy and error.remedy not in said else ""
             return _undecided(base, said + remedy)
+        case CheckFailed() | AssertionError():
+            return replace(base, verdict=Outcome.FAIL.value, sentences=(*base.sentences, said))
+        case _ if (lacking := shortage(error)) is not None:
+            return replace(_undecided(base, f"{lacking} ({LOST})"), trouble="exhausted")
         case UsageError():
             return replace(_undecided(base, said), trouble="usage")
         case StoreError() if error.exit_code is ExitCode.USAGE:
             return replace(_undecided(base, said), trouble="usage")
         case ChaoskitError():
             return replace(_undecided(base, said), trouble="environment")
-        case AssertionError():
-            return replace(base, verdict=Outcome.FAIL.value, sentences=(*base.sentences, said))
         case _:
             return replace(_undecided(base, f"{type(error).__name__}: {said}"), trouble="internal")
 
@@ -310,10 +326,12 @@ EXIT_CODES = {
 
 
 def exit_code(results: Sequence[Result], *, fail_on: FailOn = "weaknesses") -> ExitCode:
-    """The exit code of all: an error of chaoskit or its environment comes before a mistake in usage, and that
-    before the verdicts. With `fail_on="problems"` an experiment that shows only weaknesses counts as one that
-    passed."""
+    """The exit code of all: an error of chaoskit comes first, then what has run out, an error of the environment, a
+    mistake in usage, and last the verdicts. With `fail_on="problems"` an experiment that shows only weaknesses counts
+    as one that passed."""
     troubles = {r.trouble for r in results}
+    if "exhausted" in troubles and "internal" not in troubles:
+        return ExitCode.EXHAUSTED
     if troubles & {"environment", "internal"}:
         return ExitCode.INTERNAL
     if "usage" in troubles:

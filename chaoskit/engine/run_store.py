@@ -3,7 +3,7 @@
     .chaoskit/
         .gitignore              `*`: nothing in here belongs in a repository
         runs/<id>/              one run; the id begins with its time in UTC, so names sort by age
-            run.json            the job, the faults, the owner and the status (`REQUIRED` lists its keys)
+            run.json            the job, the faults, the owner and the status (see `RunRecord`)
             events/*.jsonl      the record, one file for each process (`chaoskit.protocol.events`)
             verdicts.json       the checks that were applied and their verdicts
             out/                the job's `{out}`; removed again from runs that passed
@@ -22,26 +22,56 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+from chaoskit.engine import origin
 from chaoskit.engine.stored_json import FORMAT as FORMAT
 from chaoskit.engine.stored_json import disk_full, read_json, unreadable, write_json
 from chaoskit.environments import DEFAULT_ENVIRONMENT
 from chaoskit.environments.machine import owner
 from chaoskit.errors import StoreError
-from chaoskit.protocol import io_journal
+from chaoskit.files.private import make_directories, make_directory
+from chaoskit.files.removal import must_lie_in, remove
+from chaoskit.files.whole_files import replace_file
+from chaoskit.protocol.secret_words import redact_text
+from chaoskit.validation import check_path
 from chaoskit.verdict import Outcome, Verdict
 
 NAME = ".chaoskit"
-#: Every run.json has these; `finish` may add more.
-REQUIRED = ("id", "created", "status", "owner", "experiment", "environment", "job", "schedule", "reference")
 #: No run begins with less free space than this under the store, in bytes.
 SPACE_NEEDED = 64 * 2**20
+
+
+class _EveryRun(TypedDict):
+    id: str
+    created: str
+    status: str
+    owner: dict[str, Any]
+    experiment: str
+    environment: str
+    job: dict[str, Any]
+    schedule: list[dict[str, Any]]
+    reference: str | None
+
+
+class RunRecord(_EveryRun, total=False):
+    """The content of run.json. `finish` may add more fields."""
+
+    mark: str
+    put_back: list[str]
+
+
+class JudgedRecord(TypedDict):
+    """The content of verdicts.json."""
+
+    checks: list[dict[str, Any]]
+    verdicts: list[Verdict]
 
 
 @dataclass(frozen=True)
@@ -57,11 +87,17 @@ class JudgedRun:
         return bool(self.verdicts) and all(v.outcome is Outcome.PASS for v in self.verdicts)
 
 
+#: Errors of a directory that cannot have runs.
+_REFUSED = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
+
+
 class Store:
     """The directory `root`, made on first use. Raises StoreError, naming the path and the remedy."""
 
     def __init__(self, root: Path | str = NAME) -> None:
-        self.root = Path(root).absolute()
+        self.root = Path(check_path("Store", "root", root)).absolute()
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"
@@ -79,11 +115,18 @@ class Store:
     def prepare(self) -> None:
         """Make the directories, if they do not exist."""
         with self.writing():
-            self.runs.mkdir(parents=True, exist_ok=True)
-            self.references.mkdir(exist_ok=True)
+            make_directories(self.runs)
+            make_directory(self.references, exist_ok=True)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
-                ignore.write_text("*\n")
+                replace_file(ignore, b"*\n")
+
+    def must_take_runs(self) -> None:
+        """Raises StoreError unless runs can be stored: before anything is launched for them."""
+        self.prepare()
+        with self.writing(), tempfile.TemporaryFile(dir=self.runs):
+            pass
+        self.check_space()
 
     def new_run(
         self,
@@ -102,7 +145,7 @@ class Store:
             while True:
                 name = new_name(now)
                 try:
-                    (self.runs / name).mkdir()
+                    make_directory(self.runs / name)
                     break
                 except FileExistsError:
                     continue
@@ -134,8 +177,8 @@ class Store:
         self.check_space()
         run_dir = self.references / digest / name
         with self.writing():
-            shutil.rmtree(run_dir, ignore_errors=True)
-            run_dir.mkdir(parents=True)
+            self._make_way(run_dir)
+            make_directories(run_dir)
         # The id names processes and temporary directories, so it is of this attempt alone.
         return self._begin(
             run_dir,
@@ -152,20 +195,18 @@ class Store:
         run = self.read(run_dir)
         slot = run_dir / "slots" / str(number)
         with self.writing():
-            shutil.rmtree(slot, ignore_errors=True)
-            slot.mkdir(parents=True)
+            self._make_way(slot)
+            make_directories(slot)
         about = {name: run[name] for name in ("experiment", "environment", "job", "schedule", "reference")}
         return self._begin(slot, f"{run['id']}-{number}", **about)
 
     def _begin(self, run_dir: Path, name: str, **fields: Any) -> Path:
         with self.writing():
             for part in ("events", "logs", "out"):
-                (run_dir / part).mkdir()
+                make_directory(run_dir / part)
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._write(
-            run_dir / "run.json",
-            {"id": name, "created": created, "status": "running", "owner": owner.current(), **fields},
-        )
+        record = {"id": name, "created": created, "status": "running", "owner": owner.current(), **fields}
+        self._write(run_dir / "run.json", {**record, "mark": origin.mark(run_dir, record)})
         return run_dir
 
     def update(self, run_dir: Path, **fields: Any) -> None:
@@ -180,12 +221,8 @@ class Store:
         """The content of run.json; raises StoreError, with one sentence, where it is missing or damaged."""
         if not run_dir.is_dir():
             raise unreadable(run_dir, "is not a directory", "give the id or the directory of a run under runs/")
-        data = read_json(run_dir / "run.json", missing="has no run.json, so it is not a run of chaoskit")
-        missing = [key for key in REQUIRED if key not in data]
-        if missing:
-            raise unreadable(
-                run_dir / "run.json", f"lacks {', '.join(missing)}", "it was damaged, or chaoskit did not write it"
-            )
+        missing = "has no run.json, so it is not a run of chaoskit"
+        data = dict(read_json(run_dir / "run.json", RunRecord, missing=missing))
         if not (run_dir / "events").is_dir():
             raise unreadable(run_dir, "has no events/, so there is nothing to judge", "it was only partly copied")
         return data
@@ -222,17 +259,15 @@ class Store:
         content = {"checks": [dict(c) for c in checks], "verdicts": [v.to_json() for v in verdicts]}
         self._write(run_dir / "verdicts.json", content)
 
+    def is_judged(self, run_dir: Path) -> bool:
+        """Whether there are verdicts on a run, even damaged ones."""
+        return os.path.lexists(run_dir / "verdicts.json")
+
     def read_verdicts(self, run_dir: Path) -> JudgedRun:
         """The last checks and verdicts; raises StoreError where there are none, or the file is damaged."""
-        path = run_dir / "verdicts.json"
-        data = read_json(path, missing="does not exist: no check was applied to that run")
-        try:
-            verdicts = tuple(Verdict.from_json(entry) for entry in data["verdicts"])
-            return JudgedRun(tuple(data["checks"]), verdicts)
-        except (KeyError, ValueError, TypeError) as error:
-            raise unreadable(
-                path, f"holds no verdicts ({error!r})", "it was damaged, or chaoskit did not write it"
-            ) from error
+        missing = "does not exist: no check was applied to that run"
+        data = read_json(run_dir / "verdicts.json", JudgedRecord, missing=missing)
+        return JudgedRun(tuple(data["checks"]), tuple(data["verdicts"]))
 
     def check_space(self) -> None:
         """Raises StoreError where the disk has too little space for a run."""
@@ -246,63 +281,28 @@ class Store:
         try:
             yield
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise disk_full(self.root, str(error)) from error
-            refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
-            if refused and str(error.filename).startswith(str(self.root)):
+            named = Path(str(error.filename))
+            if error.errno in _REFUSED and (named.is_relative_to(self.root) or self.root.is_relative_to(named)):
                 remedy = "give a directory that can be written with --dir (in pytest: --chaos-dir)"
                 message = f"cannot keep runs in {self.root} ({error}): {remedy}"
                 raise StoreError(message, path=str(self.root)) from error
             raise
-
-    def keep(self, newest: int = 50, *, spare: Collection[str] = ()) -> int:
-        """Remove the passed runs except for the newest and those whose ids are in `spare`, and from these `out/` and
-        the bytes of the journal. Failed runs stay.
-
-        Returns how many were removed.
-        """
-        passed = []
-        for run_dir in self.all_runs():
-            try:
-                run, judged = self.read(run_dir), self.read_verdicts(run_dir)
-            except StoreError:
-                continue
-            if judged.passed and run["status"] != "running" and not _busy(run["owner"]):
-                passed.append(run_dir)
-        gone = [run_dir for run_dir in passed[: max(0, len(passed) - newest)] if run_dir.name not in spare]
-        for run_dir in gone:
-            shutil.rmtree(run_dir, ignore_errors=True)
-        for run_dir in set(passed) - set(gone):
-            for left in (run_dir / "out", *run_dir.glob("aside-*")):
-                shutil.rmtree(left, ignore_errors=True)
-            (run_dir / io_journal.NAME / "data").unlink(missing_ok=True)
-        return len(gone)
-
-    def clear(self) -> tuple[int, int]:
-        """Remove every stored run and reference that no process is working on; returns how many of each."""
-        runs = [run_dir for run_dir in self.all_runs() if not self._in_use(run_dir)]
-        kept = [p for p in self.references.iterdir() if p.is_dir()] if self.references.is_dir() else []
-        free = [p for p in kept if not any(self._in_use(control) for control in p.iterdir())]
-        for path in (*runs, *free):
-            shutil.rmtree(path, ignore_errors=True)
-        for path in self.root.glob("crash-*.txt"):
-            path.unlink(missing_ok=True)
-        return len(runs), len(free)
 
     def keep_crash(self, text: str) -> Path:
         """Write the traceback of an internal error to a file of its own; returns its path."""
         self.prepare()
         path = self.root / f"crash-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.txt"
         with self.writing():
-            path.write_text(text)
+            replace_file(path, redact_text(text).encode(errors="backslashreplace"))
         return path
 
-    def _in_use(self, run_dir: Path) -> bool:
-        try:
-            run = self.read(run_dir)
-        except StoreError:
-            return False
-        return run["status"] == "running" and _busy(run["owner"])
+    def _make_way(self, path: Path) -> None:
+        """Remove what lies where something new is to be made. Raises OSError if a link leads out of the store."""
+        if path.parent.exists():
+            must_lie_in(path, self.root)
+        remove(path, within=self.root)
 
     def _write(self, path: Path, content: Mapping[str, Any]) -> None:
         with self.writing():
@@ -313,7 +313,3 @@ def new_name(now: datetime) -> str:
     """A unique name that begins with the time in UTC, so that names sort by age."""
     return f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}"
 
-
-def _busy(who: Mapping[str, Any]) -> bool:
-    """Whether another process, still alive, owns the run."""
-    return who.get("pid") != os.getpid() and not owner.is_dead(who)

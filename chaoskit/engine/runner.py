@@ -6,11 +6,12 @@ faults are injected, and returns the run, which is judged by its record alone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from chaoskit import checks as registry
 from chaoskit import environments
@@ -22,6 +23,7 @@ from chaoskit.analysis.reference.reference import Reference
 from chaoskit.capabilities import LIMITS, CanFailStorage
 from chaoskit.checks import Check, judge
 from chaoskit.engine import reference_store, target_validation
+from chaoskit.engine.arguments import check_checks, check_faults, check_job
 from chaoskit.engine.execution import execute
 from chaoskit.engine.progress import Progress, quiet
 from chaoskit.engine.reference_maker import ReferenceMaker
@@ -36,8 +38,9 @@ from chaoskit.faults.triggers import Every
 from chaoskit.job import Job
 from chaoskit.protocol import putting_back
 from chaoskit.protocol.io_journal import NAME as JOURNAL
-from chaoskit.protocol.io_journal import Journal
+from chaoskit.protocol.io_journal import Journal, JournalError
 from chaoskit.protocol.putting_back import PutBack
+from chaoskit.validation import check_choice, check_flag
 from chaoskit.verdict import Outcome, Verdict, merge
 
 
@@ -55,6 +58,8 @@ class Run:
     verdicts: tuple[Verdict, ...] = ()
     rule: Rule | None = None
     ruling: Ruling | None = None
+    #: Why the last verdicts could not be kept beside the record; empty if they were.
+    unkept: str = ""
 
     @cached_property
     def history(self) -> History:
@@ -68,8 +73,11 @@ class Run:
 
     @cached_property
     def journal(self) -> Journal | None:
-        """The record of the job's file operations, where they were watched."""
-        return Journal.read(self.dir) if (self.dir / JOURNAL).is_dir() else None
+        """The record of the job's file operations, where they were watched. Raises StoreError for a damaged one."""
+        try:
+            return Journal.read(self.dir) if (self.dir / JOURNAL).is_dir() else None
+        except JournalError as error:
+            raise StoreError(str(error), path=str(self.dir / JOURNAL)) from error
 
     @property
     def summary(self) -> Summary:
@@ -81,12 +89,21 @@ class Run:
         """The worst outcome of the last verdicts; inconclusive where nothing was judged."""
         return merge(verdict.outcome for verdict in self.verdicts)
 
-    def judge(self, *checks: Check) -> tuple[Verdict, ...]:
-        """Apply the checks to the record and keep their verdicts beside it; raises nothing for a fail."""
+    def judge(self, *checks: Check, must_keep: bool = True) -> tuple[Verdict, ...]:
+        """Apply the checks to the record and keep their verdicts beside it; raises nothing for a fail. A verdict needs
+        no write: unless it `must_keep` them, `unkept` says why they could not be kept."""
+        check_flag("Run.judge", "must_keep", must_keep)
         if not checks:
             raise UsageError("Run.judge: give at least one check: without a check there is no evidence")
-        self.verdicts, self.ruling = judge(self.case, checks), None
-        self.store.write_verdicts(self.dir, checks=[check.to_json() for check in checks], verdicts=self.verdicts)
+        check_checks("Run.verify", checks)
+        self.verdicts, self.ruling, self.unkept = judge(self.case, checks), None, ""
+        try:
+            told = [check.to_json() for check in checks]
+            self.store.write_verdicts(self.dir, checks=told, verdicts=self.verdicts)
+        except (StoreError, OSError) as error:
+            if must_keep:
+                raise
+            self.unkept = str(error)
         return self.verdicts
 
     def verify(self, *checks: Check) -> tuple[Verdict, ...]:
@@ -113,8 +130,9 @@ class Runner:
     """Runs jobs in one environment and stores the runs; tests get it as `chaos`.
 
     `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` and `hang_after`
-    (seconds), `resume_args`, `controls`, `log_regex`, `log_file`. `launch` is `cold`, `warm`, or `auto`: warm where a
-    warm control equals a cold one. `rule` decides what of the verdicts on its runs counts (None: all of them).
+    (seconds), `resume_args`, `controls`, `log_regex`, `log_file`, `stops_with`. `launch` is `cold`, `warm`, or `auto`:
+    warm where a warm control equals a cold one. `rule` decides what of the verdicts on its runs counts (None: all of
+    them).
     """
 
     def __init__(
@@ -143,7 +161,7 @@ class Runner:
 
         Raises ReferenceFailed where the job gives none, UsageError where it cannot be launched.
         """
-        job = self._with_options(job)
+        job = self._with_options(check_job("chaos.reference", job))
         job.validate(files_here=environments.environment(self.environment).traits.files_here)
         environments.must_fit(self.environment, job.nodes)
         environments.must_have(self.environment)
@@ -168,7 +186,9 @@ class Runner:
         Raises UsageError for a fault without trigger, for a rank that the job does not have and a name that none of its
         tensors has, MissingCapability for a fault that the environment cannot inject, and what `reference` raises.
         """
-        job = self._with_options(job)
+        job = self._with_options(check_job("chaos.run", job))
+        check_faults("chaos.run", faults)
+        check_choice("chaos.run", "storage", storage, get_args(StorageKind))
         described = [fault.to_json() for fault in faults]
         for fault in faults:
             environments.must_offer(self.environment, fault.action.needs, to=fault, job=job)
@@ -183,6 +203,7 @@ class Runner:
             check_nodes(fault, job.nodes.most)
             needed = (LIMITS[capability] for capability in fault.action.needs if capability in LIMITS)
             limits = tuple(dict.fromkeys((*limits, *needed)))
+        metadata, imdsv1 = _metadata(faults)
         reference = self.reference(job)
         resolved = []
         for fault in faults:
@@ -224,6 +245,8 @@ class Runner:
                 relaunch_mode=again,
                 storage=storage,
                 limits=limits,
+                metadata=metadata,
+                imdsv1=imdsv1,
             )
         run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment, rule=self.rule)
         self.runs.append(run)
@@ -231,7 +254,20 @@ class Runner:
         return run
 
     def _with_options(self, job: Job) -> Job:
-        return replace(job, **self._options) if self._options else job
+        return replace(job, **self._options).with_secrets(os.environ)
+
+
+def _metadata(faults: Sequence[Fault]) -> tuple[str, bool]:
+    """The cloud whose metadata service the faults need, and whether it answers without a token. Raises UsageError for
+    several clouds: a node has one."""
+    traits = [action_traits(fault.action) for fault in faults]
+    clouds = sorted({each.metadata for each in traits} - {""})
+    if len(clouds) > 1:
+        raise UsageError(f"a node is in one cloud only, and the faults of this run need {' and '.join(clouds)}")
+    versions = {each.imdsv1 for each in traits if each.metadata}
+    if len(versions) > 1:
+        raise UsageError("imdsv1 holds for a whole run: give it to all faults of the run, or to none")
+    return (clouds[0] if clouds else ""), any(versions)
 
 
 def _deadline(job: Job, faults: Sequence[Fault], reference: Reference) -> float:
@@ -247,15 +283,17 @@ def stored(run_dir: Path, store: Store) -> Run:
     content = store.read(run_dir)
     try:
         job = Job.from_json(content["job"])
-    except (TypeError, UsageError) as error:
+    except (ValueError, UsageError) as error:
         raise StoreError(f"{run_dir}: its job cannot be read: {error}", path=str(run_dir)) from error
     reference = reference_store.attached(run_dir, str(content["reference"]))
     return Run(run_dir.name, run_dir, job, store, reference, content["experiment"])
 
 
 def analyze(run: Run) -> tuple[Verdict, ...]:
-    """Judge a stored run again, by the checks that were applied to it; runs nothing."""
-    return run.judge(*(registry.from_json(each) for each in run.store.read_verdicts(run.dir).checks))
+    """Judge a stored run again, by the checks that were applied to it; runs nothing. A store that cannot be written
+    stays as it is (see `Run.judge`)."""
+    checks = (registry.from_json(each) for each in run.store.read_verdicts(run.dir).checks)
+    return run.judge(*checks, must_keep=False)
 
 
 def replay(run: Run, runner: Runner, *, put_back: PutBack | None = None) -> Run:

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from chaoskit.errors import ExitCode, StoreError
+from chaoskit.files.whole_files import replace_file
+from chaoskit.protocol.stored_files import read_stored, why_unread
+from chaoskit.schema import SchemaError, conform
+
+T = TypeVar("T")
 
 FORMAT = 1
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Replace a file; a reader sees either the old content or the new one. Raises OSError where it cannot."""
-    text = json.dumps({"format": FORMAT, **content}, indent=1) + "\n"
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text)
-        os.replace(draft, path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    replace_file(path, (json.dumps({"format": FORMAT, **content}, indent=1) + "\n").encode())
 
 
-def read_json(path: Path, *, missing: str) -> dict[str, Any]:
-    """The content of a file; raises StoreError, which says `missing` if there is no such file."""
+def read_json(path: Path, kind: type[T], *, missing: str) -> T:
+    """The content of a file, of the type `kind` (see `chaoskit.schema`), without its format. Raises StoreError,
+    which names the field that is wrong, or says `missing` if there is no such file."""
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(read_stored(path))
     except FileNotFoundError as error:
         raise unreadable(path.parent if path.name == "run.json" else path, missing) from error
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        raise unreadable(path, why_unread(error)) from error
+    except (ValueError, RecursionError) as error:
         raise unreadable(
             path, "is truncated or no JSON", "it was damaged, or chaoskit did not write it"
         ) from error
@@ -41,7 +41,10 @@ def read_json(path: Path, *, missing: str) -> dict[str, Any]:
         remedy = "read it with the chaoskit that wrote it"
         raise unreadable(path, f"is of format {data['format']!r}, this chaoskit reads {FORMAT}", remedy)
     del data["format"]
-    return data
+    try:
+        return conform(kind, data)
+    except SchemaError as error:
+        raise unreadable(path, f"is damaged ({error})", "restore it from a copy") from error
 
 
 def unreadable(path: Path, what: str, remedy: str = "") -> StoreError:
@@ -53,4 +56,4 @@ def disk_full(root: Path, what: str) -> StoreError:
     """The error for a store on a full disk."""
     remedy = "make room, run 'chaoskit clean --all', or give another directory with --dir (in pytest: --chaos-dir)"
     message = f"the disk under {root} is full ({what}): {remedy}"
-    return StoreError(message, path=str(root), exit_code=ExitCode.INTERNAL)
+    return StoreError(message, path=str(root), exit_code=ExitCode.EXHAUSTED)

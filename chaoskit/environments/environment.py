@@ -39,12 +39,15 @@ class Arrived:
 @dataclass(frozen=True)
 class Ended:
     """The job's command has ended. `code` is negative for a signal. `survivors` are the processes that outlived it,
-    each `{"pid", "rank", "command"}`; the environment has killed them.
+    each `{"pid", "rank", "command"}`; the environment has killed them. `why` is what a scheduler says of it, and
+    `requeued` whether that one starts the job again.
     """
 
     launch: int
     code: int
     survivors: tuple[Mapping[str, Any], ...] = ()
+    why: str = ""
+    requeued: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,10 @@ class RunSpec:
     `CanShowDirectory`). `limits`: the controllers of control groups that faults of the run need (`memory`, `cpu`,
     `io`); the job is started in groups of its own if there are any. `image`, `mounts` and `helper_image`: of what the
     nodes are made, if they are containers (see `Job`), and `program`: the first word of the command, by which the
-    Python of the image is found. `cluster`: where they are made, if they are pods. `store`: the
-    directory of all stored runs, whose files ranks may read, if there is one.
+    Python of the image is found. `cluster`: where they are made, if they are pods. `partition`: that of a Slurm
+    cluster, "" for the one that Slurm or the batch script chooses. `store`: the directory of all stored runs, whose
+    files ranks may read, if there is one. `metadata`: the cloud whose metadata service the job finds on its nodes
+    (`aws`, `gcp`, `azure`; "": none); with `imdsv1`, that of AWS needs no token.
     """
 
     run_dir: Path
@@ -93,6 +98,9 @@ class RunSpec:
     mounts: tuple[str, ...] = ()
     store: Path | None = None
     cluster: ClusterPlace | None = None
+    metadata: str = ""
+    imdsv1: bool = False
+    partition: str = ""
 
 
 class Environment(Protocol):

@@ -16,6 +16,7 @@ from chaoskit.environments.traits import EnvironmentTraits, StorageKind
 from chaoskit.errors import ChaoskitError, MissingCapability, UsageError
 from chaoskit.job import Job
 from chaoskit.nodes import Nodes
+from chaoskit.validation import shown
 
 #: The environment of a run that names none.
 DEFAULT_ENVIRONMENT = "local"
@@ -76,8 +77,8 @@ def environments() -> dict[str, EnvironmentType]:
 def environment(name: str) -> EnvironmentType:
     """The environment of that name; raises UsageError, listing what there is, if there is none."""
     known = environments()
-    if name not in known:
-        raise UsageError(f"there is no environment {name!r}; there are: {', '.join(known)}")
+    if not isinstance(name, str) or name not in known:
+        raise UsageError(f"there is no environment {shown(name)}; there are: {', '.join(known)}")
     return known[name]
 
 

@@ -30,11 +30,13 @@ from chaoskit.faults.node.evict_node import evict_node
 from chaoskit.faults.node.kill_node import kill_node
 from chaoskit.faults.node.out_of_memory import out_of_memory
 from chaoskit.faults.node.pause_node import pause_node
+from chaoskit.faults.node.preempt import preempt
 from chaoskit.faults.node.remove_node import remove_node
 from chaoskit.faults.node.replace_node import replace_node
 from chaoskit.faults.node.skew_clock import skew_clock
 from chaoskit.faults.node.suspend import suspend
 from chaoskit.faults.node.throttle import throttle
+from chaoskit.faults.node.time_limit import time_limit
 from chaoskit.faults.numeric.bad_batch import bad_batch
 from chaoskit.faults.numeric.bitflip import bitflip
 from chaoskit.faults.numeric.inf import inf
@@ -100,6 +102,7 @@ __all__ = [
     "partition",
     "pause",
     "pause_node",
+    "preempt",
     "quota",
     "raise_",
     "read_only",
@@ -119,6 +122,7 @@ __all__ = [
     "swap_older",
     "swap_rank",
     "throttle",
+    "time_limit",
     "truncate",
     "zero",
     "zero_fill",

@@ -11,7 +11,7 @@ from chaoskit.capabilities import CanDegrade, CanHideNames, CanPartition
 from chaoskit.errors import UsageError
 from chaoskit.faults import triggers
 from chaoskit.faults.triggers import Trigger
-from chaoskit.validation import check_duration, check_whole
+from chaoskit.validation import check_schedule, check_whole, shown
 
 #: One rank (negative: from the last), several, or every one of them.
 RankSpec = int | tuple[int, ...] | str
@@ -66,6 +66,8 @@ class ActionTraits:
     - `earliest`: the first step in which it can strike.
     - `apart`: it strikes each rank at that rank's own moment; see `PerRank`.
     - `again`: it strikes whenever its moment comes again.
+    - `metadata`: the cloud whose metadata service the nodes have from the beginning, "" for none; with `imdsv1`, that
+      of AWS needs no token.
     - `names`: for how many steps, from the one before it strikes, every rank records its tensors one by one.
     """
 
@@ -81,6 +83,8 @@ class ActionTraits:
     earliest: int = 1
     apart: bool = False
     again: bool = False
+    metadata: str = ""
+    imdsv1: bool = False
     names: int = 0
 
 
@@ -114,6 +118,16 @@ class Fault:
 
     action: Action
     trigger: Trigger | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.action, type) or not all(hasattr(self.action, name) for name in ("needs", "to_json")):
+            raise UsageError(
+                f"Fault: action must be an Action; the functions of chaoskit.faults make one, not {shown(self.action)}"
+            )
+        if self.trigger is not None and (isinstance(self.trigger, type) or not hasattr(self.trigger, "fires")):
+            raise UsageError(
+                f"Fault: trigger must be a Trigger, which methods such as at_step(3) give, not {shown(self.trigger)}"
+            )
 
     def at_step(self, step: int) -> Fault:
         """Strike as the rank is about to take step `step`, counted from 1 over the whole training.
@@ -162,12 +176,12 @@ class Fault:
 
         With `among`, the number of ranks (or of nodes, for a fault that names one), each strike draws its victim by
         `seed`. The job may end at any time; strikes that were not due by then are no part of the run. Raises UsageError
-        for times that hold no strike, and for a fault without a victim to draw.
+        for times that hold no strike, for a notice whose grace is no shorter than the interval, and for a fault without
+        a victim to draw.
         """
-        between = check_duration("every", "interval", interval)
-        count = int(check_duration("every", "during", during) / between + 1e-9)
-        if count < 1:
-            raise UsageError(f"every: during={during} is shorter than the interval {interval}: there is no strike")
+        between, count = check_schedule("every", interval, during)
+        if (lasts := getattr(self.action, "grace", 0.0)) >= between:
+            raise UsageError(f"every: {self.action} takes {lasts:g} s, and the interval must be longer, not {interval}")
         draw = random.Random(check_whole("every", "seed", seed))
         found = []
         for n in range(1, count + 1):
@@ -193,7 +207,8 @@ def _with_victim(action: Action, draw: random.Random, among: int) -> Action:
     """The action with another rank or node, drawn from so many."""
     check_whole("every", "among", among, least=1)
     fields_of = getattr(action, "__dataclass_fields__", {})
-    name = next((name for name in ("rank", "node") if name in fields_of), None)
+    named = (name for name in ("rank", "node") if name in fields_of and getattr(action, name) is not None)
+    name = next(named, None)
     if name is None or getattr(action, "launcher", False):
         raise UsageError(f"every: {action} names no rank and no node that could be drawn: leave `among` out")
     made: Action = replace(action, **{name: draw.randrange(among)})  # type: ignore[type-var]

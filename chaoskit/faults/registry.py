@@ -62,11 +62,18 @@ def group_of(make: Callable[..., Fault]) -> str:
 def from_json(data: Mapping[str, Any]) -> Fault:
     """The fault that `Fault.to_json` described, also by a kind's earlier name.
 
-    Raises UsageError for a kind that does not exist.
+    Raises UsageError for a kind that does not exist, and for arguments that its fault does not have.
     """
-    kind = kind_of(data["action"])
+    kind = kind_of(data.get("action"))
     if kind not in REGISTRY:
         raise UsageError(f"there is no fault {kind!r}; there are {', '.join(sorted(REGISTRY))}")
+    try:
+        return _made(kind, data)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{kind}: the fault cannot be made of what is stored: {error!r}") from error
+
+
+def _made(kind: str, data: Mapping[str, Any]) -> Fault:
     fields = {name: value for name, value in data["action"].items() if name != "kind"}
     fields = {name: _tuples(value) for name, value in fields.items()}
     if isinstance(fields.get("into"), Mapping):

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
 from chaoskit.errors import UsageError
-from chaoskit.validation import check_number, check_whole
+from chaoskit.validation import check_flag, check_number, check_whole
 
 #: The kind of a strike of a schedule, in a stored run.
 SCHEDULED = "every"
@@ -96,7 +96,9 @@ class AtSave:
     delay = None
 
     def __post_init__(self) -> None:
+        check_flag("AtSave", "inside", self.inside)
         check_whole("during_save" if self.inside else "after_save", "n", self.n, least=1)
+        _check_position("AtSave", self.position)
 
     def resolve(self, plan: StepPlan) -> Trigger:
         if self.n > len(plan.saves):
@@ -137,6 +139,8 @@ class BetweenWrites:
 
     def __post_init__(self) -> None:
         check_whole("between_writes", "n", self.n, least=1)
+        _check_position("BetweenWrites", self.position)
+        check_flag("BetweenWrites", "single", self.single)
 
     def resolve(self, plan: StepPlan) -> Trigger:
         if self.n > len(plan.saves):
@@ -291,11 +295,16 @@ KINDS: dict[str, type] = {
 }
 
 
+def _check_position(where: str, position: object) -> None:
+    if position is not None:
+        check_whole(where, "position", position, least=0)
+
+
 def from_json(data: Mapping[str, Any]) -> Trigger:
     """The trigger that `to_json` described; raises UsageError for a kind that does not exist."""
     fields = dict(data)
     kind = fields.pop("kind", None)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise UsageError(f"there is no trigger {kind!r}; there are {', '.join(KINDS)}")
     trigger: Trigger = KINDS[kind](**fields)
     return trigger

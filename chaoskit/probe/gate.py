@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from chaoskit.protocol.descriptors import OwnDescriptor
 from chaoskit.protocol.json_lines import encode
 
 #: What a rank reads to find the gate: `unix:PATH` or `tcp://HOST:PORT`, and the token that TCP asks for.
@@ -44,19 +45,29 @@ class GateClient:
         # What is told comes from the middle of a step, also from threads of autograd's.
         self._sending = threading.RLock()
         self._waiting: int | None = None
-        kind, _, where = address.partition(":")
+        kind, _, self._where = address.partition(":")
+        self._tcp = kind == "tcp"
+        self._pid = os.getpid()
+        #: None until the first connection.
+        self._descriptor: OwnDescriptor | None = None
+        me = {"pid": self._pid, "start": start, "node": os.environ.get("CHAOSKIT_NODE", "")}
+        # A Unix socket needs no token: file permissions protect it.
+        shown = {"token": token} if self._tcp else {}
+        self._hello = {"hello": 1, **me, "rank": rank, "launch": launch, "restart": restart, **shown}
+        self._connect()
+
+    def _connect(self) -> None:
+        self.open = False
         try:
-            self._socket = _connect_tcp(where.strip("/")) if kind == "tcp" else _connect_unix(where)
+            self._socket = _connect_tcp(self._where.strip("/")) if self._tcp else _connect_unix(self._where)
+            self._descriptor = OwnDescriptor(self._socket.fileno())
         except OSError as error:
-            self.refused = f"{type(error).__name__}: {error}" if kind == "tcp" else ""
+            self.refused = f"{type(error).__name__}: {error}" if self._tcp else ""
             return
         self._lines = self._socket.makefile("rb")
         self.open = True
-        me = {"pid": os.getpid(), "start": start, "node": os.environ.get("CHAOSKIT_NODE", "")}
-        # A Unix socket needs no token: file permissions protect it.
-        shown = {"token": token} if kind == "tcp" else {}
-        self._send({"hello": 1, **me, "rank": rank, "launch": launch, "restart": restart, **shown})
-        if kind == "tcp":
+        self._send(self._hello)
+        if self._tcp:
             self._be_admitted()
 
     def _be_admitted(self) -> None:
@@ -138,8 +149,18 @@ class GateClient:
         self._close_if_idle()
 
     def _send(self, message: Mapping[str, Any]) -> bool:
+        if self._descriptor is None:
+            return False
+        if os.getpid() != self._pid:
+            self._close()  # a child that was forked by other means than os.fork
+            return False
         try:
             with self._sending:
+                if not self._descriptor.is_ours:
+                    # The job has closed it. Its number may be that of a file of the job's.
+                    self._socket.detach()
+                    if self.open:
+                        self._connect()
                 self._socket.sendall(encode(message))
         except OSError:
             self._close()
@@ -159,6 +180,10 @@ class GateClient:
 
     def _close(self) -> None:
         self.open = False
+        if self._descriptor is None:
+            return
+        if not self._descriptor.is_ours:
+            self._socket.detach()
         self._socket.close()
 
 

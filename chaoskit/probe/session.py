@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe.wall_clock import WallClock
+from chaoskit.protocol.descriptors import OwnDescriptor
 from chaoskit.protocol.events import EventWriter
 from chaoskit.protocol.fingerprint import ALGORITHM
+from chaoskit.protocol.secret_words import redact_words
 
 if TYPE_CHECKING:
     from chaoskit.probe.gate import GateClient
@@ -72,7 +74,8 @@ class ProbeSession:
         self._wall: WallClock | None = None
         self._lost = 0
         self._errors: Counter[tuple[str, str]] = Counter()
-        self._stacks: Any = None
+        self._stacks: OwnDescriptor | None = None
+        self._pid = os.getpid()
         self._before: list[tuple[str, dict[str, Any]]] = []
         self.write("rng0", stream="python", value=_python_stream())
 
@@ -109,7 +112,7 @@ class ProbeSession:
             pid=os.getpid(),
             ppid=os.getppid(),
             start=process_start(),
-            argv=sys.orig_argv,
+            argv=redact_words(sys.orig_argv),
             python=sys.version.split()[0],
             algorithm=ALGORITHM,
             stack_signal=self.register_stacks(),
@@ -154,7 +157,11 @@ class ProbeSession:
             if len(self._before) < 100:
                 self._before.append((kind, data))
             return
+        if os.getpid() != self._pid:
+            self.forget()  # a child that was forked by other means than os.fork
+            return
         with self._writing:
+            opened = self._writer.opened
             try:
                 if self._lost:
                     self._writer.write("probe.lost", events=self._lost)
@@ -164,6 +171,8 @@ class ProbeSession:
                 self._writer.write(kind, **data)
             except OSError:
                 self._lost += 1
+            if self._writer.opened != opened:
+                self.register_stacks()
 
     def _snapshot(self, order: Mapping[str, Any]) -> None:
         """Carry out an order about the whole training state; only `sdc-map` gives such orders."""
@@ -201,14 +210,16 @@ class ProbeSession:
         """Register the signal that writes every thread's Python stack to the run's logs; for a rank that hangs."""
         import faulthandler
 
-        if self._stacks is not None:
+        if self._stacks is not None and self._stacks.is_ours:
             return int(STACK_SIGNAL)
+        fresh = os.O_TRUNC if self._stacks is None else 0
         try:
             # A C-level handler works also where Python code can no longer run.
             # It stays open as long as the process lives.
-            name = stack_file(os.getpid(), os.environ.get("CHAOSKIT_NODE", ""))
-            self._stacks = open(self.run / "logs" / name, "w")  # noqa: SIM115
-            faulthandler.register(STACK_SIGNAL, file=self._stacks, all_threads=True)
+            path = self.run / "logs" / stack_file(os.getpid(), os.environ.get("CHAOSKIT_NODE", ""))
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | fresh, 0o644)
+            self._stacks = OwnDescriptor(fd)
+            faulthandler.register(STACK_SIGNAL, file=fd, all_threads=True)
         except (OSError, RuntimeError, ValueError):
             return None
         return int(STACK_SIGNAL)
@@ -237,8 +248,10 @@ def start(*, forked: bool = False) -> None:
     was `forked` to be one of the job."""
     global session
     from chaoskit.probe.imports import watch_imports
+    from chaoskit.protocol.scheduled import resolve
 
     env = os.environ
+    resolve(env)
     session = ProbeSession(
         Path(env["CHAOSKIT_RUN"]),
         launch=int(env.get("CHAOSKIT_LAUNCH", "0")),

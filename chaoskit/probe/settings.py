@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 #: Environment variables that say how is computed or communicated, and not where or for whom.
@@ -13,6 +14,16 @@ PREFIXES = (
 )  # fmt: skip
 #: Those that are other ones in each launch, or that only we set.
 OWN = ("TORCHELASTIC_", "TORCH_NCCL_ASYNC_ERROR_HANDLING")
+
+#: Libraries whose versions count where the job has imported them.
+LIBRARIES = ("numpy", "transformers", "accelerate", "lightning", "deepspeed", "torchdata", "safetensors")
+
+
+def apart(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the settings that differ. A library that only one of the two had imported is none of them: the
+    parent of a warm launch may have imported it for another job."""
+    names = (name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name))
+    return tuple(name for name in names if name not in LIBRARIES or (name in old and name in new))
 
 
 def settings(torch: Any) -> dict[str, str]:
@@ -31,7 +42,7 @@ def _common(name: str) -> bool:
 def _libraries(torch: Any) -> dict[str, str]:
     """What is there besides torch; of what the job has not imported, nothing."""
     told = {}
-    for name in ("numpy", "transformers", "accelerate", "lightning", "deepspeed", "torchdata", "safetensors"):
+    for name in LIBRARIES:
         version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:
             told[name] = str(version)

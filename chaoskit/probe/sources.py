@@ -40,14 +40,14 @@ def sources() -> list[dict[str, Any]]:
     """Each source file and data file seen so far, with its size and fingerprint (or time of change if it is large); of
     each imported package that is installed, only the first file, which an upgrade replaces."""
     # A copy in one go: other threads go on opening files.
-    paths = {os.path.abspath(path) for path in list(_read)}
+    paths = set(_read)
     packages = set()
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if isinstance(path, str):
-            paths.add(os.path.abspath(path))
+            paths.add(_absolute(path))
             if "." not in name and ("site-packages" in path or "dist-packages" in path):
-                packages.add(os.path.abspath(path))
+                packages.add(_absolute(path))
     found = [entry for path in sorted(packages) if (entry := identify(path, whole=False))]
     left = ALTOGETHER
     for path in sorted(paths):

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from chaoskit.protocol import json_lines
+from chaoskit.protocol.event_schema import check_event
 from chaoskit.protocol.json_lines import LineWriter
+from chaoskit.protocol.stored_files import LONGEST_RECORD, read_stored, why_unread
+from chaoskit.schema import SchemaError, conform, reader
 
 #: Marks the event in which a process of another machine says what has to be added to its times (`offset`, seconds) to
 #: get those of the harness's clock, and by how much that may be wrong (`error`).
@@ -46,6 +49,11 @@ class EventWriter:
         self._lines = LineWriter(path)
         self._count = 0
 
+    @property
+    def opened(self) -> int:
+        """How often the file was opened (see `LineWriter`)."""
+        return self._lines.opened
+
     def write(self, kind: str, **data: Any) -> None:
         """Append one event; raises OSError when the disk is full or gone, ValueError for what is not JSON."""
         record = {"i": self._count, "t": time.monotonic(), "e": kind, **data}
@@ -59,10 +67,17 @@ class EventWriter:
 
 @dataclass(frozen=True)
 class RecordGap:
-    """Events are missing from `source`: a line is not an event, or the count jumps."""
+    """Events are missing from `source`: a line is not an event (`why` says what is wrong with it), or the count jumps.
+    `line` 0: the whole file cannot be read."""
 
     source: str
     line: int
+    why: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        """'the record of rank-0-0-1-7 is damaged at line 3 (n must be a whole number, not 'x')'."""
+        what = f"is damaged at line {self.line}" if self.line else "is missing"
+        return f"the record of {self.source} {what}{f' ({self.why})' if self.why else ''}"
 
 
 def rank_events(run: Path, kind: str) -> Iterator[Event]:
@@ -74,23 +89,43 @@ def rank_events(run: Path, kind: str) -> Iterator[Event]:
 
 
 def read_events(path: Path) -> Iterator[Event | RecordGap]:
-    """The events of one file in order. A last line that was cut short is left out; a damaged one is a `RecordGap`."""
+    """The events of one file in order. A last line that was cut short is left out; a damaged one is a `RecordGap`, and
+    so is a file that cannot be read."""
     source = path.stem
-    content = path.read_bytes()
+    try:
+        content = read_stored(path, longest=LONGEST_RECORD)
+    except OSError as error:
+        yield RecordGap(source, 0, why_unread(error))
+        return
     offset = _offset(content)
     expected = 0
     for line in json_lines.decode(content):
         record = line.value
         try:
-            kind, t, count = record.pop("e"), float(record.pop("t")), int(record.pop("i"))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            if line.error is not None:
+                raise SchemaError("is no JSON")
+            kind, t, count = _head(record)
+            check_event(kind, record)
+        except SchemaError as error:
             if line.ended:
-                yield RecordGap(source, line.number)
+                yield RecordGap(source, line.number, str(error))
             continue
         if count != expected:
             yield RecordGap(source, line.number)
         expected = count + 1
-        yield Event(str(kind), t + offset, source, record)
+        yield Event(kind, t + offset, source, record)
+
+
+_text, _number, _count = reader(str), reader(float), reader(int)
+
+
+def _head(record: Any) -> tuple[str, float, int]:
+    """Take from a record its kind, its time and its number."""
+    if type(record) is not dict:
+        raise SchemaError("is no object")
+    if lacking := [name for name in ("e", "t", "i") if name not in record]:
+        raise SchemaError(f"lacks {lacking[0]}")
+    return _text(record.pop("e")), _number(record.pop("t")), _count(record.pop("i"))
 
 
 def _offset(content: bytes) -> float:
@@ -100,6 +135,6 @@ def _offset(content: bytes) -> float:
         return 0.0
     line = content[content.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]
     try:
-        return float(next(json_lines.decode(line)).value["offset"])
+        return conform(float, next(json_lines.decode(line)).value["offset"])
     except (StopIteration, ValueError, KeyError, TypeError):
         return 0.0

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from chaoskit.protocol import json_lines
+from chaoskit.protocol.stored_files import LONGEST_RECORD, open_stored, read_stored
+from chaoskit.schema import Count, SchemaError, conform
 
 NAME = "journal"
 FORMAT = 1
@@ -63,7 +65,7 @@ class Operation:
       fdatasync.
     """
 
-    n: int
+    n: Count
     t: float
     kind: Kind
     path: str
@@ -72,10 +74,10 @@ class Operation:
     thread: int = 0
     session: int = 0
     to: str | None = None
-    offset: int = 0
-    size: int = 0
-    data: int | None = None
-    mode: int = 0
+    offset: Count = 0
+    size: Count = 0
+    data: Count | None = None
+    mode: Count = 0
     replaced: int | None = None
     exchange: bool = False
     since: int = 0
@@ -104,7 +106,7 @@ class Journal:
         """The journal of a run; raises JournalError if there is none or it cannot be read."""
         directory = run_dir / NAME
         try:
-            text = (directory / "operations.jsonl").read_bytes()
+            text = read_stored(directory / "operations.jsonl", longest=LONGEST_RECORD)
         except OSError as error:
             raise JournalError(f"{run_dir} has no journal of its storage: {error}") from error
         return cls(directory, tuple(_operations(text, directory)))
@@ -113,7 +115,7 @@ class Journal:
         """The bytes that a `write` wrote; raises JournalError if they were not kept."""
         if operation.data is None:
             raise JournalError(f"the bytes of operation {operation.n} were not kept")
-        with (self.directory / "data").open("rb") as file:
+        with open_stored(self.directory / "data") as file:
             file.seek(operation.data)
             found = file.read(operation.size)
         if len(found) != operation.size:
@@ -130,8 +132,11 @@ def _operations(text: bytes, directory: Path) -> Iterator[Operation]:
         try:
             if line.error is not None:
                 raise line.error
-            if "format" not in line.value:
-                yield Operation(**line.value)
+            if not isinstance(line.value, dict) or "format" not in line.value:
+                made = conform(Operation, line.value)
+                if unknown := line.value.keys() - _DEFAULTS.keys():
+                    raise SchemaError(f"has a field {min(unknown)} that this chaoskit does not know")
+                yield made
             elif line.value["format"] != FORMAT:
                 raise JournalError(f"{directory}: format {line.value['format']}, this chaoskit reads {FORMAT}")
         except (ValueError, TypeError, RecursionError) as error:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from chaoskit.protocol.descriptors import OwnDescriptor
+
 
 def encode(value: Any) -> bytes:
     """The line of a value, with its end. Raises TypeError or ValueError for what is not JSON."""
@@ -58,25 +60,38 @@ def read(path: Path) -> Iterator[JsonLine]:
 class LineWriter:
     """Appends lines to one file, from one process: after a fork, the child opens its own.
 
-    If the file ends in a line that was cut short, the first new line begins on a line of its own.
+    If the file ends in a line that was cut short, the first new line begins on a line of its own. `opened` is how often
+    the file was opened: again, where the process has closed descriptors that it did not know.
     """
 
     def __init__(self, path: Path | str) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        size = os.fstat(self._fd).st_size
-        self._torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
+        self._path = os.path.abspath(path)
+        self.opened = 0
+        self._file = self._open()
+
+    def _open(self) -> OwnDescriptor | None:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        size = os.fstat(fd).st_size
+        self._torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+        self.opened += 1
+        return OwnDescriptor(fd)
 
     def write(self, value: Any) -> None:
         """Append one line. Raises OSError if it cannot be written whole, TypeError or ValueError if it is not JSON."""
         line = encode(value)
+        if self._file is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        if not self._file.is_ours:
+            self._file = self._open()
+            assert self._file is not None
         torn, self._torn = self._torn, False
-        append(self._fd, b"\n" + line if torn else line)
+        append(self._file.fd, b"\n" + line if torn else line)
 
     def close(self) -> None:
         """Close the file; later writes raise OSError."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def append(fd: int, lines: bytes) -> None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaoskit.protocol.stored_files import read_stored, why_unread
+
 #: The file's name, in the directory of a run.
 NAME = "putting-back.json"
 FORMAT = 1
@@ -155,9 +157,11 @@ def write(order: Keep | PutBack, run_dir: Path) -> None:
 def read(run_dir: Path) -> Keep | PutBack | None:
     """What the file says; None where there is none. Raises ValueError for anything that was not written so."""
     try:
-        text = (run_dir / NAME).read_text()
+        text = read_stored(run_dir / NAME)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise ValueError(f"{NAME} {why_unread(error)}") from error
     try:
         content = json.loads(text)
         if content["format"] != FORMAT:
@@ -176,7 +180,7 @@ def read(run_dir: Path) -> Keep | PutBack | None:
             for one in told["resumed"]
         )
         return PutBack(directory, resumed, dict(told["digests"]), told["moment"], told["way"])
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"{NAME}: {error!r}") from error
 
 

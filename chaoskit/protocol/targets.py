@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from chaoskit.errors import UsageError
-from chaoskit.validation import check_flag, check_pattern, check_whole
+from chaoskit.validation import check_flag, check_pattern, check_text, check_whole, shown
 
 #: By kind of target: its fields, in the order of the text form.
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -53,13 +53,14 @@ class InjectionTarget:
     sent: bool = False
 
     def __post_init__(self) -> None:
+        check_text("into", "kind", self.kind, what="a kind of target such as 'loss'")
         if self.kind not in KINDS:
             raise UsageError(f"into: {_no_such('target', self.kind, KINDS)}")
         check_pattern(self.kind, "pattern", self.pattern, example="head.*")
-        if self.kind == "collective":
-            if self.op not in COLLECTIVES:
-                raise UsageError(f"collective: op: {_no_such('collective', self.op, COLLECTIVES)}")
-            check_whole("collective", "nth", self.nth, least=1)
+        check_text(self.kind, "op", self.op, what="the name of a collective")
+        if self.kind == "collective" and self.op not in COLLECTIVES:
+            raise UsageError(f"collective: op: {_no_such('collective', self.op, COLLECTIVES)}")
+        check_whole(self.kind, "nth", self.nth, least=1)
         for flag in _FLAGS:
             check_flag(self.kind, flag, getattr(self, flag))
 
@@ -179,7 +180,7 @@ def as_target(into: InjectionTarget | str) -> InjectionTarget:
     if isinstance(into, str):
         return InjectionTarget.parse(into)
     if not isinstance(into, InjectionTarget):
-        raise UsageError(f"into must be a target such as targets.loss() or its text form, not {into!r}")
+        raise UsageError(f"into must be a target such as targets.loss() or its text form, not {shown(into)}")
     return into
 
 

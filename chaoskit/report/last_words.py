@@ -12,6 +12,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import Incarnation
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
 from chaoskit.engine.log_reason import reason
+from chaoskit.protocol.stored_files import open_stored
 from chaoskit.report.svg.lanes import End, ending
 
 #: Limits: deaths of a run and of a launch, lines before a traceback and of a traceback, letters of a line, bytes of a
@@ -109,7 +110,7 @@ def _said_by(logs: Path, inc: Incarnation, own: RankLifetime) -> tuple[list[str]
 def _tail(path: Path, *, bare: bool = True) -> list[str]:
     """The last lines of a file, without control characters and, if `bare`, without prefixes; [] if it is not there."""
     try:
-        with path.open("rb") as file:
+        with open_stored(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - BYTES))
             text = file.read().decode(errors="replace")

@@ -12,7 +12,7 @@ from chaoskit.analysis.checkpoints.resumes import Resume
 from chaoskit.analysis.comparison import Difference
 from chaoskit.analysis.finding import STREAMS, WORDS, show_ranks
 from chaoskit.analysis.record.history import Incarnation
-from chaoskit.analysis.record.rank_lifetime import COMPONENTS
+from chaoskit.analysis.record.rank_lifetime import component_order
 from chaoskit.checks.explanation import components, parts
 from chaoskit.report.headline import ENDS, NO_END
 from chaoskit.verdict import Verdict
@@ -34,14 +34,14 @@ class StoryEntry:
 
 def story(case: Case, verdicts: Sequence[Verdict] = ()) -> list[StoryEntry]:
     """Tell the run from its first launch to its verdicts."""
-    parts = (_launches(case), _faults(case), _lives(case), _returns(case), _saves(case))
+    parts = (_launches(case), _faults(case), _lives(case), _returns(case), _notices(case), _saves(case))
     happened = sorted((one for part in parts for one in part), key=lambda one: one[0])
     begun = happened[0][0] if happened else 0.0
     entries = [StoryEntry(t - begun, text) for t, text in happened]
     entries.append(StoryEntry(None, ENDS.get(case.history.end or "", NO_END)))
     entries += [
         StoryEntry(None, text)
-        for part in (_errors(case), _divergence(case), _corruptions(case))
+        for part in (_errors(case), _divergence(case), _corruptions(case), map(str, case.history.cut_logs))
         for text in part
     ]
     for verdict in verdicts:
@@ -68,7 +68,8 @@ def _launches(case: Case) -> Happened:
             )
             left = f"; {len(launch.survivors)} processes are still running" if launch.survivors else ""
             code = how if launch.code is not None else "no exit code"
-            yield launch.ended, f"the launch ended with {code}{causes.get(launch.cause or '', '')}{left}"
+            why = f": {launch.why}" if launch.why else ""
+            yield launch.ended, f"the launch ended with {code}{causes.get(launch.cause or '', '')}{left}{why}"
 
 
 def _faults(case: Case) -> Happened:
@@ -81,6 +82,18 @@ def _faults(case: Case) -> Happened:
         yield fault.applied - 1e-6, f"fault: {fault.name}{seen}"
         if fault.healed is not None:
             yield fault.healed, f"healed: {fault.name}"
+
+
+def _notices(case: Case) -> Happened:
+    """Who learnt of a notice of preemption, and what became of it."""
+    for one in case.emergencies:
+        if one.received is not None:
+            yield one.since + one.received, f"  '{one.fault.name}': the job learnt of it after {one.received:.2f} s"
+        if one.settled is not None and one.saved_seconds is not None:
+            text = f"a checkpoint of step {one.settled.position} was settled {one.saved_seconds:.2f} s after the notice"
+            yield one.since + one.saved_seconds, f"  '{one.fault.name}': {text}"
+        for node in one.killed:
+            yield one.since + one.over, f"  '{one.fault.name}': everything on {node} was killed"
 
 
 def _saves(case: Case) -> Happened:
@@ -135,7 +148,7 @@ def _sources(own: Alignment, expected: int) -> str:
     """'model, optimizer from step 30; RNG torch CPU from step 0'."""
     places: dict[str, list[str]] = {}
     known = own.positions.keys() - own.silent(expected)
-    names = sorted(known, key=lambda name: (COMPONENTS.index(name.partition(".")[0]), name))
+    names = sorted(known, key=component_order)
     for name in names:
         found = own.positions[name]
         if found is None:

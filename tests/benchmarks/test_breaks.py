@@ -54,7 +54,7 @@ def test_every_launcher_is_broken_in_every_way(found):
         own = {one.kind for one in found if one.owner == launcher}
         assert own == kinds - {"launcher forgets who survived", "launcher does not close"}
     several = [one for one in found if one.kind == "launcher forgets who survived"]
-    assert len(several) == 3, "the launch of one command, that in a container, and that on several nodes"
+    assert len(several) == 4, "the launch of one command, in a container, on several nodes, and by a queue"
 
 
 def test_each_break_changes_the_sources_and_leaves_them_readable(found):

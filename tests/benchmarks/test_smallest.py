@@ -21,6 +21,7 @@ BENCHMARKS = REPOSITORY / "benchmarks"
 SMALLEST = {
     "align.py": "--ranks 8 --steps 64",
     "armed.py": "--times 0.1",
+    "channel.py": "--rounds 1",
     "compare.py": "--suites 2 --experiments test_control --mutants ema-reset",
     "crash_states.py": "--visits 4 --parallel ddp",
     "disaster.py": "--repeat 1 -k deltas",
@@ -29,13 +30,16 @@ SMALLEST = {
     "frameworks.py": "--only loop_gan --script exact.py --variant plain --columns control --here --json {tmp}/a.json",
     "frameworks_overhead.py": "--only loop_gan --rounds 1 --here --json {tmp}/answers.json --answers {tmp}/kept.json",
     "gallery.py": "--only rng-missing --no-controls --json {tmp}/answers.json",
+    "handlers.py": "--only polling_daemon --name agreed --here --json {tmp}/answers.json",
     "hosts.py": "--rounds 1",
     "killed.py": "--kills 1",
     "killed_at_saves.py": "--kills 1",
     "killed_in_containers.py": "--kills 1",
     "killed_in_pods.py": "--kills 1",
     "launch.py": "--rounds 1",
+    "mutations.py": "--mutations 5 --examples 1",
     "nonfinite.py": "--quick --only 'ddp fp32: nan in loss'",
+    "notices.py": "--rounds 1 --notices slurm --env local",
     "partitions.py": "--runs 1 --ranks 1",
     "pods.py": "-k worker_node",
     "probe.py": "--rounds 1",
@@ -44,14 +48,16 @@ SMALLEST = {
     "screenshots.py": "--only good",
     "sdc_map.py": "--seconds 60 --most 12 --compare 1",
     "soak.py": "--launches 4 --kills 1",
+    "soak_clean.py": "--rounds 1 --jobs 1 -k one_rank_mid_epoch --keep {tmp}/kept.jsonl",
     "storage.py": "--rounds 1 --size 4",
     "suite.py": "-k one_rank_mid_epoch",
     "wire.py": "--rounds 1 --size 20",
 }
 #: What these do is done by other tests of every change: of commands, virtual hosts, launching, replicas, the gallery.
 NIGHTLY = frozenset({
-    "compare.py", "disaster.py", "environments.py", "five_bugs.py", "frameworks.py", "gallery.py", "hosts.py",
-    "killed_at_saves.py", "launch.py", "nonfinite.py", "partitions.py", "pods.py", "suite.py",
+    "compare.py", "disaster.py", "environments.py", "five_bugs.py", "frameworks.py", "gallery.py", "handlers.py",
+    "hosts.py", "killed_at_saves.py", "launch.py", "mutations.py", "nonfinite.py", "notices.py", "partitions.py",
+    "pods.py", "soak_clean.py", "suite.py",
 })  # fmt: skip
 #: What some of them cannot do without.
 NEEDS = {
@@ -63,6 +69,7 @@ NEEDS = {
 WITHOUT = {
     "breaks.py": "breaks the tree and runs the tests on it for an hour; `make breaks`",
     "corpus.py": "makes the runs of tests/corpus anew, in the better part of an hour; tests/test_corpus.py reads them",
+    "fuzz_readers.py": "needs atheris; tests/test_mutations.py damages the same files",
     "handwritten.py": "suite.py runs it beside chaoskit, and compares its verdicts",
     "problems.py": "reads what an exam of the gallery leaves; tests/benchmarks/test_problems.py makes some of that",
     "older.py": "installs a gigabyte for each version of a package; `make older`",

@@ -229,3 +229,27 @@ def test_without_a_fault_that_was_seen_it_says_nothing():
     run = Writer().launch().live(until=24).log(range(1, 25)).fault(seen=False).died().launch()
     run.live(base=20, ends=True).log([21, *range(21, 61)]).exit(0).end()
     assert judge(run.case(reference()), [check])[1].codes == ("fault-not-observed",)
+
+
+def cut(run):
+    return run.say("log.cut", file="logs/launch-0.log", left_out=12_345_678, limit=32 << 20)
+
+
+def test_a_log_that_was_cut_proves_nothing():
+    verdict = judged(cut(resumed()).end())
+    assert (verdict.outcome, verdict.codes) == (Outcome.INCONCLUSIVE, ("probe-blind",))
+    assert verdict.sentence == (
+        "lines are missing: 12,345,678 bytes of logs/launch-0.log are left out, because chaoskit keeps 32 MiB of a "
+        "log; print less, or let the job keep a log below {out} (log_file)"
+    )
+
+
+def test_a_log_of_the_job_s_own_is_never_cut():
+    control = Writer().launch().live(ends=True).log(range(1, 61), by="", document=True).exit(0).end().history()
+    run = struck_document().live(base=20, ends=True).exit(0)
+    assert judged(cut(run).end(), Reference.of([control, control])).outcome is Outcome.PASS
+
+
+def struck_document():
+    run = Writer().launch().live(until=24).log(range(1, 61), by="", document=True)
+    return run.fault().died().launch()

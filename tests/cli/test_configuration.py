@@ -1,6 +1,7 @@
 """What a project keeps in its file: which values count, and that every mistake names its line."""
 
 import tomllib
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -11,6 +12,7 @@ from chaoskit.cli import configuration, main, options, selection
 from chaoskit.cli.toml_lines import line_of
 from chaoskit.cli.toml_text import toml_text
 from chaoskit.errors import CODES, FAMILIES, UsageError
+from chaoskit.nodes import ClusterPlace
 
 ACCEPT = '[[accept]]\ncode = "rng-not-restored"\nreason = "decided"\n'
 
@@ -125,6 +127,7 @@ WRONG = {
     "nodes": ("nodes = '2:1'\n", 1, [":1: nodes: give", "'2:1'"]),
     "regex": ("log-regex = '('\n", 1, ["log-regex"]),
     "log file alone": ("# first\nlog-file = 'a.log'\n", 2, ["log-regex"]),
+    "stops with": ("stops-with = 'zero'\n", 1, [":1: stops-with: ", "'nonzero' or an exit code"]),
     "quotes": ("command = 'torchrun \"x'\n", 1, ["quotes"]),
     "empty command": ("command = ''\n", 1, ["{out}"]),
     "command": ("command = 3\n", 1, ["command"]),
@@ -225,7 +228,7 @@ z = {i = 1}
 VALUES = {
     "command": st.lists(st.text(min_size=1), min_size=1),
     "resume-args": st.lists(st.text()),
-    "timeout": st.floats(min_value=0.001, max_value=1e9) | st.integers(1, 10**6),
+    "timeout": st.floats(min_value=0.001, max_value=3.2e8) | st.integers(1, 10**6),
     "relaunches": st.integers(0, 99),
     "keep-going": st.booleans(),
     "report": st.text(min_size=1),
@@ -293,6 +296,18 @@ def test_mounts_are_a_list_or_one_text(tmp_path, monkeypatch):
     assert "chaoskit.toml:1: mount: --mount 'data' is not SRC:DST" in said
     assert "mount must be a list of SRC:DST" in refused(tmp_path, monkeypatch, own="mount = 3\n")
     assert "did you mean 'mount'?" in refused(tmp_path, monkeypatch, own='mounts = ["a:/b"]\n')
+
+
+def test_how_pods_reach_chaoskit(tmp_path):
+    found = read(tmp_path, own="[kubernetes]\nchannel = 'volume'\n")
+    place = options.cluster_of({"namespace": "n", "volume": "c:/v", "env": "kubernetes"}, found.pods)
+    assert place.channel == "volume" and ClusterPlace.from_json(place.to_json()) == place
+    for wrong in ("'relay'", "3", "true"):
+        (tmp_path / "chaoskit.toml").write_text(f"[kubernetes]\nchannel = {wrong}\n")
+        with pytest.raises(UsageError, match=r'chaoskit\.toml:2: .*channel must be "tcp", or "volume" if pods'):
+            configuration.read(tmp_path)
+    with pytest.raises(UsageError, match="ClusterPlace: channel must be"):
+        replace(place, channel="relay")
 
 
 @pytest.mark.parametrize("grace", ["0", "-5", "1.5", '"30"', "true"])

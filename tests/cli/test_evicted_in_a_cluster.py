@@ -12,9 +12,10 @@ from tests.cli.test_run_in_a_cluster import evidence_of, run  # noqa: F401
 from tests.environments.kubernetes.conftest import connection  # noqa: F401
 from tests.users import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.launches]
+pytestmark = pytest.mark.launches
 
 
+@pytest.mark.slow
 def test_a_good_trainer_saves_within_its_grace(run, machines):  # noqa: F811
     code, found = run("tinymodels.train", "test_evicted")
     assert found["test_evicted"]["verdict"] == "pass", found
@@ -26,6 +27,7 @@ def test_a_good_trainer_saves_within_its_grace(run, machines):  # noqa: F811
     assert claim["condition"]["reason"] == "EvictionByEvictionAPI"
 
 
+@pytest.mark.exhaustive
 def test_a_good_trainer_goes_on_on_another_machine(run, machines):  # noqa: F811
     code, found = run("tinymodels.train", "test_drained")
     assert found["test_drained"]["verdict"] == "pass", found
@@ -35,12 +37,14 @@ def test_a_good_trainer_goes_on_on_another_machine(run, machines):  # noqa: F811
     assert evidence["sigterm"]["delivered"] and 0 < evidence["ended"] < evidence["grace"] == 30
 
 
+@pytest.mark.slow
 def test_a_broken_trainer_is_caught_after_an_eviction(run):  # noqa: F811
     code, found = run("tinymodels.gallery.rng_missing", "test_evicted")
     assert code == ExitCode.FAIL
     assert "rng-not-restored" in found["test_evicted"]["codes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("grace", "code"), [(5, ExitCode.FAIL), (90, ExitCode.PASS)])
 def test_a_grace_that_is_too_short_for_the_save_is_found(run, machines, tmp_path, grace, code):  # noqa: F811
     shutil.copy(REPOSITORY / "tests" / "trainers" / "slow_leaver.py", machines.volume / "store" / "code")
@@ -57,3 +61,13 @@ def test_a_grace_that_is_too_short_for_the_save_is_found(run, machines, tmp_path
     else:
         assert evidence["ended"] > 15 and not one["codes"], one
     assert ended == code
+
+
+@pytest.mark.exhaustive
+def test_a_schedule_evicts_one_node_after_the_other(run, machines):  # noqa: F811
+    options = ("--every", "30s", "--during", "60s", "--notices", "kubernetes")
+    args = ("--epochs", "4", "--step-delay", "0.5")
+    code, found = run("tinymodels.train", "preempted_again_and_again", *args, options=options)
+    assert code == ExitCode.PASS and found["test_preempted_again_and_again[kubernetes]"]["verdict"] == "pass", found
+    every = [each for kind, each in evidence_of(machines, "preempted_again") if kind == "fault.observed"]
+    assert every and all(each["sigterm"]["delivered"] and 0 < each["ended"] < each["grace"] == 30 for each in every)

@@ -6,12 +6,14 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 from chaoskit.cli import main
 from chaoskit.errors import ExitCode
+from tests.environments.kubernetes.a_job import a_job, with_scratch
 from tests.environments.kubernetes.scripted_server import Scripted, status
 from tests.environments.kubernetes.staged_cluster import StagedCluster
 from tests.environments.kubernetes.test_kubeconfig import config
@@ -72,6 +74,22 @@ def test_the_role_without_chaos_mesh_and_with_it(check, word, has_chaos):
     _, out, _, _ = check("--role", word, cluster=StagedCluster(kinds=()))
     role, _ = yaml.safe_load_all(out)
     assert any("chaos-mesh.org" in rule["apiGroups"] for rule in role["rules"]) is has_chaos
+
+
+@pytest.mark.parametrize("word", ["plain", "laptop"])
+def test_the_role_grants_volume_claims_to_a_job_template_that_makes_some_and_to_no_other(
+    check, word, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("chaoskit.toml").write_text("[kubernetes]\njob-template = 'job.yaml'")
+    lists = lambda group, resource, verb: (resource, verb) != ("persistentvolumeclaims", "list")  # noqa: E731
+    for template, rules in ((a_job(), []), (with_scratch(a_job()), [["list", "delete"]])):
+        Path("job.yaml").write_text(yaml.safe_dump(template))
+        _, out, _, _ = check("--role", word)
+        role, _ = yaml.safe_load_all(out)
+        assert [each["verbs"] for each in role["rules"] if "persistentvolumeclaims" in each["resources"]] == rules
+        code, out, _, _ = check(cluster=StagedCluster(allows=lists))
+        assert code == ExitCode.PASS and ("permission on persistentvolumeclaims" in out) is bool(rules)
 
 
 def test_findings_as_json(check, tmp_path):

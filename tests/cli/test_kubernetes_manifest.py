@@ -15,7 +15,7 @@ from chaoskit.cli.toml_text import toml_value
 from chaoskit.environments.kubernetes import permissions
 from chaoskit.environments.kubernetes.night_manifest import is_schedule
 from chaoskit.errors import ExitCode
-from tests.environments.kubernetes.a_job import a_job
+from tests.environments.kubernetes.a_job import a_job, with_scratch
 
 FILE = """
 command = "torchrun --nproc-per-node 8 train.py --out {out}"
@@ -120,6 +120,11 @@ def test_the_job_template_goes_along(manifest, tmp_path):
     assert pod(found)["nodeSelector"] == {"pool": "staging"}
     rules = [rule.as_manifest() for rule in (*permissions.WITH_TEMPLATE, *permissions.FOR_EVICTION)]
     assert found["Role"]["rules"] == rules
+    Path("deploy/job.yaml").write_text(yaml.safe_dump(with_scratch(template)))
+    more = manifest(*IMAGE, "--job-template", "deploy/job.yaml", file="\n".join(lines[:2]))[1]["Role"]["rules"]
+    (of_claims,) = [each for each in more if each not in rules]
+    assert (of_claims["resources"], of_claims["verbs"]) == (["persistentvolumeclaims"], ["list", "delete"])
+    Path("deploy/job.yaml").write_text(yaml.safe_dump(template))
     # By an option it is the same, and the command may not stand beside it.
     assert manifest(*IMAGE, "--job-template", "deploy/job.yaml", file="\n".join(lines[:2]))[1] == found
     code, _, err = manifest(*IMAGE, "--job-template", "deploy/job.yaml", file="\n".join(lines[:2]), job=["a"])

@@ -19,6 +19,8 @@ from chaoskit.cli import battery, configuration, doctor, main, selection
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.docker import daemon, host_paths, storage_mount
 from chaoskit.errors import ChaoskitError, ExitCode
+from chaoskit.studies.nights.archive import Archive
+from chaoskit.verdict import passed
 
 FAKE = (Path(__file__).parents[1] / "fake_runner.py").read_text()
 SUITE = """
@@ -53,7 +55,7 @@ def project(tmp_path, monkeypatch):
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)
-    for name in ("train", "crash", "misused", "full", "broken", "stopped", "lacking"):
+    for name in ("train", "crash", "misused", "full", "killed", "broken", "stopped", "lacking"):
         Path(f"{name}.py").write_text("")
     return project
 
@@ -212,7 +214,7 @@ def test_workers(chaoskit):
         (["run", "--report", "train.py", *job()], "--report: cannot create 'train.py', because "),
         (["run", "--summary", "no/such.md", *job()], "--summary: 'no/such.md' is in "),
         (["run", "--badge", "-", *job()], "--badge: '-' (standard output) is not possible here: name a file"),
-        (["run", "--timeout", "soon", *job()], "invalid seconds value: 'soon'"),
+        (["run", "--timeout", "soon", *job()], "soon is not a positive number of seconds"),
         (["run", "--relaunches", "-1", *job()], "-1"),
         (["run", "--resume-args", "'", *job()], "cannot be split into arguments"),
         (["run", "--dir", "train.py", *job("train.py")], "cannot keep runs in"),
@@ -227,6 +229,14 @@ def test_bad_input_is_a_message_and_exit_code_2(chaoskit, args, said):
     assert code == ExitCode.USAGE
     assert said in out + err
     assert "Traceback" not in out + err
+
+
+def test_a_session_of_usage_errors_alone_is_no_night(chaoskit):
+    assert chaoskit("run", *job("misused.py"))[0] == ExitCode.USAGE
+    code, _, err = chaoskit("history")
+    assert code == ExitCode.USAGE and "contains no suite" in err
+    chaoskit("run", *job())
+    assert chaoskit("history")[0] == ExitCode.PASS
 
 
 def test_a_job_that_crashes_by_itself_is_inconclusive(chaoskit):
@@ -253,13 +263,35 @@ def test_capabilities_that_are_not_there(chaoskit):
     assert out.count("t needs CanFly; grow wings") == 1
 
 
-def test_a_full_disk_is_exit_code_4(chaoskit):
+def test_a_full_disk_is_exit_code_5(chaoskit):
     code, out, err = chaoskit("run", *job("full.py"))
-    assert code == ExitCode.INTERNAL
-    assert "2 experiments ended with an error" in out and "The disk is full." in out
-    path = re.search(r"chaoskit: the disk is full \(exit code 4; the traceback is in (\S+)\)", err)[1]
-    assert "StoreError" in Path(path).read_text() and "internal error" not in err
+    assert code == ExitCode.EXHAUSTED
+    assert "2 experiments ended with an error" in out
+    lost = "this experiment has no verdict; those that had ended keep theirs"
+    assert f"The disk is full ({lost})." in " ".join(out.split())
+    assert err.endswith(f"chaoskit: the disk is full ({lost}) (exit code 5)\n")
+    assert "internal error" not in err and "Traceback" not in err
     assert "test_bad: error in" in err
+
+
+def test_a_worker_that_is_killed_is_exit_code_5(chaoskit, project):
+    code, out, err = chaoskit("run", "-n", "1", "-k", "good", *job("killed.py"))
+    assert code == ExitCode.EXHAUSTED
+    said = "a process of chaoskit was killed by SIGKILL: this experiment has no verdict; those that had ended keep"
+    assert f"test_good: error: {said}" in err and f"chaoskit: {said}" in err
+    assert "1 experiment ended with an error" in out and "internal error" not in err
+    archive = Archive(Store())
+    assert [result.trouble for result in archive.read(archive.last()).results] == ["exhausted"]
+
+
+def test_memory_that_is_gone_is_exit_code_5(chaoskit, monkeypatch):
+    def examine(root):
+        raise MemoryError
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    code, _, err = chaoskit("doctor")
+    assert code == ExitCode.EXHAUSTED and "chaoskit had no memory left: run fewer experiments at once" in err
+    assert "report" not in err and "Traceback" not in err
 
 
 def test_an_error_inside_chaoskit_is_one_line_and_a_file(chaoskit, project):
@@ -355,8 +387,51 @@ def test_clean(chaoskit):
     chaoskit("run", *job())
     code, out, _ = chaoskit("clean", "--all")
     assert code == 0
-    assert "removed 2 stored runs and 0 references from" in out
+    assert re.search(r"^removed 2 stored runs and 0 references from .*/.chaoskit; \d+ kB are free again$", out, re.M)
     assert Store().all_runs() == []
+
+
+def test_clean_says_what_it_could_not_remove(chaoskit, monkeypatch):
+    chaoskit("run", *job())
+    first, second = Store().all_runs()
+    unlink = os.unlink
+
+    def refuse(name, *, dir_fd=None):
+        if dir_fd is not None and os.readlink(f"/proc/self/fd/{dir_fd}") == str(first):
+            raise PermissionError(1, "Operation not permitted")
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    code, out, err = chaoskit("clean", "--all")
+    assert code == ExitCode.INTERNAL and "removed 1 stored run and 0 references from" in out
+    assert f"could not remove {first}/run.json: Operation not permitted" in err
+    assert first.exists() and not second.exists()
+
+
+def finish(store):
+    """End the runs that the fake has begun."""
+    for run_dir in store.all_runs():
+        store.finish(run_dir, "finished")
+
+
+def test_a_limit_on_the_store(chaoskit):
+    _, _, err = chaoskit("run", "--store-limit", "10GB", *job())
+    assert "limit" not in err
+    finish(Store())
+    _, _, err = chaoskit("run", "--store-limit", "1kB", *job())
+    assert "and the limit is 1 kB: at the end of a session the oldest are removed" in err
+    assert re.search(r"removed 2 stored runs and 0 references to keep the store within its limit; \d+ kB are free", err)
+    assert len(Store().all_runs()) == 2, "those of the session stay"
+    code, _, err = chaoskit("run", "--store-limit", "much", *job())
+    assert code == ExitCode.USAGE and "must have a unit, such as '500MB', '20GB' or '8GiB', not 'much'" in err
+
+
+def test_how_many_passes_stay(chaoskit):
+    chaoskit("run", *job())
+    finish(Store())
+    Store().write_verdicts(Store().all_runs()[0], checks=[], verdicts=[passed("completed", "It ended.")])
+    chaoskit("run", "--keep", "0", *job())
+    assert len(Store().all_runs()) == 3, "the pass of the first session is gone"
 
 
 def test_clean_where_an_environment_cannot_be_reached(chaoskit, monkeypatch):
@@ -427,7 +502,7 @@ def test_analyze_writes_pages_and_says_how_to_get_them(stored, capsys):
     assert main.main(["analyze", stored.name, "--report", "pages", "--summary", "s.md"]) == ExitCode.INCONCLUSIVE
     out, err = capsys.readouterr()
     assert out.endswith("/pages/index.html\n")
-    assert err == ""
+    assert "no check was applied to" in err
     assert Path(f"pages/runs/{stored.name}.html").is_file()
     assert f'href="runs/{stored.name}.html"' in Path("pages/index.html").read_text()
     assert "? inconclusive | test_x |" in Path("s.md").read_text()
@@ -595,6 +670,9 @@ def test_init_writes_a_file_of_its_own_where_there_is_no_pyproject(chaoskit, pro
 
 
 def test_what_only_a_cluster_does_is_for_clusters_and_runs_by_name():
+    assert "test_time_limit" in battery.titles(env="slurm") and "test_evicted" not in battery.titles(env="slurm")
+    assert "test_time_limit" not in battery.titles(nodes="2", env="kubernetes")
+    assert set(battery.titles(battery.Selection("time_limit"), env="local")) == {"test_time_limit"}
     own = {"test_drained", "test_evicted", "test_suspended"}
     assert own <= battery.titles(nodes="2", env="kubernetes").keys()
     assert not own & battery.titles(nodes="2", env="netns").keys() and not own & battery.titles(env="kubernetes").keys()
@@ -608,12 +686,18 @@ def test_areas_and_the_quick_experiments():
     assert set(quick) == set(selection.QUICK)
     every = battery.titles()
     for area in selection.AREAS:
-        found = battery.titles(battery.Selection(only=area), nodes="1:2", every="30m", env="kubernetes")
+        found = {
+            name
+            for env in ("kubernetes", "slurm")
+            for name in battery.titles(
+                battery.Selection(only=area), nodes="1:2", every="30m", env=env, notices="aws,slurm"
+            )
+        }
         modules = [battery.directory() / f"{module}.py" for module in selection.AREAS[area]]
         own = {name for name, path in selection.experiments(battery.directory()).items() if path in modules}
         assert {name.partition("[")[0] for name in found} == own
         left_out = (*selection.NEED_NODES, *selection.ON_REQUEST)
-        assert (area in left_out) != bool(every.keys() & found.keys())
+        assert (area in left_out) != bool(every.keys() & found)
     # An area also has the experiments that are not in the battery.
     assert "test_read_only" in battery.titles(battery.Selection(only="storage"))
     assert set(battery.titles(battery.Selection("disk_full", only="storage"))) == {"test_disk_full"}

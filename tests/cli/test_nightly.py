@@ -322,7 +322,7 @@ def test_pages_that_cannot_be_published_hide_no_verdict(tonight, monkeypatch, ch
         (["--publish", "train.py"], "--publish: cannot create 'train.py'"),
         (["--minutes", "0"], "0 is not a positive number of minutes"),
         (["--gpus", "8"], "--gpus counts the GPUs of pods"),
-        (["--gpus", "-1"], "-1 is not a positive integer"),
+        (["--gpus", "-1"], "a whole number from 1, not -1"),
     ],
 )
 def test_bad_input_is_one_sentence_before_anything_runs(tonight, words, said):

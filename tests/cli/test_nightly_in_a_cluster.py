@@ -19,7 +19,7 @@ from tests.docker_images import images
 from tests.environments.kubernetes.conftest import connection, left  # noqa: F401
 from tests.users import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.launches]
+pytestmark = pytest.mark.launches
 
 MOUNT = "/mnt/runs"
 SCRIPT = "import runpy\nrunpy.run_module({module!r}, run_name='__main__')\n"
@@ -85,6 +85,7 @@ def until_ended(batch, namespace, job):
     raise TimeoutError(job)
 
 
+@pytest.mark.slow
 def test_a_night_runs_in_a_pod_and_its_verdict_is_the_status_of_the_job(night, machines):
     condition, code, said, suite = night("tinymodels.train", "one_rank_mid_epoch")
     assert (condition, code) == ("Complete", ExitCode.PASS), said
@@ -93,12 +94,14 @@ def test_a_night_runs_in_a_pod_and_its_verdict_is_the_status_of_the_job(night, m
     assert (pages / "index.html").is_file() and (pages / "nights" / suite.id / "index.html").is_file()
 
 
+@pytest.mark.exhaustive
 def test_a_night_that_finds_a_problem_is_a_failed_job(night):
     condition, code, said, suite = night("tinymodels.gallery.rng_missing", "one_rank_mid_epoch")
     assert (condition, code) == ("Failed", ExitCode.FAIL), said
     assert "rng-not-restored" in suite.results[0].codes
 
 
+@pytest.mark.slow
 def test_without_its_role_the_pod_says_which_rule_is_missing(night):
     condition, code, said, suite = night("tinymodels.train", "one_rank_mid_epoch", bound=False)
     assert (condition, suite) == ("Failed", None) and code in (ExitCode.USAGE, ExitCode.INTERNAL), said

@@ -233,8 +233,16 @@ def test_options_reach_the_runner(suite):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--chaos-relaunches=-1", "-1 is negative"),
-        ("--chaos-relaunches=two", "invalid count value: 'two'"),
+        ("--chaos-relaunches=-1", "a whole number from 0, not -1"),
+        ("--chaos-relaunches=two", "a whole number from 0, not 'two'"),
+        ("--chaos-controls=0", "a whole number from 2, not 0"),
+        ("--chaos-nodes=2", "nnodes=2: environment 'local' has one node only"),
+        ("--chaos-env=", "--chaos-env is empty: give a value, or leave the option out"),
+        ("--chaos-env=moon", "there is no environment 'moon'"),
+        ("--chaos-dir=test_suite.py", "--chaos-dir: 'test_suite.py' is no directory"),
+        ("--chaos-log-file=../x", "log_file must be a path below {out}"),
+        ("--chaos-resume-args={newest}", "must name a pattern below {out}"),
+        ("--chaos-during=1h", "--chaos-every and --chaos-during belong together"),
         ("--chaos-launch=hot", "'hot' is none of auto, cold, warm"),
         ("--chaos-timeout=0", "0 is not a positive number of seconds"),
         ("--chaos-json=-", "--chaos-json: pytest owns standard output"),

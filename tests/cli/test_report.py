@@ -218,7 +218,7 @@ DAMAGES = {
     "another format": "run.json is of format 7, this chaoskit reads 1",
     "no events": "has no events/, so there is nothing to judge",
     "job": "its job cannot be read",
-    "verdicts": "verdicts.json holds no verdicts",
+    "verdicts": "verdicts.json is damaged (it lacks checks",
 }
 
 

@@ -11,7 +11,7 @@ from chaoskit.errors import ExitCode
 from tests.cli.runs_on_pods import RunsOnPods, of_torchrun
 from tests.environments.kubernetes.conftest import connection  # noqa: F401
 
-pytestmark = [pytest.mark.slow, pytest.mark.launches]
+pytestmark = pytest.mark.launches
 
 
 @pytest.fixture
@@ -27,6 +27,7 @@ def run(machines, connection, tmp_path):  # noqa: F811
     return experiments
 
 
+@pytest.mark.slow
 def test_a_good_trainer_passes_as_the_teams_own_job(run):
     code, found = run("tinymodels.train", "one_rank_mid_epoch or worker_node or test_suspended")
     assert {name: each["verdict"] for name, each in found.items()} == {
@@ -37,6 +38,7 @@ def test_a_good_trainer_passes_as_the_teams_own_job(run):
     assert code == ExitCode.PASS
 
 
+@pytest.mark.slow
 def test_a_broken_trainer_is_caught_and_named_as_the_teams_own_job(run):
     code, found = run("tinymodels.gallery.rng_missing", "one_rank_mid_epoch")
     assert code == ExitCode.FAIL
@@ -49,6 +51,7 @@ def final(*codes):
     return {"podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": on}]}}
 
 
+@pytest.mark.slow
 def test_a_policy_that_takes_an_exit_code_of_torchrun_as_final_is_a_finding(run):
     code, found = run("tinymodels.train", "one_rank_mid_epoch", max_restarts=0, **final(42, 1))
     (one,) = found.values()
@@ -58,6 +61,7 @@ def test_a_policy_that_takes_an_exit_code_of_torchrun_as_final_is_a_finding(run)
     assert "the podFailurePolicy of the Job takes exit code 1 (rule 0, FailJob) as final" in told
 
 
+@pytest.mark.exhaustive
 def test_a_budget_of_restarts_that_is_spent_is_a_finding(run):
     code, found = run("tinymodels.train", "one_rank_mid_epoch", max_restarts=0, backoffLimit=0)
     (one,) = found.values()
@@ -65,6 +69,7 @@ def test_a_budget_of_restarts_that_is_spent_is_a_finding(run):
     assert "the Job had no restart left (backoffLimit: 0, pods failed: " in json.dumps(one)
 
 
+@pytest.mark.exhaustive
 def test_a_repaired_manifest_passes(run):
     code, found = run("tinymodels.train", "one_rank_mid_epoch", max_restarts=0, **final(42))
     assert code == ExitCode.PASS, found

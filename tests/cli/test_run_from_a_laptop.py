@@ -21,7 +21,7 @@ from tests.docker_images import images
 from tests.environments.kubernetes.conftest import connection, left  # noqa: F401
 from tests.users import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.launches]
+pytestmark = pytest.mark.launches
 RBAC = "rbac.authorization.k8s.io"
 
 
@@ -61,6 +61,7 @@ def laptop(machines, connection, api_server, tmp_path, capsys):  # noqa: F811
     assert left(connection, cluster.namespace) == []
 
 
+@pytest.mark.slow
 def test_a_run_from_a_machine_without_the_volume(laptop, tmp_path, machines):
     process = laptop("--json", "found.json", "--junitxml", "junit.xml", "--report", "pages", "--summary", "sum.md")
     out, err = process.communicate(timeout=400)
@@ -73,6 +74,7 @@ def test_a_run_from_a_machine_without_the_volume(laptop, tmp_path, machines):
     assert list((machines.volume / "chaoskit" / "runs").iterdir())
 
 
+@pytest.mark.exhaustive
 def test_the_job_template_goes_along(laptop, tmp_path):
     process = laptop("--json", "found.json", template=True)
     out, err = process.communicate(timeout=400)
@@ -81,6 +83,7 @@ def test_the_job_template_goes_along(laptop, tmp_path):
     assert (found["name"], found["verdict"]) == ("test_one_rank_mid_epoch", "pass")
 
 
+@pytest.mark.slow
 def test_ctrl_c_lets_chaoskit_in_the_pod_clean_up(laptop, machines, until):
     process = laptop()
     until(lambda: len(machines.kubelet.running()) == 3, timeout=120)
@@ -89,12 +92,14 @@ def test_ctrl_c_lets_chaoskit_in_the_pod_clean_up(laptop, machines, until):
     assert process.returncode == ExitCode.INTERRUPTED and "interrupted" in err, out + err
 
 
+@pytest.mark.slow
 def test_a_usage_error_in_the_pod_is_that_of_the_command(laptop):
     process = laptop("-k", "no_such_experiment")
     out, err = process.communicate(timeout=120)
     assert process.returncode == ExitCode.USAGE and "no_such_experiment" in out, out + err
 
 
+@pytest.mark.slow
 def test_an_image_without_chaoskit(laptop):
     process = laptop(harness="no-python")
     out, err = process.communicate(timeout=120)

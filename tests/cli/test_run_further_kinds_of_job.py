@@ -13,7 +13,9 @@ from tests.docker_images import images
 from tests.environments.kubernetes.a_job import a_job_set, a_runtime, a_train_job, an_elastic_job
 from tests.environments.kubernetes.conftest import connection  # noqa: F401
 
-pytestmark = [pytest.mark.slow, pytest.mark.launches]
+pytestmark = pytest.mark.launches
+#: CI has one kind done whole. The pods of the others are tried with ranks that do no work, in tests/environments.
+CI, NIGHTLY = pytest.mark.slow, pytest.mark.exhaustive
 GOOD = "one_rank_mid_epoch or worker_node or test_suspended"
 PASSED = dict.fromkeys(("test_one_rank_mid_epoch", "test_worker_node", "test_suspended"), "pass")
 
@@ -59,7 +61,7 @@ def train_job(script, *, torchrun=2):
 
 
 @pytest.fixture
-def run(machines, connection, api_server, tmp_path):  # noqa: F811
+def run(machines, connection, api_server, crds, tmp_path):  # noqa: F811
     """Runs experiments on a job that is made of the trainer; returns the exit code and the results by name."""
     runs = RunsOnPods(machines, connection, tmp_path)
     machines.kubelet.jobs.back_off = machines.kubelet.back_off = 1.0
@@ -74,7 +76,14 @@ def run(machines, connection, api_server, tmp_path):  # noqa: F811
     return experiments
 
 
-@pytest.mark.parametrize("make", [job_set, pytorch_job, train_job])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(job_set, marks=CI),
+        pytest.param(pytorch_job, marks=NIGHTLY),
+        pytest.param(train_job, marks=NIGHTLY),
+    ],
+)
 def test_a_good_trainer_passes(run, make):
     code, found = run(GOOD, make)
     assert {name: each["verdict"] for name, each in found.items()} == PASSED, found
@@ -84,21 +93,22 @@ def test_a_good_trainer_passes(run, make):
 @pytest.mark.parametrize(
     ("make", "limits", "diagnosis", "said"),
     [
-        (
+        pytest.param(
             job_set, {"job_set": 0}, "restart-budget-spent",
-            "the JobSet had no restart left (failurePolicy.maxRestarts: 0, restarts: 0)",
+            "the JobSet had no restart left (failurePolicy.maxRestarts: 0, restarts: 0)", marks=CI,
         ),
-        (
+        pytest.param(
             pytorch_job, {"policy": "Never"}, "restart-budget-spent",
-            "the PyTorchJob had no restart left (restartPolicy: Never)",
+            "the PyTorchJob had no restart left (restartPolicy: Never)", marks=NIGHTLY,
         ),
-        (
+        pytest.param(
             pytorch_job, {"policy": "ExitCode"}, "failure-policy-final",
-            "restartPolicy: ExitCode takes exit code 1 as final",
+            "restartPolicy: ExitCode takes exit code 1 as final", marks=NIGHTLY,
         ),
-        (
+        pytest.param(
             train_job, {"runtime": {"job": {"backoffLimit": 1}, "failurePolicy": None}}, "restart-budget-spent",
             "the JobSet has no failurePolicy, so no failed Job is restarted; the Job had no restart left",
+            marks=NIGHTLY,
         ),
     ],
 )  # fmt: skip

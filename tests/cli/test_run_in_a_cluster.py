@@ -11,7 +11,7 @@ from tests.cli.runs_on_pods import RunsOnPods
 from tests.docker_images import images
 from tests.environments.kubernetes.conftest import connection  # noqa: F401
 
-pytestmark = [pytest.mark.slow, pytest.mark.launches]
+pytestmark = pytest.mark.launches
 #: The cluster serves the kinds of Chaos Mesh, and has no controller that looks at their objects.
 SKIPPED = "it needs Chaos Mesh, whose controller has not looked at a new NetworkChaos within 20 s"
 
@@ -30,6 +30,7 @@ def run(machines, connection, tmp_path):  # noqa: F811
     return experiments
 
 
+@pytest.mark.slow
 def test_a_good_trainer_passes_on_pods(run):
     code, found = run("tinymodels.train", "one_rank_mid_epoch or worker_node or (ridden_out and delay)")
     assert {name: each["verdict"] for name, each in found.items()} == {
@@ -41,15 +42,26 @@ def test_a_good_trainer_passes_on_pods(run):
     assert code == ExitCode.PASS
 
 
+@pytest.mark.slow
 def test_a_broken_trainer_is_caught_and_named_on_pods(run):
     code, found = run("tinymodels.gallery.rng_missing", "one_rank_mid_epoch")
     assert code == ExitCode.FAIL
     assert "rng-not-restored" in json.dumps(found["test_one_rank_mid_epoch"])
 
 
+@pytest.mark.slow
+def test_a_good_trainer_passes_on_pods_that_cannot_connect_to_chaoskit(run, tmp_path, machines):
+    """The address leads nowhere (RFC 5737), and chaoskit listens on its own machine alone."""
+    (tmp_path / "pyproject.toml").write_text('[tool.chaoskit.kubernetes]\nchannel = "volume"\n')
+    code, found = run("tinymodels.train", "worker_node", options=("--address", "192.0.2.1"))
+    assert {name: each["verdict"] for name, each in found.items()} == {"test_worker_node": "pass"}, found
+    assert code == ExitCode.PASS and not list(machines.volume.rglob("channel"))
+
+
 PARTITIONS = "longer_than or shorter_than or one_way or connections_reset or (ridden_out and forget_names)"
 
 
+@pytest.mark.slow
 def test_a_good_trainer_passes_on_pods_that_chaos_mesh_cuts_off(run, mesh_in_pods, machines):
     code, found = run("tinymodels.train", PARTITIONS, "--timeout", "6")
     assert {name: each["verdict"] for name, each in found.items()} == {
@@ -67,6 +79,7 @@ def test_a_good_trainer_passes_on_pods_that_chaos_mesh_cuts_off(run, mesh_in_pod
     assert [claim["conditions"]["AllInjected"] for claim in evidence["claimed"]] == [True, True]
 
 
+@pytest.mark.slow
 def test_a_chaos_mesh_that_only_says_so_makes_no_pass(run, mesh_in_pods, machines):
     mesh_in_pods.lies = True
     code, found = run("tinymodels.train", "longer_than", "--timeout", "6")
@@ -87,6 +100,7 @@ def limits(tmp_path):
     (tmp_path / "pyproject.toml").write_text(LIMITS)
 
 
+@pytest.mark.exhaustive
 def test_a_good_trainer_passes_on_pods_that_run_short(run, limits, mesh_in_pods, machines):
     code, found = run("tinymodels.train", "out_of_memory or straggler or slow_disk", options=RESOURCES)
     assert {name: each["verdict"] for name, each in found.items()} == {
@@ -105,12 +119,14 @@ def test_a_good_trainer_passes_on_pods_that_run_short(run, limits, mesh_in_pods,
         assert claim["kind"] == "StressChaos" and claim["conditions"]["AllInjected"]
 
 
+@pytest.mark.exhaustive
 def test_a_broken_trainer_is_caught_on_pods_that_run_out_of_memory(run, limits, mesh_in_pods):
     code, found = run("tinymodels.gallery.rng_missing", "out_of_memory", options=RESOURCES)
     assert code == ExitCode.FAIL
     assert "rng-not-restored" in json.dumps(found["test_out_of_memory"])
 
 
+@pytest.mark.exhaustive
 def test_stress_that_is_only_claimed_makes_no_pass(run, limits, mesh_in_pods, machines):
     mesh_in_pods.lies = True
     code, found = run("tinymodels.train", "out_of_memory or straggler", options=RESOURCES)
@@ -124,6 +140,7 @@ def test_stress_that_is_only_claimed_makes_no_pass(run, limits, mesh_in_pods, ma
 CLOCKS = ("--only", "clocks")
 
 
+@pytest.mark.exhaustive
 def test_a_good_trainer_passes_on_pods_whose_clocks_jump(run, mesh_in_pods, machines):
     # The third one needs a reference of its own, and is run on virtual hosts.
     code, found = run("tinymodels.train", "clocks_set_back or of_one_node", "--timeout", "6", options=CLOCKS)
@@ -145,12 +162,14 @@ def test_a_good_trainer_passes_on_pods_whose_clocks_jump(run, mesh_in_pods, mach
     assert found["test_clocks_set_back"]["recovery_seconds"] < 120
 
 
+@pytest.mark.exhaustive
 def test_a_trainer_that_goes_by_the_clock_is_caught_on_pods(run, mesh_in_pods):
     code, found = run("tinymodels.gallery.newest_by_clock", "clocks_set_back", "--keep", "99", options=CLOCKS)
     assert code == ExitCode.FAIL
     assert found["test_clocks_set_back"]["codes"] == ["stale-checkpoint"], found
 
 
+@pytest.mark.exhaustive
 def test_a_jump_that_is_only_claimed_makes_no_pass(run, mesh_in_pods, machines):
     mesh_in_pods.lies = True
     code, found = run("tinymodels.train", "clocks_set_back", options=CLOCKS)

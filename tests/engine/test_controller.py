@@ -16,8 +16,9 @@ from chaoskit import Job, faults
 from chaoskit.capabilities import StoredCheckpoint
 from chaoskit.engine import observation
 from chaoskit.engine.controller import Controller
+from chaoskit.engine.hang_watch import HangWatch
 from chaoskit.engine.progress import quiet
-from chaoskit.environments.environment import Arrived, Ended, RunSpec
+from chaoskit.environments.environment import Arrived, Ended, ExtraEvent, RunSpec
 from chaoskit.environments.local.environment import LocalEnvironment
 from chaoskit.protocol.events import EventWriter, read_events
 from tests.fake_network import FakeNetwork
@@ -433,3 +434,18 @@ def test_to_look_costs_less_and_less(tmp_path, monkeypatch):
     run(env, faults.partition(seconds=30).at_step(5))
     assert 5 < len(looks) < 200
     assert looks[5] - looks[0] >= 5 * observation.LOOK_EVERY
+
+
+@pytest.mark.parametrize(("kind", "signs"), [("metadata", 1), ("node.started", 4)])
+def test_a_daemon_that_asks_for_notices_is_no_sign_that_the_job_goes_on(tmp_path, monkeypatch, kind, signs):
+    """Else a job that hangs beside it is left to its deadline."""
+    told = [[ExtraEvent(kind, {})] for _ in range(3)]
+
+    class Asked(Scripted):
+        def wait(self, timeout):
+            return told.pop() if told else super().wait(timeout)
+
+    alive = []
+    monkeypatch.setattr(HangWatch, "alive", lambda self, now: alive.append(now))
+    status, kinds, _ = run(Asked(tmp_path, ([], 0)))
+    assert (status, len(alive), kinds.count(kind)) == ("finished", signs, 3)

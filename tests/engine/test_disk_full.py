@@ -1,4 +1,4 @@
-"""A full disk under the store: one message that names it, exit code 4, and nothing left running."""
+"""A full disk under the store: one message that names it, exit code 5, and nothing left running."""
 
 import subprocess
 import sys
@@ -36,6 +36,6 @@ def run_on_small_disk(tmp_path, mebibytes, script):
 def test_a_full_disk_is_named(tmp_path, mebibytes, when):
     result = run_on_small_disk(tmp_path, mebibytes, FILLS)
     said = result.stdout + result.stderr
-    assert result.returncode == 4, (when, said)
+    assert result.returncode == 5, (when, said)
     assert "is full" in said and str(tmp_path / "small" / "store") in said and "--dir" in said
     assert "Traceback" not in said

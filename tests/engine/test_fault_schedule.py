@@ -72,3 +72,12 @@ def test_a_job_does_not_wait_for_a_strike_of_a_schedule(record):
 def test_the_plan_is_recorded(record):
     planned(record, at_step(5), at_step(6)).record_plan()
     assert [data["fault"] for kind, data in record.events if kind == "fault.planned"] == [0, 1]
+
+
+def test_the_time_of_a_strike_begins_with_the_one_before(record):
+    """However long it took until that one was observed: a notice takes its whole grace."""
+    schedule = planned(record, *(Fault(after(7.0).action, Every(7.0, n, 2)) for n in (1, 2)))
+    schedule.due_time()
+    first = schedule.apply_next(None)
+    first.applied_at -= 5.0
+    assert schedule.due_time() == first.applied_at + 7.0

@@ -108,3 +108,32 @@ def test_files_are_listed_with_their_sizes_and_not_without_end(tmp_path, monkeyp
     assert files_below(tmp_path) == [("a", 1), ("b", 2), ("sub/c", 3)]
     monkeypatch.setattr(engine_launches, "FILES_LISTED", 2)
     assert len(files_below(tmp_path)) == 2 and files_below(tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize(
+    ("stops_with", "told", "code", "done"),
+    [("nonzero", True, 0, True), (0, True, 0, False), (0, False, 0, True), ("0", True, 0, False), (85, True, 0, True),
+     (0, True, 1, False), (85, True, 85, False)],
+)  # fmt: skip
+def test_a_job_that_was_told_to_leave_may_do_so_with_0(record, tmp_path, stops_with, told, code, done):
+    job = Job.from_command(["train", "{out}"], stops_with=stops_with)
+    launches = Launches(
+        env=Launching(), job=job, out=tmp_path, writer=record, progress=record, resume_words=lambda: ()
+    )
+    launches.start()
+    launches.told_to_stop = told
+    assert launches.is_done(Ended(0, code)) is done
+    assert record.events[0][1].get("stops_with") == (None if stops_with == "nonzero" else int(stops_with))
+    launches.start()
+    assert not launches.told_to_stop
+
+
+def test_what_a_scheduler_says_of_the_end_is_in_the_record(record, tmp_path):
+    launches = begun(record, tmp_path)
+    launches.start()
+    launches.ended(Ended(0, -15, why="it is back in the queue", requeued=True))
+    launches.start()
+    launches.ended(Ended(1, 0))
+    first, second = (data for kind, data in record.events if kind == "launch.end")
+    assert (first["why"], first["requeued"]) == ("it is back in the queue", True)
+    assert "why" not in second and "requeued" not in second

@@ -3,7 +3,7 @@
 import io
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from rich.console import Console
@@ -41,6 +41,8 @@ class Summary:
     steps_lost: int | None = 5
     noticed_seconds: float | None = 1.0
     stopped_seconds: float | None = 1.5
+    saved_seconds: float | None = None
+    sufficient_grace: float | None = None
     launch_seconds: float | None = None
     step_seconds: float | None = None
     recovery_seconds: float | None = 2.5
@@ -128,7 +130,8 @@ def test_the_figures_are_those_of_the_run_that_failed():
         (MissingCapability("it needs", capability="C", remedy="do that"), "inconclusive", "", ()),
         (UsageError("no such rank"), "inconclusive", "usage", ()),
         (StoreError("not ours"), "inconclusive", "usage", ()),
-        (StoreError("disk full", exit_code=ExitCode.INTERNAL), "inconclusive", "environment", ()),
+        (StoreError("disk full", exit_code=ExitCode.EXHAUSTED), "inconclusive", "exhausted", ()),
+        (MemoryError(), "inconclusive", "exhausted", ()),
         (ChaoskitError("odd"), "inconclusive", "environment", ()),
         (KeyError("odd"), "inconclusive", "internal", ()),
     ],
@@ -160,6 +163,9 @@ def test_trouble_goes_before_verdicts():
     assert results.exit_code([Result("x", "fail"), Result("y", "inconclusive", trouble="usage")]) == 2
     for trouble in ("environment", "internal"):
         assert results.exit_code([Result("x", "fail"), Result("y", "inconclusive", trouble=trouble)]) == 4
+    lacking = Result("z", "inconclusive", trouble="exhausted")
+    assert results.exit_code([Result("y", "inconclusive", trouble="environment"), lacking]) == 5
+    assert results.exit_code([Result("y", "inconclusive", trouble="internal"), lacking]) == 4
 
 
 def test_schema_1_of_the_json():
@@ -187,6 +193,15 @@ def test_a_wide_table_says_when_it_was_noticed():
     lines = shown(found, width=110).splitlines()
     assert lines[1].split()[-4:] == ["noticed", "stopped", "recovery", "time"]
     assert lines[2].split() == ["x", "pass", "20", "30", "5", "1.0", "s", "1.5", "s", "2.5", "s", "-"]
+
+
+def test_notices_of_preemption_have_columns_of_their_own():
+    plain = results.of_runs("x", [Run((GOOD,))])
+    assert "grace" not in shown([plain])
+    told = replace(plain, name="y", saved_seconds=0.7, sufficient_grace=0.8)
+    lines = shown([plain, told]).splitlines()
+    assert lines[1].split()[-4:] == ["after", "needed", "recovery", "time"]
+    assert lines[3].split() == ["y", "pass", "20", "30", "5", "0.7", "s", "0.8", "s", "2.5", "s", "-"]
 
 
 def test_detection_is_in_the_json():

@@ -2,34 +2,17 @@
 
 import errno
 import json
-import subprocess
+import os
+import stat
 from collections import namedtuple
 
 import pytest
 
 from chaoskit.engine import run_store as module
 from chaoskit.engine.run_store import Store
-from chaoskit.environments.machine import owner, processes
+from chaoskit.environments.machine import owner
 from chaoskit.errors import ExitCode, StoreError
-from chaoskit.verdict import failed, passed
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store(tmp_path / ".chaoskit")
-
-
-@pytest.fixture
-def run_dir(store):
-    return store.new_run(job={"script": "train.py"}, experiment="x", schedule=[{"text": "kill rank 1"}])
-
-
-def judge(store, run_dir, *verdicts):
-    store.write_verdicts(run_dir, checks=[{"name": v.check} for v in verdicts], verdicts=verdicts)
-
-
-GOOD = passed("completed", "The job ended.")
-BAD = failed("state_restored", "It was not.", "rng-not-restored", steps=[1, 2])
+from tests.engine.conftest import BAD, GOOD, judge
 
 
 def test_a_run_is_written_and_read(store, run_dir):
@@ -41,6 +24,29 @@ def test_a_run_is_written_and_read(store, run_dir):
     told = store.read(run_dir)
     assert (told["status"], told["note"], told["experiment"]) == ("finished", "kept", "x")
     assert (store.root / ".gitignore").read_text() == "*\n"
+
+
+@pytest.mark.parametrize("umask", [0, 0o22, 0o777])
+def test_a_store_is_for_its_user_alone_whatever_the_umask(store, umask):
+    before = os.umask(umask)
+    try:
+        run_dir = store.new_run(job={})
+        control = store.new_control("abc", 0, job={})
+        slot = store.new_slot(run_dir, 0)
+        crash = store.keep_crash("a traceback")
+    finally:
+        os.umask(before)
+    made = [path for path in (store.root, *store.root.rglob("*")) if path != store.root / "runs"]
+    assert {control, slot, crash, run_dir / "out", run_dir / "run.json", store.root / ".gitignore"} <= set(made)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made if path.is_dir()} == {0o700}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made if path.is_file()} == {0o600}
+
+
+def test_a_store_that_was_shared_stays_so(store):
+    store.prepare()
+    store.root.chmod(0o750)
+    store.new_run(job={})
+    assert stat.S_IMODE(store.root.stat().st_mode) == 0o750
 
 
 def test_names_sort_by_age(store):
@@ -98,7 +104,7 @@ def damaged(run_dir, what):
         ("binary", "run.json is truncated or no JSON"),
         ("list", "run.json is JSON, but chaoskit did not write it"),
         ("version", "run.json is of format 7, this chaoskit reads 1: read it with the chaoskit that wrote it"),
-        ("keys", "run.json lacks created, status, owner"),
+        ("keys", "run.json is damaged (it lacks created, status, owner, experiment"),
         ("events", "has no events/, so there is nothing to judge"),
     ],
 )
@@ -118,7 +124,10 @@ def test_what_is_no_run_is_refused(store, run_dir, what, said):
         (None, "does not exist: no check was applied"),
         ("{", "is truncated"),
         ('{"format": 2}', "is of format 2"),
-        ('{"format": 1, "checks": [], "verdicts": [{"check": "x"}]}', "holds no verdicts"),
+        (
+            '{"format": 1, "checks": [], "verdicts": [{"check": "x"}]}',
+            r"is damaged \(verdicts\[0\] lacks outcome, sentence",
+        ),
     ],
 )
 def test_damaged_verdicts_are_refused(store, run_dir, content, said):
@@ -134,7 +143,7 @@ def test_a_nearly_full_disk_is_told_before_a_run_begins(store, monkeypatch):
     said = r"the disk under .* is full \(10 MiB free, 64 needed\): make room"
     with pytest.raises(StoreError, match=said) as caught:
         store.new_run(job={})
-    assert caught.value.exit_code is ExitCode.INTERNAL
+    assert caught.value.exit_code is ExitCode.EXHAUSTED
     assert store.all_runs() == []
 
 
@@ -156,53 +165,30 @@ def test_a_place_that_is_no_directory(tmp_path):
         Store(tmp_path / "taken").prepare()
 
 
-def test_old_passes_are_removed_and_failures_stay(store):
-    passes, fails = [], []
-    for index in range(6):
-        run_dir = store.new_run(job={})
-        (run_dir / "out").mkdir(exist_ok=True)
-        (run_dir / "journal").mkdir()
-        for name in ("operations.jsonl", "data"):
-            (run_dir / "journal" / name).touch()
-        judge(store, run_dir, GOOD if index % 2 else BAD)
-        store.finish(run_dir, "finished")
-        (passes if index % 2 else fails).append(run_dir)
-    running = store.new_run(job={})
-    assert store.keep(2) == 1
-    gone = [p for p in passes if not p.exists()]
-    assert len(gone) == 1
-    assert not any((p / "out").exists() for p in passes)
-    assert all((p / "out").is_dir() for p in fails)
-    kept = [[path.name for path in p.glob("journal/*")] for p in passes if p.exists()]
-    assert kept == [["operations.jsonl"]] * 2
-    assert all((p / "journal" / "data").exists() for p in fails)
-    assert running.is_dir()
+def test_a_reference_behind_a_link_is_not_replaced(store, tmp_path):
+    store.prepare()
+    (tmp_path / "elsewhere" / "control-0").mkdir(parents=True)
+    (store.references / "abc").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="abc"):
+        store.new_control("abc", 0, job={})
+    assert (tmp_path / "elsewhere" / "control-0").is_dir()
 
 
-def test_passes_of_the_session_at_hand_are_spared(store):
-    made = [store.new_run(job={}) for _ in range(4)]
-    for run_dir in made:
-        (run_dir / "out").mkdir(exist_ok=True)
-        judge(store, run_dir, GOOD)
-        store.finish(run_dir, "finished")
-    assert store.keep(1, spare={made[1].name}) == 2
-    assert store.all_runs() == [made[1], made[3]] and not (made[1] / "out").exists()
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_store_that_can_only_be_read_is_told_before_anything_is_launched(store, monkeypatch, number):
+    store.must_take_runs()
+
+    def refused(*, dir):
+        raise OSError(number, "refused", str(dir))
+
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", refused)
+    with pytest.raises(StoreError, match=r"cannot keep runs in .*--dir") as raised:
+        store.must_take_runs()
+    assert raised.value.exit_code is ExitCode.USAGE
 
 
-def test_clear_leaves_what_others_are_at_work_on(store, run_dir):
-    other = subprocess.Popen(["sleep", "60"])
-    try:
-        busy = store.new_run(job={})
-        store.update(busy, owner={"pid": other.pid, "start": processes.identify(other.pid).started})
-        control = store.new_control("abc", 0, job={})
-        store.update(control, owner={"pid": other.pid, "start": processes.identify(other.pid).started})
-        store.new_control("def", 0, job={})
-        store.keep_crash("a traceback")
-        assert store.clear() == (1, 1)
-        assert busy.is_dir()
-        assert control.is_dir()
-        assert list(store.root.glob("crash-*")) == []
-    finally:
-        other.kill()
-        other.wait()
-    assert store.clear() == (1, 1)
+@pytest.mark.parametrize("path", ["/proc/nothing/store", "x" * 300])
+def test_a_place_where_no_directory_can_be_made(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match=r"cannot keep runs in "):
+        Store(path).must_take_runs()

@@ -10,7 +10,7 @@ import pytest
 from chaoskit import Job, checks, faults
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Runner, analyze, replay, stored
-from chaoskit.errors import CheckFailed, Inconclusive, ReferenceFailed, UsageError
+from chaoskit.errors import CheckFailed, Inconclusive, MissingCapability, ReferenceFailed, UsageError
 from chaoskit.verdict import Outcome
 from tests.claims import CLAIMS
 
@@ -47,6 +47,37 @@ def test_a_killed_rank_of_two(runner):
     logs = [path.read_text() for path in (run.dir / "logs" / "ranks").rglob("*.log")]
     said = [f"rank {rank} begins after step {step}" for step in (0, 12) for rank in (0, 1)]
     assert all(any(line in log for log in logs) for line in said), "what a rank said is not with the run"
+
+
+def test_a_node_is_in_one_cloud_only(runner):
+    notices = [faults.preempt(cloud=cloud, node=0).at_step(5) for cloud in ("aws", "gcp")]
+    with pytest.raises(UsageError, match="faults of this run need aws and gcp"):
+        runner.run(alone(), *notices)
+    both = [faults.preempt(cloud="aws", node=0, imdsv1=v1).at_step(5) for v1 in (True, False)]
+    with pytest.raises(UsageError, match="imdsv1 holds for a whole run"):
+        runner.run(alone(), *both)
+    with pytest.raises(MissingCapability, match=r"169\.254\.169\.254.*--env netns|CanOwnAddress"):
+        runner.run(alone(), faults.preempt(cloud="azure", node=0).at_step(5))
+
+
+@pytest.mark.launches
+def test_a_job_that_knows_nothing_of_notices_is_preempted(runner):
+    run = runner.run(pair(), faults.preempt(cloud="aws", node=0, scale=0.005).at_step(15))
+    run.judge(*CLAIMS, checks.emergency_checkpoint(), checks.stopped_cleanly())
+    told = {verdict.check: verdict for verdict in run.verdicts}
+    assert told["faults_took_effect"].outcome is Outcome.PASS and run.history.launches[0].code == -9
+    assert told["emergency_checkpoint"].codes == told["stopped_cleanly"].codes == ("notice-ignored",)
+    assert "never asked the metadata service" in told["emergency_checkpoint"].sentence
+    others = [v for name, v in told.items() if name not in ("emergency_checkpoint", "stopped_cleanly")]
+    assert all(verdict.outcome is Outcome.PASS for verdict in others)
+
+
+@pytest.mark.launches
+def test_a_false_notice_that_nobody_receives_is_inconclusive(runner):
+    run = runner.run(pair(), faults.preempt(cloud="aws", node=0, scale=0.002, then="nothing").at_step(15))
+    with pytest.raises(Inconclusive, match="nobody received the notice"):
+        run.verify(*CLAIMS)
+    assert "fault-not-observed" in codes(run)
 
 
 @pytest.mark.launches

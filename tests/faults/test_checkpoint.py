@@ -6,11 +6,13 @@ import os
 import time
 import types
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from chaoskit import faults
 from chaoskit.capabilities import CanTouchFiles, StoredCheckpoint
+from chaoskit.errors import ChaoskitError
 from chaoskit.faults.checkpoint import times
 from tinymodels.checkpoints import manifest
 
@@ -340,6 +342,53 @@ def test_what_the_job_has_made_of_it_is_left_alone(disk):
     assert one.read_bytes() == b"saved anew" and not two.exists() and three.read_bytes() == b"10 of 0 " * 9
     # The third checkpoint is whole again, whatever became of the others.
     assert healed == {"restored": [told["files"][2]["file"]], "mended": [told["saves"][2]]}
+
+
+@pytest.mark.parametrize("way", [faults.delete(whole=True), faults.empty(), faults.strip_checksums()])
+def test_nothing_behind_a_link_is_damaged(disk, tmp_path, way):
+    """Between the listing and the damage, a directory may have been replaced by a link."""
+    (disk.out() / "step-30").rename(tmp_path / "precious")
+    (disk.out() / "step-30").symlink_to(tmp_path / "precious")
+    before = {path: path.read_bytes() for path in (tmp_path / "precious").rglob("*") if path.is_file()}
+    assert before
+    with pytest.raises(LookupError, match=r"cannot be changed.*Not a directory"):
+        way.action.apply(disk, 2)
+    assert {path: path.read_bytes() for path in (tmp_path / "precious").rglob("*") if path.is_file()} == before
+
+
+def test_nothing_is_damaged_where_the_job_has_replaced_its_directory_by_a_link(disk, tmp_path):
+    disk.out().rename(tmp_path / "precious")
+    disk.out().symlink_to(tmp_path / "precious")
+    before = disk.read()
+    for fault in (faults.truncate(), faults.hide()):
+        with pytest.raises(LookupError, match="Not a directory"):
+            fault.action.apply(disk, 2)
+    assert disk.read() == before and before
+
+
+def test_nothing_is_put_back_behind_a_link(disk, tmp_path):
+    fault = faults.delete(whole=True, launches=1)
+    told = fault.action.apply(disk, 2)
+    (tmp_path / "precious").mkdir()
+    (disk.out() / "step-30").symlink_to(tmp_path / "precious")
+    assert fault.action.heal(disk, told) == {"restored": [], "mended": []}
+    assert list((tmp_path / "precious").iterdir()) == []
+
+
+def test_what_was_hidden_is_not_put_back_behind_a_link(disk, tmp_path):
+    fault = faults.hide()
+    told = fault.action.apply(disk, 2)
+    (tmp_path / "precious").mkdir()
+    disk.out().rename(tmp_path / "gone")
+    disk.out().mkdir()
+    told = {**told, "paths": ["deep/latest"]}
+    aside = Path(told["aside"])
+    (aside / "deep").mkdir()
+    (aside / "latest").rename(aside / "deep" / "latest")
+    (disk.out() / "deep").symlink_to(tmp_path / "precious")
+    with pytest.raises(ChaoskitError, match=r"deep/latest cannot be put back .*it is kept in"):
+        fault.action.heal(disk, told)
+    assert list((tmp_path / "precious").iterdir()) == [] and (aside / "deep" / "latest").exists()
 
 
 def test_what_two_checkpoints_share_is_damaged_in_one(disk):

@@ -31,6 +31,8 @@ def test_the_seed_draws_the_victims():
     assert set(victims(7)) == {0, 1, 2, 3}
     nodes = faults.kill_node(node=0).every(1, during=20, among=2)
     assert {one.action.node for one in nodes} == {0, 1}
+    notices = faults.preempt(cloud="aws", node=0, scale=0.005).every(1, during=20, among=2)
+    assert {(one.action.node, one.action.rank) for one in notices} == {(0, None), (1, None)}
 
 
 def test_a_strike_comes_back_from_a_stored_schedule():
@@ -48,6 +50,7 @@ def test_a_strike_comes_back_from_a_stored_schedule():
         (faults.kill(rank=0), {"interval": 1, "during": 2, "seed": "x"}, "seed must be a whole number"),
         (faults.kill(launcher=True), {"interval": 1, "during": 2, "among": 2}, "names no rank and no node"),
         (faults.noop(), {"interval": 1, "during": 2, "among": 2}, "names no rank and no node"),
+        (faults.preempt(cloud="aws", node=0), {"interval": "2m", "during": "1h"}, "takes 120 s, and the interval must"),
     ],
 )
 def test_bad_input_is_named(fault, options, said):

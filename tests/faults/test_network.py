@@ -398,6 +398,18 @@ def test_a_fault_comes_back_from_json(kind):
     assert list(fault.action.victims(3)) == [0, 1, 2]
 
 
+def test_who_takes_the_nodes_is_kept():
+    ways = ({}, {"partition": "urgent"}, {"qos": "high"}, {"partition": "urgent", "qos": "high"})
+    plain, preempted, outranked, both = (faults.suspend(**way).at_step(3) for way in ways)
+    for fault in (plain, preempted, outranked, both):
+        assert faults.from_json(json.loads(json.dumps(fault.to_json()))) == fault
+    # What was stored before there were partitions reads as before.
+    assert plain.to_json()["action"] == {"kind": "suspend"}
+    assert str(preempted.action) == "have a job of partition urgent preempt the job"
+    assert str(outranked.action) == "have a job of QOS high preempt the job"
+    assert str(both.action) == "have a job of partition urgent and QOS high preempt the job"
+
+
 def test_what_they_call_themselves():
     assert [str(fault) for fault in made.values()] == [
         "partition nodes 0, 1 from the last node for 2.5 s",
@@ -476,6 +488,9 @@ def test_what_they_call_themselves():
         (lambda: faults.remove_node(node=None), "remove_node: node"),
         (lambda: faults.evict_node(node="all"), "evict_node: node"),
         (lambda: faults.drain_node(node="0"), "drain_node: node"),
+        (lambda: faults.suspend(partition="a b"), "suspend: partition must be the name of a partition"),
+        (lambda: faults.suspend(partition=3), "suspend: partition must be the name of a partition"),
+        (lambda: faults.suspend(qos="a,b"), "suspend: qos must be the name of a QOS, such as 'high'"),
         (lambda: faults.evict_node(node=0, replaced=1), "evict_node: replaced must be True or False"),
     ],
 )

@@ -187,13 +187,13 @@ def help_of_run():
 def kubernetes_check():
     """`chaoskit kubernetes check` where a permission and some kinds are missing, and the Role that it prints."""
     shown = console()
-    cluster = StagedCluster(kinds=("PodChaos", "JobSet"), allows=lambda *asked: asked != ("", "pods", "list"))
+    cluster = StagedCluster(kinds=("NetworkChaos", "JobSet"), allows=lambda *asked: asked != ("", "pods", "list"))
     with cluster.serve() as script:
         connection = script.connection()
         place = ClusterPlace(namespace="staging", claim="runs", path="/runs")
         found = cluster_check.examine(connection, place)
         role = cluster_check.smallest_role(connection, "staging").as_yaml()
-    open_questions = cluster_check.not_checked(image="", has_claim=False)
+    open_questions = cluster_check.not_checked(place, image="", has_claim=False)
     kubernetes.show([one for one in found if one.what != "server"], shown, not_checked=open_questions)
     return f"{shown.file.getvalue()}\n{role}"
 

@@ -45,9 +45,9 @@ KINDS = {
 
 #: What some kind of job skips.
 NOT_ALWAYS = {name for _, skipped in KINDS.values() for name in skipped}
-#: Kinds to which all of these experiments are done in CI: one for each reason to skip. To the others CI does those that
-#: they skip, and a resume; the rest is done each night.
-WHOLE = ("plain python", "DDP, --max-restarts", "tensor parallel", "pipeline")
+#: Kinds to which all of these experiments are done in CI. To the others CI does those that they skip, and a resume; the
+#: rest is done each night.
+WHOLE = ("DDP, --max-restarts", "pipeline")
 
 
 def trials():

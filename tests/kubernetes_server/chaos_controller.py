@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from tests.kubernetes_server.admission import Attempt
-from tests.kubernetes_server.chaos_rules import go_seconds, is_one_shot, refused
+from tests.kubernetes_server.chaos_rules import go_seconds, refused
 from tests.kubernetes_server.chaos_targets import chosen
-from tests.kubernetes_server.lifecycle import Deletion, Lifecycle, now
+from tests.kubernetes_server.lifecycle import Lifecycle, now
 from tests.kubernetes_server.refusals import webhook_absent, webhook_denied
 from tests.kubernetes_server.resources import Resource
 from tests.kubernetes_server.server import KubernetesServer
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 GROUP, FINALIZER = "chaos-mesh.org", "chaos-mesh/records"
 FORCED = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 PAUSED = "experiment.chaos-mesh.org/pause"
-KINDS = ("podchaos", "networkchaos", "iochaos", "stresschaos", "timechaos", "dnschaos", "httpchaos")
+KINDS = ("networkchaos", "iochaos", "stresschaos", "timechaos", "dnschaos")
 INJECTED, NOT_INJECTED = "Injected", "Not Injected"
 #: Seconds between two looks at durations, and between two attempts after a failure.
 PAUSE, RETRY = 0.05, 0.2
@@ -142,7 +142,7 @@ class ChaosController:
         deleted = "deletionTimestamp" in metadata
         if not deleted and FINALIZER not in metadata.get("finalizers", ()):
             self._write(resource, obj, lambda new: new["metadata"].setdefault("finalizers", []).append(FINALIZER))
-        desired = self._desired(resource.kind, obj)
+        desired = self._desired(obj)
         self._status(resource, obj, lambda status: status["experiment"].update(desiredPhase=desired))
         records = (obj.get("status") or {}).get("experiment", {}).get("containerRecords")
         if records is None and not deleted:
@@ -161,12 +161,10 @@ class ChaosController:
         if deleted and (forced or all(one["phase"] == NOT_INJECTED for one in records or ())):
             self._write(resource, obj, lambda new: new["metadata"].pop("finalizers", None))
 
-    def _desired(self, kind: str, obj: Json) -> str:
+    def _desired(self, obj: Json) -> str:
         metadata, spec = obj["metadata"], obj["spec"]
         if "deletionTimestamp" in metadata:
             return "Stop"
-        if is_one_shot(kind, spec):
-            return "Run"
         age = datetime.now(UTC) - datetime.fromisoformat(metadata["creationTimestamp"])
         over = "duration" in spec and age.total_seconds() >= go_seconds(spec["duration"])
         return "Stop" if over or metadata.get("annotations", {}).get(PAUSED) == "true" else "Run"
@@ -191,12 +189,7 @@ class ChaosController:
             if (pod := self._store.get(resource, namespace, name)) is None:
                 raise OSError(f'Pod "{name}" not found')
             pods.setdefault(record["selectorKey"], []).append(pod)
-        undo = self.backend.apply(kind, obj["spec"], pods)
-        if obj["spec"].get("action") == "pod-kill":
-            for pod in pods["."]:
-                with self._store.changed:
-                    self._lifecycle.delete(resource, pod, Deletion(grace=obj["spec"].get("gracePeriod", 0)))
-        return undo
+        return self.backend.apply(kind, obj["spec"], pods)
 
     def _recover(self, uid: str, records: list[Json]) -> list[Json]:
         failure = self.stuck

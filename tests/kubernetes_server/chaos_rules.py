@@ -20,10 +20,6 @@ def go_seconds(text: str) -> float:
     return -seconds if text.startswith("-") else seconds
 
 
-def is_one_shot(kind: str, spec: Json) -> bool:
-    return kind == "PodChaos" and spec.get("action") in ("pod-kill", "container-kill")
-
-
 def refused(kind: str, before: Json | None, obj: Json) -> str | None:
     """Why the webhook does not admit an object; None where it does."""
     if before is not None and before["spec"] != obj["spec"]:
@@ -37,8 +33,6 @@ def _broken(kind: str, spec: Json) -> Iterator[str]:
     for name in ("duration", "delay", "timeOffset"):
         if isinstance(spec.get(name), str):
             yield from _duration(f"spec.{name}", spec[name])
-    if kind == "PodChaos" and spec["action"] == "container-kill" and not spec.get("containerNames"):
-        yield "spec.containerNames: Invalid value: the name of container is required on container-kill action"
     if kind == "IOChaos" and spec["action"] == "fault" and not spec.get("errno"):
         yield "spec.errno: Invalid value: 0: action fault: errno 0 is not supported"
     if kind == "IOChaos" and not 0 <= spec.get("percent", 100) <= 100:

@@ -24,7 +24,7 @@ def chosen(server: KubernetesServer, kind: str, obj: Json) -> list[Json]:
         for pod in pods:
             metadata = pod["metadata"]
             names = [f"{metadata['namespace']}/{metadata['name']}"]
-            if kind in OF_CONTAINERS or spec.get("action") == "container-kill":
+            if kind in OF_CONTAINERS:
                 first = [pod["spec"]["containers"][0]["name"]]
                 names = [f"{names[0]}/{container}" for container in spec.get("containerNames") or first]
             records += [_record(name, side) for name in names]

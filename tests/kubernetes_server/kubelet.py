@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.kubernetes_server.claim_controller import ClaimController
 from tests.kubernetes_server.container_runs import LOOKS, Runtime
 from tests.kubernetes_server.containers import Containers
 from tests.kubernetes_server.control_plane import ControlPlane
@@ -49,6 +50,7 @@ class Kubelet:
         self._server, self._directory = server, directory
         self._plane = self._of("kubelet")
         self.scheduler = Scheduler(self._of("default-scheduler"))
+        self.claims = ClaimController(self._of("ephemeral-volume-controller"))
         self.jobs = JobController(self._of("job-controller"))
         self.job_sets = JobSetController(self._of("jobset-controller"))
         self.pytorch_jobs = PyTorchJobController(self._of("training-operator"))
@@ -66,7 +68,8 @@ class Kubelet:
         self._closed = threading.Event()
         looks = {"scheduler": self.scheduler.look, "job-controller": self.jobs.look,
                  "jobset-controller": self.job_sets.look, "training-operator": self.pytorch_jobs.look,
-                 "trainer": self.train_jobs.look, "kubelet": self._look}
+                 "trainer": self.train_jobs.look, "ephemeral-volume-controller": self.claims.look,
+                 "kubelet": self._look}  # fmt: skip
         self._threads = [threading.Thread(target=self._run, args=(look,), name=name, daemon=True)
                          for name, look in looks.items()]  # fmt: skip
         for name in nodes:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.kubernetes_server.admission import quantity
+from tests.kubernetes_server.claim_controller import CLAIMS, belongs_to, claim_of
 from tests.kubernetes_server.control_plane import ControlPlane
 from tests.kubernetes_server.lifecycle import now
 from tests.kubernetes_server.pod_status import ENDED, with_conditions
@@ -53,9 +54,8 @@ class Scheduler:
             reasons.update(why)
             if not why:
                 fitting.append(node["metadata"]["name"])
-        if claim := self._missing_claim(pod):
+        if why_none := self._why_no_claim(pod):
             reasons, fitting = Counter(), []
-            why_none = f'persistentvolumeclaim "{claim}" not found'
         else:
             why_none = ", ".join(f"{count} {why}" for why, count in sorted(reasons.items()))
         if not fitting:
@@ -119,11 +119,23 @@ class Scheduler:
     def _pods(self) -> list[Json]:
         return [pod for pod in self._plane.all("pods") if pod.get("status", {}).get("phase") not in ENDED]
 
-    def _missing_claim(self, pod: Json) -> str | None:
-        namespace = pod["metadata"]["namespace"]
-        names = [one["persistentVolumeClaim"]["claimName"] for one in pod["spec"].get("volumes") or ()
-                 if "persistentVolumeClaim" in one]  # fmt: skip
-        return next((n for n in names if self._plane.get("persistentvolumeclaims", namespace, n) is None), None)
+    def _why_no_claim(self, pod: Json) -> str:
+        """Why a claim of a pod cannot be used, "" if all can be."""
+        metadata = pod["metadata"]
+        for volume in pod["spec"].get("volumes") or ():
+            if "persistentVolumeClaim" in volume:
+                name = volume["persistentVolumeClaim"]["claimName"]
+                if self._plane.get(CLAIMS, metadata["namespace"], name) is None:
+                    return f'persistentvolumeclaim "{name}" not found'
+            elif "ephemeral" in volume:
+                name = claim_of(pod, volume)
+                found = self._plane.get(CLAIMS, metadata["namespace"], name)
+                if found is None:
+                    return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+                if not belongs_to(found, pod):
+                    inside = metadata["namespace"]
+                    return f"PVC {inside}/{name} was not created for pod {inside}/{metadata['name']} (pod is not owner)"
+        return ""
 
 
 def selects(spec: Json, node: Json) -> bool:

@@ -43,6 +43,35 @@ def test_pods_share_a_claim(pods, runs):
     assert found.status.phase == "Bound"
 
 
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": claim("x")["spec"]}
+SCRATCH = {"volumes": volume("ephemeral", {"volumeClaimTemplate": TEMPLATE})}
+
+
+def test_a_claim_is_made_for_one_pod_and_goes_with_it(pods, until):
+    pods.make("one", "echo x > /data/a; sleep 100", spec=SCRATCH, container=mounted("/data"))
+    pods.phase("one", "Running")
+    found = pods.core.read_namespaced_persistent_volume_claim("one-v", pods.namespace)
+    assert found.status.phase == "Bound" and found.metadata.labels == {"a": "b"}
+    assert [owner.name for owner in found.metadata.owner_references] == ["one"]
+    pods.core.delete_namespaced_persistent_volume_claim("one-v", pods.namespace)
+    used = pods.core.read_namespaced_persistent_volume_claim("one-v", pods.namespace)
+    assert used.metadata.deletion_timestamp and used.metadata.finalizers == ["kubernetes.io/pvc-protection"]
+    pods.core.delete_namespaced_pod("one", pods.namespace, grace_period_seconds=0)
+    until(lambda: not pods.core.list_namespaced_persistent_volume_claim(pods.namespace).items, timeout=60)
+
+
+def test_a_claim_that_was_made_for_nobody_is_not_taken(pods, until):
+    pods.core.create_namespaced_persistent_volume_claim(pods.namespace, claim("one-v"))
+    pods.make("one", "true", spec=SCRATCH, container=mounted("/data"))
+    said = f"PVC {pods.namespace}/one-v was not created for pod {pods.namespace}/one (pod is not owner)"
+
+    def why():
+        conditions = pods.core.read_namespaced_pod("one", pods.namespace).status.conditions or ()
+        return [one.message for one in conditions if one.message]
+
+    until(lambda: said in "".join(why()), timeout=60)
+
+
 def test_a_part_of_a_claim_is_made_and_may_be_read_only(pods, runs):
     mounts = [{"name": "v", "mountPath": "/part", "subPath": "a/b"},
               {"name": "v", "mountPath": "/again", "subPath": "a", "readOnly": True},

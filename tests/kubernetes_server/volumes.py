@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kubernetes_server.admission import quantity
+from tests.kubernetes_server.claim_controller import claim_of
 from tests.kubernetes_server.containers import Containers
 from tests.kubernetes_server.pod_values import Missing, PodValues, expand
 
@@ -75,6 +76,8 @@ class PodVolumes:
     def _volume(self, volume: Json, values: PodValues) -> Volume:
         if claim := volume.get("persistentVolumeClaim"):
             return Volume(self._claims(claim["claimName"]), read_only=bool(claim.get("readOnly")))
+        if "ephemeral" in volume:
+            return Volume(self._claims(claim_of(self._pod, volume)))
         directory = self._directory / "volumes" / volume["name"]
         if "emptyDir" in volume:
             about = volume["emptyDir"] or {}

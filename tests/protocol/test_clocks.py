@@ -55,9 +55,10 @@ def test_a_record_without_a_clock_stays_as_it_is(write):
 
 
 def test_what_only_looks_like_a_clock_moves_nothing(write):
-    text = ("log", 3.0, {"line": '{"e":"clock","offset":9}'})
+    text = ("told", 3.0, {"line": '{"e":"clock","offset":9}'})
     assert times(write("rank-0", start(0, 1.0, node=""), text)) == [1.0, 3.0]
-    assert times(write("rank-1", start(1, 1.0, node=""), ("clock", 2.0, {"offset": "soon"}))) == [1.0, 2.0]
+    # One that says nothing is a gap of the record.
+    assert times(write("rank-1", start(1, 1.0, node=""), ("clock", 2.0, {"offset": "soon"}))) == [1.0]
 
 
 def test_a_clock_line_that_was_cut_short_moves_nothing(write):

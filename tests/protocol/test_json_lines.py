@@ -109,3 +109,24 @@ def test_what_is_not_json_is_refused_and_writes_nothing(tmp_path):
     with pytest.raises(TypeError):
         writer.write({"a": object()})
     assert (tmp_path / "a.jsonl").read_bytes() == b""
+
+
+def test_a_descriptor_that_was_closed_is_opened_again_and_its_number_left_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own, writer = tmp_path / "own", LineWriter("lines")
+    monkeypatch.chdir("/")
+    writer.write(1)
+    for value in (2, 3):
+        number = writer._file.fd
+        os.close(number)
+        taken = os.open(own, os.O_RDWR | os.O_CREAT)
+        assert taken == number
+        if value == 2:
+            writer.write(value)
+        else:
+            writer.close()
+        os.fstat(taken)
+    assert writer.opened == 2 and own.read_bytes() == b""
+    assert (tmp_path / "lines").read_text() == "1\n2\n"
+    with pytest.raises(OSError):
+        writer.write(4)

@@ -1,6 +1,7 @@
 """What is written after the verdicts: checked before anything runs, and never at the cost of a verdict."""
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,11 @@ def test_what_cannot_be_written_is_refused_before(targets, said):
 
 
 def test_what_may_not_be_written_is_refused_before(monkeypatch):
+    def refused(dir):
+        raise PermissionError
+
     monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
     Path("s.md").write_text("")
     for name, text in (("json", "r.json"), ("report", "a/b"), ("summary", "s.md"), ("badge", "b.svg")):
         with pytest.raises(UsageError, match=f"--{name}: .*not writable.* name "):

@@ -68,6 +68,14 @@ def test_a_rollback_in_the_processes():
     assert noticed in lines
 
 
+def test_a_log_that_is_not_whole():
+    run = Writer().launch().live(ends=True).exit(0)
+    run.say("log.cut", file="logs/launch-0.log", left_out=12_345_678, limit=32 << 20)
+    assert "12,345,678 bytes of logs/launch-0.log are left out, because chaoskit keeps 32 MiB of a log" in told(
+        run.end().case()
+    )
+
+
 def test_a_run_without_a_fault():
     lines = told(Writer().launch().live(ends=True).exit(0).end().case())
     assert any(line.startswith("no divergence: 120 executed steps are equal") for line in lines)

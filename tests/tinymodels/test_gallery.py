@@ -25,7 +25,7 @@ FAMILIES = {
 STARS = {
     *("rng-missing", "sampler-epoch-zero", "accum-skip-units", "sched-ctor-clobber", "scaler-missing"),
     *("partial-dir-latest", "pointer-early", "retention-newest", "silent-scratch", "no-checksum"),
-    *("nan-rotates-good", "sigterm-one-rank"),
+    *("nan-rotates-good", "sigterm-one-rank", "notice-one-rank"),
 }
 AT_LEAST = 90
 

@@ -29,8 +29,10 @@ LOOKAHEAD = 50
 
 def struck_at(fault: FaultRecord) -> float | None:
     """When the fault began to act, as early as is known; it was requested before the run began."""
-    if "component" in fault.evidence and isinstance(since := fault.evidence.get("since"), float):
-        return since  # a number is changed some time after the order was given
+    # A number is changed some time after the order was given, and a scheduler takes its time with a limit.
+    later = "component" in fault.evidence or fault.kind == "time_limit"
+    if later and isinstance(since := fault.evidence.get("since"), float):
+        return since
     return fault.applied if fault.applied is not None else fault.observed
 
 

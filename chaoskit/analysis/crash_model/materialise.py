@@ -16,7 +16,8 @@ def materialise(tree: Tree, contents: Contents, directory: Path, times: Mapping[
     """Write a tree out below a directory, which is made where there is none. Nothing is forced to the disk.
 
     `times` says when what has a number was last changed, in seconds of the monotonic clock: a job may take the newest.
-    Raises UsageError where something is there already, OSError where the disk is full.
+    Raises UsageError where something is there already, or a name leads out of the directory, OSError where the disk is
+    full.
     """
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
@@ -25,6 +26,8 @@ def materialise(tree: Tree, contents: Contents, directory: Path, times: Mapping[
     made: list[tuple[str, int]] = []
     since = time.time() - time.monotonic()
     for path, number in tree.walk():
+        if path and not {"", ".", ".."}.isdisjoint(path.split("/")):
+            raise UsageError(f"materialise: the journal names {path!r}, which no file can be called")
         inode, target = tree.inodes[number], os.path.join(directory, path)
         if isinstance(inode, Symlink):
             os.symlink(inode.to, target)

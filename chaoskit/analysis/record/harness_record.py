@@ -51,7 +51,9 @@ class LaunchRecord:
     `too-few-nodes`, `supervisor` (the controller of the job starts nothing again). None while it had not ended. `how`
     is `warm`, `cold`, or `cold: ` and why it was not warm. `out` is the directory that the job was given as `{out}`; ""
     where an old record does not show it. `added` are the words that chaoskit appended to the command, because the job
-    has to be told that it resumes."""
+    has to be told that it resumes. `why` is what a scheduler says of its end, and `requeued` whether that one starts
+    the job again; `command` are the words that were started, without secrets; `stops_with` is the exit code with which
+    a job leaves that is to be started again, None for any but 0."""
 
     index: int
     begun: float
@@ -62,6 +64,10 @@ class LaunchRecord:
     how: str = ""
     out: str = ""
     added: tuple[str, ...] = ()
+    why: str = ""
+    requeued: bool = False
+    stops_with: int | None = None
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,20 @@ class NoticeRecord:
     t: float
     launch: int
     text: str
+
+
+@dataclass(frozen=True)
+class CutLog:
+    """A log of which the middle is not kept: its `file` in the directory of the run, and how many bytes are left out
+    because it is longer than `limit` bytes."""
+
+    file: str
+    left_out: int
+    limit: int
+
+    def __str__(self) -> str:
+        kept = f"{self.left_out:,} bytes of {self.file} are left out"
+        return f"{kept}, because chaoskit keeps {self.limit >> 20} MiB of a log"
 
 
 def out_of(event: Event) -> str:

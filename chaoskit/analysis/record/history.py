@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.analysis.record.harness_record import (
+    CutLog,
     FaultRecord,
     LaunchRecord,
     LogLine,
@@ -74,6 +75,7 @@ class History:
     files: list[Event] = field(default_factory=list)
     gaps: list[RecordGap] = field(default_factory=list)
     log: tuple[LogLine, ...] = ()
+    cut_logs: list[CutLog] = field(default_factory=list)
     notices: list[NoticeRecord] = field(default_factory=list)
     end: str | None = None
     quiet: float | None = None
@@ -214,7 +216,11 @@ def _read_harness(history: History, events: list[Event]) -> None:
             record["evidence"] = {**record["evidence"], **event.get("evidence", {})}
         elif event.kind == "launch.start":
             added = tuple(map(str, event.get("added", ())))
-            launches[int(event["launch"])] = {"begun": event.t, "out": out_of(event), "added": added}
+            code = event.get("stops_with")
+            launches[int(event["launch"])] = {
+                "begun": event.t, "out": out_of(event), "added": added, "stops_with": code,
+                "command": tuple(map(str, event.get("command", ()))),
+            }  # fmt: skip
         elif event.kind == "launch.how":
             launches.setdefault(int(event["launch"]), {"begun": event.t})["how"] = str(event["how"])
         elif event.kind == "launch.end":
@@ -223,6 +229,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
                 code=event["code"],
                 cause=str(event["cause"]),
                 survivors=tuple(event.get("survivors", ())),
+                why=str(event.get("why", "")),
+                requeued=bool(event.get("requeued", False)),
             )
         elif event.kind == "supervisor.end":
             history.gave_up = {name: str(event[name]) for name in ("code", "reason", "text")}
@@ -235,7 +243,9 @@ def _read_harness(history: History, events: list[Event]) -> None:
         elif event.kind == "stack":
             history.stacks[int(event["rank"])] = str(event["text"])
         elif event.kind == "log":
-            log.append(LogLine(**event.data))
+            log.append(LogLine(*(event[name] for name in ("launch", "restart", "by", "line", "step", "loss"))))
+        elif event.kind == "log.cut":
+            history.cut_logs.append(CutLog(str(event["file"]), int(event["left_out"]), int(event["limit"])))
         elif event.kind == "notice":
             history.notices.append(NoticeRecord(event.t, int(event["launch"]), str(event["text"])))
         elif event.kind == "run.end":
@@ -308,3 +318,9 @@ def lifetimes(history: History) -> Iterator[tuple[Incarnation, RankLifetime]]:
     for inc in history.incarnations:
         for lifetime in inc.ranks.values():
             yield inc, lifetime
+
+
+def longest_save(histories: Iterable[History]) -> float | None:
+    """The seconds of the longest save that was completed in any of them; None if none was."""
+    every = (save for history in histories for _, own in lifetimes(history) for save in own.saves)
+    return max((save.ended - save.begun for save in every if save.ended is not None and save.ok), default=None)

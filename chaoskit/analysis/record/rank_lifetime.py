@@ -12,6 +12,13 @@ from chaoskit.protocol.events import Event
 #: Fields of a step that are components of the state, in the order in which tables show them.
 COMPONENTS = ("model", "buffers", "optimizer", "options", "lr", "scaler", "ema", "rng", "batch")
 
+
+def component_order(name: str) -> tuple[int, str]:
+    """The place of a component in tables: the parts of one stand together, unknown ones at the end."""
+    family = name.partition(".")[0]
+    return (COMPONENTS.index(family) if family in COMPONENTS else len(COMPONENTS), name)
+
+
 #: The fingerprints of single tensors, by component and name.
 Tensors = Mapping[str, Mapping[str, str]]
 

@@ -190,12 +190,12 @@ def values(losses: str) -> tuple[float, ...] | None:
 
 def readable(text: str) -> str:
     """Replace hexadecimal floats ('0x1.8p+1') by decimals ('3'), with enough digits to distinguish them."""
-    exact = {one: float.fromhex(one) for one in _HEX.findall(text)}
+    exact = {one: number[0] for one in _HEX.findall(text) if (number := values(one))}
     digits = 6
     while len({f"{value:.{digits}g}" for value in exact.values()}) < len(set(exact.values())):
         digits += 1
     short = {one: f"{value:.{digits}g}" for one, value in exact.items()}
-    return _HEX.sub(lambda found: short[found[0]], text)
+    return _HEX.sub(lambda found: short.get(found[0], found[0]), text)
 
 
 def finite(losses: str) -> bool:

@@ -195,7 +195,8 @@ def _noticed(history: History, t: float, later: list[Incarnation]) -> float | No
 @dataclass(frozen=True)
 class Summary:
     """What the table of results shows of a run: the resume after the fault that lost most steps, the longest seconds
-    until a rank had noticed, until all had stopped and until the job was back (see `Recovery`), all relaunches and
+    until a rank had noticed, until all had stopped and until the job was back (see `Recovery`), the longest seconds
+    from a notice of preemption to a settled checkpoint, the grace that would just have sufficed, all relaunches and
     restarts together, the seconds that were spent waiting for a clock (`waits`), what a launch cost and how long a
     step took (`pace`), the pace of each rank (`throughput`), and the errors of the probe. None if it is not known or
     did not happen."""
@@ -206,6 +207,8 @@ class Summary:
     recovery_seconds: float | None = None
     noticed_seconds: float | None = None
     stopped_seconds: float | None = None
+    saved_seconds: float | None = None
+    sufficient_grace: float | None = None
     relaunches: int = 0
     restarts: int = 0
     waited_seconds: float = 0.0
@@ -215,6 +218,15 @@ class Summary:
     throughput: tuple[Throughput, ...] = field(default=(), compare=False)
 
 
+class Noticed(Protocol):
+    """What `summary` needs of a notice (see `Emergency`)."""
+
+    @property
+    def saved_seconds(self) -> float | None: ...
+    @property
+    def sufficient_grace(self) -> float | None: ...
+
+
 class Measured(Protocol):
     """What `summary` needs of a case."""
 
@@ -222,6 +234,8 @@ class Measured(Protocol):
     def history(self) -> History: ...
     @property
     def recoveries(self) -> Sequence[Recovery]: ...
+    @property
+    def emergencies(self) -> Sequence[Noticed]: ...
     @property
     def probe_errors(self) -> Sequence[object]: ...
 
@@ -237,6 +251,8 @@ def summary(case: Measured) -> Summary:
         recovery_seconds=_longest(one.recovery_seconds for one in measured),
         noticed_seconds=_longest(one.noticed_seconds for one in measured),
         stopped_seconds=_longest(one.stopped_seconds for one in measured),
+        saved_seconds=_longest(one.saved_seconds for one in case.emergencies),
+        sufficient_grace=_longest(one.sufficient_grace for one in case.emergencies),
         relaunches=max(0, len(case.history.launches) - 1),
         restarts=sum(inc.restarted for inc in case.history.incarnations),
         waited_seconds=waited(case.history),

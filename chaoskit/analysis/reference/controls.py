@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaoskit.analysis.record.history import History, Incarnation
+from chaoskit.analysis.reference.probe_kept_out import kept_out
 from chaoskit.errors import ReferenceFailed
 
 ENDS = {
@@ -22,10 +23,17 @@ def require_complete(control: History, which: str) -> None:
         count = len(control.incarnations) - 1
         raise ReferenceFailed(f"{which}, without any fault, was restarted {count} times before it finished")
     if not control.incarnations:
+        if control.launches and (found := kept_out(control.launches[0].command)) is not None:
+            raise ReferenceFailed(
+                f"{which}: the probe was kept out of the command: {found.why}",
+                code="probe-blind",
+                advice=found.remedy,
+            )
         raise ReferenceFailed(
             f"{which}: the probe recorded no training. If the job does train: the probe comes in by "
             "PYTHONPATH, so the command must add to that and not replace it, and must not start Python with -I, -E "
-            "or -S; a loop that does not use torch.optim can call chaoskit.probe.step(...) once a step",
+            "or -S, and a program that starts the ranks must hand its environment on to them; a loop that does not "
+            "use torch.optim can call chaoskit.probe.step(...) once a step",
             code="probe-blind",
         )
     if control.gaps:

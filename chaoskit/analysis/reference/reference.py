@@ -17,6 +17,7 @@ from chaoskit.analysis.reference.controls import require_complete
 from chaoskit.analysis.reference.divergence import Divergence, apart_at, part
 from chaoskit.analysis.reference.finite import require_finite
 from chaoskit.errors import UsageError
+from chaoskit.validation import check_whole
 
 #: Streams that are seeded from the system where the job does not seed them.
 UNSEEDED = frozenset({"rng.python", "rng.numpy"})
@@ -193,7 +194,7 @@ class Reference:
         middle between two saves. Always from 2 to the last step. Where no save of the job could be resumed from by
         then, and one can later: a step behind that save, for a resume from nothing would show nothing.
         """
-        _require_ordinal("middle_of_epoch", n)
+        check_whole("middle_of_epoch", "n", n, least=1)
         step, first = self._inside_epoch(n), self.first_to_resume_from
         return step if first is None or step >= first else max(self.middle_after_save(1), first)
 
@@ -234,7 +235,7 @@ class Reference:
 
         Raises UsageError where the reference has no such save.
         """
-        _require_ordinal("middle_after_save", n)
+        check_whole("middle_after_save", "n", n, least=1)
         if n > len(self.saves):
             raise UsageError(f"middle_after_save: there is no save {n}, the job saves {len(self.saves)} times")
         bounds = [*self.saves, self.steps]
@@ -338,8 +339,3 @@ def _leads(drawn: Mapping[str, str], own: str | None, other: str | None) -> bool
             return True
         own = drawn.get(own or "")
     return False
-
-
-def _require_ordinal(name: str, n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise UsageError(f"{name}: n must be a whole number from 1, not {n!r}")

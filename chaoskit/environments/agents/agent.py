@@ -4,6 +4,7 @@ A script (`python -I -S agent.py ADDRESS NAME [TOKEN_FILE [-- COMMAND...]]`), st
 Python of the image; it and all that it imports need the standard library alone. It speaks JSON lines on a socket of the
 harness, as other helpers do, and ends with it: then the container ends, with everything that runs there. For each
 launch it connects once more and hands that line to a keeper, so that harness and keeper speak with each other directly.
+At an address `volume:DIRECTORY` the harness is reached by files: it and the ranks connect to a process of this node.
 
 With a command it stands in front of what somebody else wants to run in this container: it tells the harness that
 command, which the harness has it start, and ends with its exit code, so that whoever made the container sees that.
@@ -35,7 +36,7 @@ from chaoskit.environments.agents.end_notice import EndNotice
 from chaoskit.environments.cgroups import counters
 from chaoskit.environments.cgroups.hierarchy import hierarchies
 from chaoskit.environments.environment import RunSpec
-from chaoskit.environments.gate.doors import notice_death
+from chaoskit.environments.gate.doors import ADDRESS, notice_death
 from chaoskit.environments.launch.cold import ColdLauncher
 from chaoskit.environments.launch.job_environment import job_environment
 from chaoskit.environments.launch.launcher import Launcher
@@ -45,7 +46,10 @@ from chaoskit.environments.launch.warm import WarmLauncher
 from chaoskit.environments.machine import activity, processes, processor_use, stacks, tcp_retransmissions
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.machine.serve import REFUSALS, serve
+from chaoskit.environments.metadata import asker
 from chaoskit.environments.records.ranks import Rank
+from chaoskit.environments.volume_channel import node_end
+from chaoskit.environments.volume_channel.carrier import AGENTS, GATE
 from chaoskit.errors import CannotWarm, UsageError
 from chaoskit.protocol.json_lines import encode
 
@@ -60,8 +64,10 @@ class Agent:
     """The requests of the harness, by the names of the methods. Paths are those that the container has. They raise
     OSError, LookupError, ValueError, and what `start` raises."""
 
-    def __init__(self, door: str, token: str = "", command: Sequence[str] = ()) -> None:
+    def __init__(self, door: str, token: str = "", command: Sequence[str] = (), *, gate: str = "") -> None:
         self._door, self._token = door, token
+        #: Where ranks of this node find the gate, if that is another address than the harness says.
+        self._gate = gate
         self._command = list(command)
         #: With which code this process is to end. Without the word of the harness, a command counts as failed.
         self.code = 1 if command else 0
@@ -72,6 +78,8 @@ class Agent:
         """Start a keeper, whose line to the harness opens with `number`; the rest is for `_order`. Returns the keeper,
         and the order that it waits for. Raises CannotWarm, UsageError."""
         launcher = _launcher(request["mode"])
+        if self._gate and request["gate"]:
+            request["gate"] = {**request["gate"], ADDRESS: self._gate}
         with greet(self._door, {"keeper": number}, token=self._token) as line:
             keeper = launcher.keep(_order(**request), line)
         return {"keeper": keeper.pid, "order": keeper.order, "how": keeper.how}
@@ -125,6 +133,15 @@ class Agent:
     def processes(self, run_id: str) -> list[int]:
         """The pids of the job's processes here."""
         return [process.pid for process in processes.marked(run_id)]
+
+    def started_by(self, run_id: str, pids: list[int]) -> list[list[int]]:
+        """See `processes.started_by`: pids and start times."""
+        found = processes.started_by(pids, run_id)
+        return [[each.pid, each.started] for each in found]
+
+    def line_of(self, run_id: str, port: int) -> list[int]:
+        """See `asker.line_of`: among the job's processes here."""
+        return asker.line_of(port, processes.marked(run_id))
 
     def freeze(self, run_id: str) -> list[int]:
         """Stop every process of the job here; returns their pids."""
@@ -340,9 +357,16 @@ def main(door: str, name: str, token_file: str = "", *behind: str) -> None:
             token = Path(token_file).read_text()
         except OSError as error:
             sys.exit(f"this node does not see the files of the run as chaoskit does: {error}")
-    agent = Agent(door, token, behind[1:])
-    signal.signal(signal.SIGTERM, agent.notice.receive)
-    line = greet(door, {"agent": name, "pid": os.getpid()}, token=token)
+    gate = ""
+    try:
+        if door.startswith(node_end.VOLUME):
+            doors = node_end.start(Path(door.removeprefix(node_end.VOLUME)), name)
+            door, gate = doors[AGENTS], doors[GATE]
+        agent = Agent(door, token, behind[1:], gate=gate)
+        signal.signal(signal.SIGTERM, agent.notice.receive)
+        line = greet(door, {"agent": name, "pid": os.getpid()}, token=token)
+    except OSError as error:
+        sys.exit(f"this node does not reach chaoskit at {door}: {error}")
     serve(line, agent, refusals=(CannotWarm, UsageError, *REFUSALS))
     sys.exit(agent.code)
 

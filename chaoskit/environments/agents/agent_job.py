@@ -11,6 +11,7 @@ from chaoskit.environments.agents.node_processes import NodeProcesses
 from chaoskit.environments.environment import EnvironmentEvent
 from chaoskit.environments.launch.job_environment import RENDEZVOUS_PORT, node_environment
 from chaoskit.environments.launch.launcher import NodeLaunch
+from chaoskit.environments.machine.job_on_nodes import JobOnNodes
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.errors import UsageError
 
@@ -20,6 +21,7 @@ class AgentJob(NodeProcesses):
     `run`. The command starts in the directory `_cwd` of each node."""
 
     run: MachineRun
+    job: JobOnNodes
     _cwd: str
     _owners: FileOwners | None
 

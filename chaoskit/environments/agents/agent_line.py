@@ -6,6 +6,7 @@ import hmac
 import json
 import select
 import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -78,7 +79,10 @@ class AgentDoor:
         return found
 
     def _accept(self) -> None:
-        line, _ = self._door.listener.accept()
+        try:
+            line = self._door.accept()
+        except OSError:
+            return  # it has disconnected again, or it was another user
         line.settimeout(5.0)
         said = b""
         try:
@@ -109,6 +113,8 @@ class AgentLine:
         self._said_gone = gone
         self._line = line
         self._lines = LineChannel(line)
+        #: Held from a request until its answer: metadata services ask from threads of their own.
+        self._turn = threading.RLock()
 
     @property
     def is_gone(self) -> bool:
@@ -120,11 +126,15 @@ class AgentLine:
         return bool(poll.poll(0))
 
     def send(self, request: str, **given: Any) -> None:
-        """Send a request whose answer is read later. Raises AgentGone."""
+        """Send a request whose answer this thread reads later; until then others wait. Raises AgentGone."""
+        self._turn.acquire()
         try:
             self._lines.say({"do": request, **given}, limit=_LIMIT)
-        except OSError as error:
-            raise self._gone() from error
+        except BaseException as error:
+            self._turn.release()
+            if isinstance(error, OSError):
+                raise self._gone() from error
+            raise
 
     def answer(self, limit: float = _LIMIT) -> Any:
         """The answer to the request that was sent. Raises AgentGone, AgentRefused, CannotWarm and UsageError."""
@@ -133,6 +143,8 @@ class AgentLine:
         except OSError as error:
             self.close()  # a late answer must not be taken for that to another request
             raise self._gone() from error
+        finally:
+            self._turn.release()
         if "failed" not in said:
             return said["done"]
         kinds: dict[str, type[ChaoskitError]] = {

@@ -48,10 +48,11 @@ class AgentNodes(Generic[Node]):
 
     def make_ready(self, requests: Mapping[str, Mapping[str, Any]]) -> None:
         """Have nodes, all at a time, do what takes long before they can `launch`: `requests` has theirs by node."""
-        asked = [self.now[node].agent for node in requests]
-        for agent, request in zip(asked, requests.values(), strict=True):
+        asked: list[AgentLine] = []
+        for node, request in requests.items():
             with suppress(AgentGone):
-                agent.send("make_ready", **request)
+                self.now[node].agent.send("make_ready", **request)
+                asked.append(self.now[node].agent)
         for agent in asked:
             with suppress(AgentGone, CannotWarm, UsageError):  # `launch` meets it again, and says it
                 agent.answer(START_LIMIT)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.errors import UsageError
+from chaoskit.files.private import open_directory
 
 #: Of the directory of a run, what a job writes to.
 PARTS = ("out", "events", "logs")
@@ -33,14 +34,20 @@ class FileOwners:
         """The directories that the job writes to."""
         return [self._run.spec.out.absolute(), *(self._run.run_dir / part for part in PARTS[1:])]
 
-    def open(self) -> None:
-        """Let the job write to its directories. Raises UsageError."""
-        if not self.is_closed_to_job:
+    def open(self, *, to_helpers: bool = False) -> None:
+        """Let the job write to its directories until the end of the run. `to_helpers`: let helpers in containers reach
+        the run as well; each is root without the right to pass over the modes of files. Raises UsageError."""
+        if not (self.is_closed_to_job or (to_helpers and os.geteuid() != 0)):
             return
+        run_dir, store = self._run.run_dir, self._run.spec.store
         try:
-            self._run.run_dir.chmod(self._run.run_dir.stat().st_mode & 0o7777 | 0o055)
-            for place in self.parts:
-                place.chmod(0o777)
+            for above in run_dir.parents:
+                if store is not None and above.is_relative_to(store.absolute()):
+                    # For good, since other runs need it too. Only we can list the names in it.
+                    open_directory(above, 0o011)
+            self._run.keep(open_directory(run_dir, 0o055 if self.is_closed_to_job else 0o011))
+            for place in self.parts if self.is_closed_to_job else ():
+                self._run.keep(open_directory(place, 0o077))
         except OSError as error:
             raise UsageError(f"cannot let another user write to the run's directory: {error}") from error
 

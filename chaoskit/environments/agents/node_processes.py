@@ -4,18 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from chaoskit.capabilities import Activity, LimitTarget, ProcessRef
 from chaoskit.environments.agents.agent_line import AgentGone
 from chaoskit.environments.agents.agent_nodes import AgentNode, AgentNodes
 from chaoskit.environments.gate.server import GateServer, Identity
 from chaoskit.environments.machine import activity
-from chaoskit.environments.machine.job_on_nodes import JobOnNodes
+from chaoskit.environments.machine.machine_run import MachineRun
+from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.records import ranks
 from chaoskit.environments.records.ranks import Rank
 from chaoskit.probe.session import STACK_SIGNAL
+
+
+class AgentsOfLaunch(Protocol):
+    """A launch on several nodes."""
+
+    @property
+    def agents(self) -> Mapping[str, Process]:
+        """By node, the process that runs the command there."""
+        ...
+
+
+class JobWithNodes(Protocol):
+    """A job that runs on nodes, such as `JobOnNodes`."""
+
+    @property
+    def run(self) -> MachineRun: ...
+
+    @property
+    def roster(self) -> NodeRoster: ...
+
+    @property
+    def running(self) -> AgentsOfLaunch | None:
+        """The launch, until it has ended."""
+        ...
+
+    def add_node(self) -> str:
+        """See `CanLoseNodes`."""
+        ...
+
+    def remove_node(self, node: str) -> None:
+        """See `CanLoseNodes`."""
+        ...
 
 
 class NodeProcesses:
@@ -23,7 +56,7 @@ class NodeProcesses:
     `agents`, and `Environment.stacks`; of `CanLoseNodes` it has what does not depend on how a node is lost. A reference
     to a process has the key `MARK/START`: the mark of its node."""
 
-    job: JobOnNodes
+    job: JobWithNodes
 
     @property
     def gate(self) -> GateServer | None:
@@ -159,24 +192,23 @@ class NodeProcesses:
 
     def ranks_of(self, node: str) -> tuple[int, ...]:
         """See `CanLoseNodes`."""
-        known = ranks.seen(self.job.run.run_dir, launch=self.job.run.index).values()
+        return tuple(sorted(self.ranks_on(node)))
+
+    def ranks_on(self, node: str) -> dict[int, Process]:
+        """The living ranks on that node, by number, with the pids that they have there."""
         here = self.agents.now.get(node)
-        own = [rank for rank in known if rank.node == node] if here is not None else []
-        return tuple(
-            sorted(r.rank for r in own if here and self.state(ref(here, Process(r.pid, r.start))) != "gone")
-        )
+        if here is None:
+            return {}
+        found = {each.rank: Process(each.pid, each.start) for each in self._known() if each.node == node}
+        return {rank: process for rank, process in found.items() if self.state(ref(here, process)) != "gone"}
 
     def node_of_target(self, target: LimitTarget, *, whole: str) -> str:
         """The node that a limit applies to, where `whole` nodes alone can be limited. Raises LookupError if it is not
         up, if the rank is gone, and if further ranks run beside it."""
-        up = self.job.roster.up
         if target.rank is None:
-            number = target.node or 0
-            if not -len(up) <= number < len(up):
-                raise LookupError(f"node {number} is not up; up are {', '.join(up) or 'none'}")
-            return up[number]
+            return self.job.roster.at(target.node or 0)
         self.rank_process(target.rank)
-        node = next(each for each in up if target.rank in self.ranks_of(each))
+        node = next(each for each in self.job.roster.up if target.rank in self.ranks_of(each))
         if len(own := self.ranks_of(node)) > 1:
             raise LookupError(
                 f"{whole}, and {node} runs ranks {', '.join(map(str, own))}: limit the node (node=...), or run one "

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from chaoskit.environments.launch import surroundings
 from chaoskit.environments.launch.rank_modules import PACKAGE
+from chaoskit.files.removal import remove
 
 #: Where a store keeps them.
 COPIES = "for-containers"
@@ -24,7 +25,9 @@ def copy_of(path: Path, store: Path) -> Path:
     copy = path_of_copy(path, store)
     if not copy.exists():
         draft = copy.with_name(f"{path.name}-{os.getpid()}")
-        draft.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (store / COPIES, draft.parent):
+            directory.mkdir(exist_ok=True)
+            directory.chmod(0o755)  # the user of an image reads it; it holds chaoskit alone
         if path.is_dir():
             shutil.copytree(path, draft, ignore=shutil.ignore_patterns("__pycache__"))
         else:
@@ -32,5 +35,5 @@ def copy_of(path: Path, store: Path) -> Path:
         try:
             os.rename(draft, copy)
         except OSError:  # somebody else was faster
-            shutil.rmtree(draft, ignore_errors=True)
+            remove(draft, within=store)
     return copy

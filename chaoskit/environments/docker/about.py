@@ -18,6 +18,12 @@ LIMITS = {
 }
 
 
+def maps_users(info: Mapping[str, Any]) -> bool:
+    """Whether a daemon, by its answer to `/info`, gives the users of containers other uids on this machine."""
+    options = [str(one) for one in info.get("SecurityOptions") or ()]
+    return any(name in one for one in options for name in ("name=rootless", "name=userns"))
+
+
 @dataclass(frozen=True)
 class About:
     """`cgroups` is "1" or "2"; a `rootless` daemon runs as an ordinary user; `lacks` are limits that it cannot set."""

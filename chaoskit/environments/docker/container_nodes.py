@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ class ContainerNode(AgentNode):
 
 class ContainerNodes(AgentNodes[ContainerNode]):
     """The containers of the nodes in `roster`. `place` tells what a node sees, given the path of its /etc/hosts;
-    `directory` holds those."""
+    `directory` holds those, and `known` are lines that each of them has."""
 
     def __init__(
         self,
@@ -49,11 +49,13 @@ class ContainerNodes(AgentNodes[ContainerNode]):
         directory: Path,
         roster: NodeRoster,
         place: Callable[[Path], list[places.Place]],
+        known: Sequence[str] = (),
     ) -> None:
         super().__init__(door)
         self.roster = roster
         self._daemon, self._objects, self._image, self._cwd = daemon, objects, image, cwd
         self._directory, self._place, self._host = directory, place, host
+        self._known = list(known)
         self._network, self._network_name = objects.network()
         self._addresses: dict[str, str] = {}
         self._hidden: set[str] = set()
@@ -193,7 +195,8 @@ class ContainerNodes(AgentNodes[ContainerNode]):
     def _write_names(self) -> None:
         lines = {node: f"{address} {node}\n" for node, address in self._addresses.items()}
         for node in lines:
-            write_names(self._names(node), [lines[node]] if node in self._hidden else list(lines.values()))
+            nodes = [lines[node]] if node in self._hidden else list(lines.values())
+            write_names(self._names(node), [*self._known, *nodes])
 
 
 def gone(what: str) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chaoskit.capabilities import CanDegrade, CanLimitDisk, CanPartition, CanShowDirectory
+from chaoskit.capabilities import CanDegrade, CanLimitDisk, CanOwnAddress, CanPartition, CanShowDirectory
 from chaoskit.environments.agents.agent_line import NAME, AgentDoor
 from chaoskit.environments.agents.file_owners import FileOwners
 from chaoskit.environments.agents.image_facts import ImageFacts
 from chaoskit.environments.docker import daemon, objects, places
+from chaoskit.environments.docker.about import maps_users
 from chaoskit.environments.docker.container_disks import ContainerDisks, why_no_disk_limits
+from chaoskit.environments.docker.container_metadata import ContainerMetadata
 from chaoskit.environments.docker.container_nodes import ContainerNode, ContainerNodes
-from chaoskit.environments.docker.daemon import shared_daemon
+from chaoskit.environments.docker.container_preemptions import ContainerPreemptions
+from chaoskit.environments.docker.daemon import Daemon, shared_daemon
 from chaoskit.environments.docker.host_paths import host_paths
 from chaoskit.environments.docker.image import examine, image_id
 from chaoskit.environments.docker.network_faults import ContainerNetwork
@@ -29,18 +32,22 @@ from chaoskit.environments.machine import requirements
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
 from chaoskit.environments.machine.machine_run import MachineRun
 from chaoskit.environments.machine.node_roster import NodeRoster
+from chaoskit.environments.machine.preemptions import Preemptions
 from chaoskit.environments.machine.run_files import RunStorage
+from chaoskit.environments.metadata.run_metadata import known_names
 from chaoskit.environments.registry import register_environment
 from chaoskit.environments.traits import EnvironmentTraits
+from chaoskit.errors import MissingCapability
 from chaoskit.job import Job
 
 #: Docker's own networks have room for many more; a machine has not.
 MOST_NODES = 32
 
 
-class DockerEnvironment(RunStorage, ContainerDisks):
+class DockerEnvironment(RunStorage, ContainerDisks, ContainerPreemptions):
     """Runs a job in containers; fulfils `Environment`, the capabilities of `RunStorage`, since the run's files are
-    those of this machine, `CanShowDirectory`, and the capabilities of `ContainerFaults` and `ContainerDisks`."""
+    those of this machine, `CanShowDirectory`, and the capabilities of `ContainerFaults`, `ContainerDisks` and
+    `ContainerPreemptions`."""
 
     traits = EnvironmentTraits(
         name="docker",
@@ -56,12 +63,14 @@ class DockerEnvironment(RunStorage, ContainerDisks):
 
     def __init__(self, spec: RunSpec) -> None:
         # The daemon gives each container a control group, so the run needs none of its own.
-        RunStorage.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify))
+        RunStorage.__init__(self, MachineRun(replace(spec, limits=()), identify=self.identify, line_of=self.line_of))
         ContainerDisks.__init__(self)
+        Preemptions.__init__(self)
         self.job = JobOnNodes(self.run, NodeRoster(MOST_NODES), self)
         self._lost = set()
         self._containers: ContainerNodes | None = None
         self._network: ContainerNetwork | None = None
+        self._metadata: ContainerMetadata | None = None
         self._owners: FileOwners | None = None
         self._storage = StorageMount(self.run)
         #: The nodes whose container has begun while another directory was shown.
@@ -88,7 +97,7 @@ class DockerEnvironment(RunStorage, ContainerDisks):
         if capability is CanShowDirectory:
             return why_no_storage()
         has_helper = job is not None and job.helper_image
-        tool = "nft" if capability is CanPartition else "ip" if capability is CanDegrade else ""
+        tool = "nft" if capability is CanPartition else "ip" if capability in (CanDegrade, CanOwnAddress) else ""
         return why_not_here(tool) if tool and not has_helper else None
 
     @staticmethod
@@ -135,14 +144,15 @@ class DockerEnvironment(RunStorage, ContainerDisks):
         objects.sweep(connection)
         facts = examine(connection, spec.image, pull=False, program=spec.program, run_id=spec.run_id)
         owners = self._owners = FileOwners(run, facts.uid, self.hand_over)
-        run.begin(for_all=owners.is_closed_to_job)
+        others = self._other_users(owners, connection)
+        run.begin(others=others)
         try:
-            owners.open()
+            owners.open(to_helpers=bool(spec.helper_image))
             self._storage.mount()
             run.keep(self._objects.close)
             # A helper is root without the right to pass over the modes of files.
-            for_all = owners.is_closed_to_job or bool(spec.helper_image)
-            door = self._door = AgentDoor(UnixDoor(run.run_dir, name=NAME, for_all=for_all))
+            admitted = {*others, 0} if others is not None and spec.helper_image else others
+            door = self._door = AgentDoor(UnixDoor(run.run_dir, name=NAME, others=admitted))
             run.keep(door.close)
             self._cwd = self._directory(facts)
             host = host_paths()
@@ -160,14 +170,18 @@ class DockerEnvironment(RunStorage, ContainerDisks):
                 host=host,
                 directory=directory,
                 roster=self.job.roster,
-                place=lambda names: places.places(
-                    spec, host=host, names=names, resolver=resolver, out=self._storage.place
+                place=lambda path: places.places(
+                    spec, host=host, names=path, resolver=resolver, out=self._storage.place
                 ),
+                known=known_names(run.metadata),
             )
             run.keep(self._containers.close)
             helpers = NodeHelpers(self._containers, self._start_helper)
             self._network = ContainerNetwork(self._containers, helpers)
             run.keep(self._network.close)
+            if run.metadata is not None:
+                self._must_give_addresses()
+                self._metadata = ContainerMetadata(run.metadata, helpers, door)
             for _ in range(spec.nodes.most):
                 self.bring_up()
             remedy = f"build the image with a user of uid {os.geteuid()}, or store runs with --dir where it may write"
@@ -208,10 +222,26 @@ class DockerEnvironment(RunStorage, ContainerDisks):
         """See `NodeMaker`."""
         made = self.containers.make(node)
         self.network.came_up(made)
+        if self._metadata is not None:
+            self._metadata.serve(self.containers.now[made])
         if self.run.spec.shows and self.run.storage is not None:
             self._began_with_it.add(made)
         self._storage.introduce(self.containers.now[made])
         return made
+
+    @staticmethod
+    def _other_users(owners: FileOwners, connection: Daemon) -> Collection[int] | None:
+        """Who beside our user comes to the gate: the user of the image; None where its uid here is not known."""
+        if not owners.is_closed_to_job:
+            return ()
+        with connection.doing("ask the daemon about itself") as client:
+            return None if maps_users(client.info()) else {owners.uid}
+
+    def _must_give_addresses(self) -> None:
+        """Raises MissingCapability where containers cannot have the address at which clouds have their services."""
+        if not self.run.spec.helper_image and (why := why_not_here("ip")) is not None:
+            message = f"a metadata service cannot be had in containers: {why}"
+            raise MissingCapability(message, capability=CanOwnAddress.__name__, remedy=why)
 
     def _start_helper(self, node: ContainerNode) -> Helper:
         """See `NodeHelpers`."""

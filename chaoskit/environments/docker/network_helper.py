@@ -27,7 +27,7 @@ from chaoskit.environments.docker.carried_link import CarriedLink
 from chaoskit.environments.launch.host import KINDS, call
 from chaoskit.environments.machine.serve import REFUSALS, serve
 from chaoskit.environments.netns.cuts import InstalledCut, rules, table_of
-from chaoskit.environments.netns.network import NetworkError, counters, nft
+from chaoskit.environments.netns.network import NetworkError, counters, ip, nft
 from chaoskit.environments.netns.wire import Quality
 
 
@@ -65,6 +65,16 @@ class NodeNetwork:
         """What the link has done so far: see `Wire.counts`. Nothing if it has been given back."""
         link = self._links.get(number)
         return dict(link.counts()) if link is not None else {}
+
+    def listen(self, node: str, address: str, port: int, door: str) -> None:
+        """Open a socket at an address that the node then has for itself alone, and hand it over at the door of the
+        harness."""
+        ip(f"addr add {address}/32 dev lo")
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((address, port))
+            with greet(door, {"listener": node}) as line:
+                socket.send_fds(line, [b"x"], [made.fileno()])
 
     def end(self) -> None:
         """The harness has gone: let the daemon find the interface that it has made."""

@@ -6,10 +6,12 @@ TCP, `CHAOSKIT_GATE_TOKEN`. The token never stands on a command line, which ever
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import socket
-from collections.abc import Mapping
+import struct
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -21,10 +23,14 @@ _BACKLOG = 1024
 
 
 class Door(Protocol):
-    """A socket that ranks connect to. `token` is what each must show; "" where file permissions protect the socket."""
+    """A socket that ranks connect to. `token` is what each must show; "" where the kernel tells who they are."""
 
     @property
     def listener(self) -> socket.socket: ...
+
+    def accept(self) -> socket.socket:
+        """The next connection. Raises OSError if there is none, or it is one of a user who has no business here."""
+        ...
 
     @property
     def token(self) -> str: ...
@@ -40,12 +46,14 @@ class Door(Protocol):
 
 
 class UnixDoor:
-    """The Unix socket `<run_dir>/<name>`, for ranks that see the run's directory. `for_all`: processes of other users
-    may connect, where the nodes of the job have users of their own. Raises OSError."""
+    """The Unix socket `<run_dir>/<name>`, for ranks that see the run's directory. Only our own user and root may
+    connect to it, and `others`, by their uids, where the nodes of the job have users of their own (None: whoever can
+    reach it, because uids are mapped). Raises OSError."""
 
     token = ""
 
-    def __init__(self, run_dir: Path, *, name: str = NAME, for_all: bool = False) -> None:
+    def __init__(self, run_dir: Path, *, name: str = NAME, others: Collection[int] | None = ()) -> None:
+        self._admitted = {0, os.geteuid(), *others} if others is not None else None
         self.environment = {ADDRESS: f"unix:{run_dir.absolute() / name}"}
         self._name = name
         self._directory = os.open(run_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -54,9 +62,17 @@ class UnixDoor:
         # Through the directory's descriptor: an address holds 107 bytes, and a path may be longer.
         place = f"/proc/self/fd/{self._directory}/{name}"
         self.listener.bind(place)
-        if for_all:
-            os.chmod(place, 0o666)
+        os.chmod(place, 0o666 if others is None or others else 0o600)
         self.listener.listen(_BACKLOG)
+
+    def accept(self) -> socket.socket:
+        """See `Door`."""
+        line, _ = self.listener.accept()
+        _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if self._admitted is not None and uid not in self._admitted:
+            line.close()
+            raise PermissionError(errno.EACCES, f"a process of another user (uid {uid}) knocked")
+        return line
 
     def close(self) -> None:
         """See `Door`; the socket's name is removed."""
@@ -92,6 +108,10 @@ class TcpDoor:
         name = known_as or host
         name = f"[{name}]" if ":" in name else name
         self.environment = {ADDRESS: f"tcp://{name}:{self.listener.getsockname()[1]}", TOKEN: self.token}
+
+    def accept(self) -> socket.socket:
+        """See `Door`."""
+        return self.listener.accept()[0]
 
     def close(self) -> None:
         """See `Door`."""

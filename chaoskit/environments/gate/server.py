@@ -180,9 +180,9 @@ class GateServer:
 
     def _open_door(self) -> None:
         try:
-            line, _ = self.door.listener.accept()
+            line = self.door.accept()
         except OSError:
-            return  # the rank has disconnected again
+            return  # the rank has disconnected again, or it was another user
         line.setblocking(False)
         rank = _Rank(line)
         self._ranks.add(rank)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chaoskit.environments.kubernetes.admission_check import RUN, refusal
-from chaoskit.environments.kubernetes.api_kinds import POD_CHAOS
-from chaoskit.environments.kubernetes.chaos import io_specs, network_specs, pod_specs, schedule_specs
+from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS, NETWORK_CHAOS
+from chaoskit.environments.kubernetes.chaos import io_specs, network_specs, pod_specs
 from chaoskit.environments.kubernetes.chaos.aim import Aim
 from chaoskit.environments.kubernetes.chaos.chaos_fault import ChaosFault
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
@@ -19,7 +19,6 @@ from chaoskit.environments.kubernetes.cluster_finding import ClusterFinding
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.dry_run import as_stored
 from chaoskit.environments.kubernetes.objects import RunObjects, owned
-from chaoskit.environments.kubernetes.permissions import CHAOS_MADE
 from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
 
 CONTROLLER = "controller of Chaos Mesh"
@@ -48,7 +47,8 @@ def takes_up(run: RunObjects, connection: ClusterConnection, *, limit: float = T
     remove it. Raises ClusterError."""
     nobody = Aim(RunSelector(run.identity, "nobody"), "one")
     try:
-        fault = ChaosFault.request(run, connection, pod_specs.pod_failure(aim=nobody, seconds=30.0), "chaoskit-check")
+        spec = network_specs.delay(aim=nobody, latency=0.001, seconds=30.0)
+        fault = ChaosFault.request(run, connection, spec, "chaoskit-check")
     except ClusterError as error:
         return ClusterFinding(CONTROLLER, error.sentence, False, error.remedy, needed=False)
     try:
@@ -67,24 +67,19 @@ def takes_up(run: RunObjects, connection: ClusterConnection, *, limit: float = T
 def one_of_each(identity: RunIdentity) -> tuple[ChaosSpec, ...]:
     """A fault of each kind that runs make, with the fields that we use."""
     aim, target = Aim(RunSelector(identity, "node", 0)), Aim(RunSelector(identity, "node", 1))
-    kill = pod_specs.pod_kill(aim=aim)
     return (
-        kill,
-        pod_specs.container_kill(aim=aim, containers=["trainer"]),
         network_specs.partition(aim=aim, target=target, seconds=30.0),
         network_specs.poor_link(aim=aim, target=target, latency=0.1, rate=10**6, corrupt=1.0, seconds=30.0),
         network_specs.loss(aim=aim, target=target, percent=10.0, seconds=30.0),
         io_specs.io_fault(aim=aim, volume="/mnt", error="EIO", path="/mnt/**", methods=["write"], seconds=30.0),
-        io_specs.io_mistake(aim=aim, volume="/mnt", seconds=30.0),
         pod_specs.stress(aim=aim, memory_workers=1, memory=2**20, seconds=30.0),
         pod_specs.clock_offset(aim=aim, offset=-60.0, seconds=30.0),
         pod_specs.wrong_names(aim=aim, patterns=["minio.*"], seconds=30.0),
-        schedule_specs.schedule(fault=kill, every=120),
     )
 
 
 def _installed(about: ClusterAbout, deployment: Mapping[str, Any] | None) -> ClusterFinding:
-    wanted = POD_CHAOS.version
+    wanted = NETWORK_CHAOS.version
     if not about.chaos_versions:
         remedy = "install it for faults of network, storage, clock and memory (https://chaos-mesh.org/docs)"
         return ClusterFinding("Chaos Mesh", "not installed", False, remedy, needed=False)
@@ -93,7 +88,7 @@ def _installed(about: ClusterAbout, deployment: Mapping[str, Any] | None) -> Clu
         remedy = f"install Chaos Mesh 2.x, which serves {wanted}"
         return ClusterFinding("Chaos Mesh", f"serves {served} only", False, remedy, needed=False)
     there = [kind.kind for kind in about.chaos_kinds]
-    lacking = [kind.kind for kind in CHAOS_MADE if kind not in about.chaos_kinds]
+    lacking = [kind.kind for kind in CHAOS_FAULTS if kind not in about.chaos_kinds]
     release = f"release {found}, " if (found := _release(deployment)) else ""
     said = f"{release}serves {served}: {', '.join(there) or 'no kind that chaoskit knows'}"
     remedy = f"install the missing kinds of Chaos Mesh: {', '.join(lacking)}"

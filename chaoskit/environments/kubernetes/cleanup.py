@@ -1,8 +1,8 @@
 """`clean_up`: removes the objects of one run in an order in which nothing is made again and no fault outlives its pod.
 
-Schedules go first, because they make faults; then faults, and nothing else before each of them has been taken back;
-then jobs, because they would replace their pods, and pods; the ConfigMap that owns all of it goes last, and only if
-nothing else is left.
+Faults go first, and nothing else before each of them has been taken back; then jobs, because they would replace their
+pods, and pods; then volume claims, which nothing uses any more; the ConfigMap that owns all of it goes last, and only
+if nothing else is left.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from chaoskit.environments.kubernetes.api_kinds import (
     CHAOS_FAULTS,
     CHAOS_MESH,
-    CHAOS_SCHEDULES,
+    CLAIMS,
     CONFIG_MAPS,
     FURTHER_JOBS,
     JOBS,
@@ -30,7 +30,7 @@ from chaoskit.environments.kubernetes.removal import force, remove
 from chaoskit.environments.kubernetes.run_owner import name_of
 from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
 
-STAGES = (CHAOS_SCHEDULES, CHAOS_FAULTS, (*FURTHER_JOBS, JOBS, PODS), (SERVICES, CONFIG_MAPS))
+STAGES = (CHAOS_FAULTS, (*FURTHER_JOBS, JOBS, PODS), (SERVICES, CONFIG_MAPS))
 _PAUSE = 0.2
 
 
@@ -64,12 +64,13 @@ def clean_up(
     connection: ClusterConnection,
     identity: RunIdentity,
     *,
+    claims: bool = False,
     limit: float = 60.0,
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> CleanupReport:
-    """Remove everything of a run. Each stage may take `limit` seconds; after it a fault is removed by force. Raises
-    ClusterError if the API server fails."""
+    """Remove everything of a run, and its volume claims if it has `claims`. Each stage may take `limit` seconds; after
+    it a fault is removed by force. Raises ClusterError if the API server fails."""
     removed: list[str] = []
     forced: list[str] = []
     left: list[Intent] = []
@@ -83,7 +84,7 @@ def clean_up(
             pause(_PAUSE)
         return there
 
-    for kinds in STAGES:
+    for kinds in (*STAGES, (CLAIMS,)) if claims else STAGES:
         found = list(_objects(connection, kinds, identity))
         for kind, name, uid in found:
             remove(connection, kind, identity.namespace, name, uid=uid)

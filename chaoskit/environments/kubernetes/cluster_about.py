@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from chaoskit.environments.kubernetes.api_kinds import (
     CHAOS_FAULTS,
     CHAOS_MESH,
-    CHAOS_SCHEDULES,
     FURTHER_JOBS,
     QUOTAS,
     ApiKind,
@@ -67,7 +66,7 @@ def ask(connection: ClusterConnection) -> ClusterAbout:
     served = {
         str(group["name"]): tuple(str(one["version"]) for one in group.get("versions") or ()) for group in groups
     }
-    known = (*CHAOS_FAULTS, *CHAOS_SCHEDULES, *FURTHER_JOBS)
+    known = (*CHAOS_FAULTS, *FURTHER_JOBS)
     there: set[tuple[str, str]] = set()
     for group, number in {(kind.group, kind.version) for kind in known}:
         if number in served.get(group, ()):

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from chaoskit.environments.kubernetes import admission_check, chaos_check, cluster_about, permissions, volume_check
 from chaoskit.environments.kubernetes.access_rule import AccessRule
-from chaoskit.environments.kubernetes.api_kinds import FURTHER_JOBS, POD_CHAOS, QUOTAS
+from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS, FURTHER_JOBS, JOBS, NETWORK_CHAOS, QUOTAS
 from chaoskit.environments.kubernetes.cluster_about import OLDEST, ClusterAbout
 from chaoskit.environments.kubernetes.cluster_finding import ClusterFinding
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
@@ -26,13 +26,20 @@ NOT_CHECKED = ("whether nodes have room for the job",)
 #: What pods of the check find out: they are made where an image is given.
 _BY_PODS = "whether nodes fetch the image, and whether two nodes can write to the volume (give --image and --volume)"
 _CONTROLLER = "whether the controller of Chaos Mesh works (give --image)"
+_TCP = 'whether pods may connect to chaoskit (if not: channel = "volume")'
 
 
 def examine(
-    connection: ClusterConnection, place: ClusterPlace, *, has_claim: bool = False, image: str = ""
+    connection: ClusterConnection,
+    place: ClusterPlace,
+    *,
+    has_claim: bool = False,
+    makes_claims: bool = False,
+    image: str = "",
 ) -> list[ClusterFinding]:
-    """Examine everything that a run in the namespace of `place` depends on; the claim only if it `has_claim`. With an
-    `image` this makes short pods, and a fault that matches none, and removes them.
+    """Examine everything that a run in the namespace of `place` depends on; the claim only if it `has_claim`, and the
+    permission on further claims only if its job template `makes_claims`. With an `image` this makes short pods, and a
+    fault that matches none, and removes them.
 
     Raises UsageError if there is no such namespace, ClusterError if the server fails or does not accept the
     credentials.
@@ -42,7 +49,8 @@ def examine(
         ClusterFinding("server", connection.address.server),
         _version(about),
         _namespace(connection, namespace),
-        *_permissions(connection, namespace, about),
+        _channel(place),
+        *_permissions(connection, namespace, about, claims=makes_claims),
         *admission_check.examine(connection, place, image),
         *([volume_check.of_claim(connection, namespace, place.claim)] if has_claim else []),
         *chaos_check.examine(connection, namespace, about),
@@ -59,9 +67,10 @@ def examine(
     return found
 
 
-def not_checked(*, image: str, has_claim: bool) -> tuple[str, ...]:
+def not_checked(place: ClusterPlace, *, image: str, has_claim: bool) -> tuple[str, ...]:
     """What the check leaves open."""
-    return (*NOT_CHECKED, *([] if image and has_claim else [_BY_PODS]), *([] if image else [_CONTROLLER]))
+    by_tcp = [_TCP] if place.channel == "tcp" else []
+    return (*NOT_CHECKED, *by_tcp, *([] if image and has_claim else [_BY_PODS]), *([] if image else [_CONTROLLER]))
 
 
 def smallest_role(
@@ -70,17 +79,19 @@ def smallest_role(
     *,
     chaos: bool | None = None,
     from_outside: bool = False,
+    claims: bool = False,
     account: str = "",
 ) -> SmallestRole:
     """The Role for a run with faults of Chaos Mesh or without; None goes by what the cluster has. With `from_outside`
-    it is for somebody who starts chaoskit in a pod. It is bound to the service account `account`, or else to this user.
-    Raises ClusterError."""
+    it is for somebody who starts chaoskit in a pod, with `claims` for a job template that makes volume claims. It is
+    bound to the service account `account`, or else to this user. Raises ClusterError."""
     about = cluster_about.ask(connection)
-    there = permissions.CHAOS_MADE if chaos else () if chaos is False else about.kinds
+    there = CHAOS_FAULTS if chaos else () if chaos is False else about.kinds
     inside = (*permissions.FOR_EVICTION, *permissions.for_jobs(about.kinds), *permissions.for_chaos(there))
+    base = permissions.for_run(JOBS, claims=claims)
     return SmallestRole(
         namespace,
-        (*permissions.WITH_TEMPLATE, *(permissions.FROM_OUTSIDE if from_outside else inside)),
+        (*base, *(permissions.FROM_OUTSIDE if from_outside else inside)),
         ClusterUser(f"system:serviceaccount:{namespace}:{account}") if account else permissions.who_am_i(connection),
     )
 
@@ -104,7 +115,7 @@ def _by_pods(
             found = []
             if has_claim:
                 found.append(volume_check.by_two_pods(run, connection, place, image=image, python=facts.python))
-            if POD_CHAOS in about.kinds:
+            if NETWORK_CHAOS in about.kinds:
                 found.append(chaos_check.takes_up(run, connection))
         finally:
             report = run.close()
@@ -129,8 +140,17 @@ def _namespace(connection: ClusterConnection, namespace: str) -> ClusterFinding:
     return ClusterFinding("namespace", found)
 
 
-def _permissions(connection: ClusterConnection, namespace: str, about: ClusterAbout) -> Iterator[ClusterFinding]:
-    further = (*permissions.FOR_EVICTION, *permissions.for_chaos(about.kinds))
+def _channel(place: ClusterPlace) -> ClusterFinding:
+    if place.channel == "volume":
+        return ClusterFinding("channel", "files on the volume: pods and chaoskit need no connection to each other")
+    return ClusterFinding("channel", "TCP: pods connect to chaoskit where it runs")
+
+
+def _permissions(
+    connection: ClusterConnection, namespace: str, about: ClusterAbout, *, claims: bool
+) -> Iterator[ClusterFinding]:
+    for_claims = permissions.FOR_CLAIMS if claims else ()
+    further = (*for_claims, *permissions.FOR_EVICTION, *permissions.for_chaos(about.kinds))
     for rule in (*permissions.BASE, *further):
         lacking = {one.resources[0]: one for one in permissions.missing(connection, namespace, rule)}
         for resource in rule.resources:

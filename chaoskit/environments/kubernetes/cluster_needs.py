@@ -26,11 +26,11 @@ from chaoskit.environments.kubernetes.api_kinds import (
 from chaoskit.environments.kubernetes.chaos import mesh_look
 from chaoskit.environments.kubernetes.chaos.pod_stress import limit_remedy
 from chaoskit.environments.kubernetes.cluster import connection_to
+from chaoskit.environments.kubernetes.job_faults import NO_CONTROLLER
 from chaoskit.environments.kubernetes.job_template import of_place
 from chaoskit.environments.kubernetes.pod_evictions import TEMPLATE_STAYS
 from chaoskit.nodes import ClusterPlace
 
-_NO_CONTROLLER = "only the pods of a controller can be suspended: run a job with --job-template"
 #: The kinds of Chaos Mesh that capabilities need,
 _KINDS: dict[type, ApiKind] = {
     CanPartition: NETWORK_CHAOS,
@@ -49,7 +49,7 @@ def why_not(capability: type, place: ClusterPlace) -> str | None:
     """None if nothing is lacking, else the reason and the remedy. Raises ClusterError if the API server fails."""
     template = of_place(place)
     if capability is CanSuspend:
-        return None if template is not None else _NO_CONTROLLER
+        return None if template is not None else NO_CONTROLLER
     if capability is CanDrain and template is not None:
         return TEMPLATE_STAYS
     if capability in (CanEvict, CanDrain):

@@ -168,7 +168,7 @@ class ControlledPods(PodNodes):
         """Suspend the job; returns evidence. Raises ClusterError."""
         self._suspended = {node.pod: node.uid for node in self.now.values() if not node.agent.is_gone}
         self._patch(suspended=True)
-        return {"job": self._name, "pods": dict(self._suspended)}
+        return {"job": self._name, "nodes": dict(self._suspended)}
 
     def is_suspended(self) -> bool:
         """Whether each pod that was there then is gone, by its uid, as the cluster says. Once all agents have ended,

@@ -11,13 +11,14 @@ from typing import Any
 from chaoskit.environments.agents.package_copy import path_of_copy
 from chaoskit.environments.kubernetes import run_owner
 from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, PODS, SERVICES, ApiKind
-from chaoskit.environments.kubernetes.cluster import connection_to, own_address
+from chaoskit.environments.kubernetes.cluster import connection_to
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.filled_template import difference, filled
 from chaoskit.environments.kubernetes.guards import PreviewedPod, preview
 from chaoskit.environments.kubernetes.job_template import must_suit, of_place
 from chaoskit.environments.kubernetes.objects import owned
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
+from chaoskit.environments.kubernetes.pod_channel import address_of, host_of_doors
 from chaoskit.environments.kubernetes.pod_manifest import NAMES_ROLE, NODE_ROLE, names_service
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.launch.rank_modules import PACKAGE
@@ -54,8 +55,9 @@ def dry_run(job: Job, *, store: Path) -> DryRun:
     if place is None or not job.image:
         raise UsageError("--dry-run needs --image, --namespace and --volume, as a run does")
     connection = connection_to(place)
-    address = f"tcp://{own_address(place, connection)}:PORT"
+    host, name = host_of_doors(place, connection)
     run_dir = store / "runs" / _RUN
+    address = address_of(place, run_dir, tcp=f"tcp://{name or host}:PORT")
 
     def checked(kind: ApiKind, manifest: Mapping[str, Any]) -> dict[str, Any]:
         return as_stored(connection, place.namespace, kind, manifest)

@@ -16,7 +16,7 @@ from chaoskit.environments.gate.doors import TcpDoor
 from chaoskit.environments.kubernetes import cluster_needs, objects, permissions
 from chaoskit.environments.kubernetes.api_kinds import SERVICES
 from chaoskit.environments.kubernetes.chaos.pod_faults import PodMesh
-from chaoskit.environments.kubernetes.cluster import connection_to, own_address
+from chaoskit.environments.kubernetes.cluster import connection_to
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
 from chaoskit.environments.kubernetes.image_look import examine
@@ -24,6 +24,7 @@ from chaoskit.environments.kubernetes.job_faults import JobFaults
 from chaoskit.environments.kubernetes.job_template import digest, must_suit, of_place
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
+from chaoskit.environments.kubernetes.pod_channel import address_for_pods, host_of_doors
 from chaoskit.environments.kubernetes.pod_clocks import PodClockFaults
 from chaoskit.environments.kubernetes.pod_evictions import PodEvictions
 from chaoskit.environments.kubernetes.pod_limits import PodLimits
@@ -42,6 +43,7 @@ from chaoskit.environments.machine.run_files import RunFiles
 from chaoskit.environments.registry import register_environment
 from chaoskit.environments.traits import EnvironmentTraits
 from chaoskit.errors import ChaoskitError, UsageError
+from chaoskit.files.removal import remove
 from chaoskit.job import Job
 from chaoskit.nodes import ClusterPlace
 from chaoskit.protocol.fingerprint import LENT, library
@@ -112,7 +114,9 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodClockFaults, J
         if template is not None:
             must_suit(job, template)
             place = template.place(place)
-            permissions.must_have(connection_to(place), place.namespace, job=template.job.api)
+            permissions.must_have(
+                connection_to(place), place.namespace, job=template.job.api, claims=template.makes_claims
+            )
         facts = examine(place, job.image, program=job.words()[0])
         return {"image": facts.id, **({"template": digest(template)} if template is not None else {})}
 
@@ -151,28 +155,32 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodClockFaults, J
         template = self._template
         on_volume(place, run.run_dir)
         connection = connection_to(place)
-        address = own_address(place, connection)
-        permissions.must_have(connection, place.namespace, job=template.job.api if template is not None else None)
+        host, name = host_of_doors(place, connection)
+        makes_claims = template is not None and template.makes_claims
+        job = template.job.api if template is not None else None
+        permissions.must_have(connection, place.namespace, job=job, claims=makes_claims)
         objects.sweep(connection, place.namespace)
         facts = examine(place, spec.image, program=spec.program, run_dir=run.run_dir)
         if template is not None and template.user is not None:
             facts = replace(facts, uid=template.user)
         owners = self._owners = FileOwners(run, facts.uid, self.hand_over)
-        run.begin(for_all=owners.is_closed_to_job, door=lambda: TcpDoor("0.0.0.0", known_as=address))
+        run.begin(door=lambda: TcpDoor(host, known_as=name))
         try:
             owners.open()
-            door = AgentDoor(TcpDoor("0.0.0.0", known_as=address))
+            door = AgentDoor(TcpDoor(host, known_as=name))
             run.keep(door.close)
             token = run.run_dir / TOKEN
             token.touch(mode=0o600)
             token.write_text(door.token)
             if owners.is_closed_to_job:
                 token.chmod(0o644)
-            run.keep(lambda: token.unlink(missing_ok=True))
+            run.keep(lambda: remove(token, within=run.run_dir))
+            address = address_for_pods(place, run, door, is_over=self._is_over, for_all=owners.is_closed_to_job)
             self._cwd = (template.directory if template is not None else "") or facts.cwd
             made = RunObjects(
-                connection, namespace=place.namespace, run_id=id_in_cluster(spec.run_id), run_dir=run.run_dir
-            )
+                connection, namespace=place.namespace, run_id=id_in_cluster(spec.run_id), run_dir=run.run_dir,
+                makes_claims=makes_claims,
+            )  # fmt: skip
             # A controller would replace pods whose agents go before its Job.
             run.keep(self._close_pods)
             run.keep(lambda: _close(made))
@@ -183,7 +191,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodClockFaults, J
             package = copy_of(PACKAGE.resolve(), store)
             lent = {LENT: str(copy_of(Path(found).resolve(), store))} if (found := library()) else {}
             added = PodAdditions(
-                place=place, service=self._service, python=facts.python, package=package, address=door.address,
+                place=place, service=self._service, python=facts.python, package=package, address=address,
                 run_dir=run.run_dir, store=store, variables=lent,
             )  # fmt: skip
             pods = self._pods = self._made_pods(made, added, connection=connection, door=door)
@@ -218,6 +226,9 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodClockFaults, J
 
     def __exit__(self, *exc: object) -> None:
         self.run.end()
+
+    def _is_over(self, pod: str) -> bool:
+        return self._pods is not None and self._pods.is_over(pod)
 
     def _close_pods(self) -> None:
         if self._pods is not None:

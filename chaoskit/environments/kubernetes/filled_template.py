@@ -12,10 +12,11 @@ from typing import Any
 from chaoskit.environments.kubernetes.job_template import JobTemplate
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
 from chaoskit.environments.kubernetes.pod_manifest import mount
-from chaoskit.environments.kubernetes.team_jobs.kinds import team_job
+from chaoskit.environments.kubernetes.team_jobs.kinds import accepted_job
 from chaoskit.environments.kubernetes.team_jobs.pod_shape import names_out
 from chaoskit.environments.kubernetes.team_jobs.team_job import JOB, SERVICE
 from chaoskit.job import OUT
+from chaoskit.protocol.secret_words import Redaction
 
 #: The variable with the name of a pod, which its agent says. It is of no interest to the job.
 POD = "CHAOSKIT_POD"
@@ -29,8 +30,7 @@ def filled(template: JobTemplate, added: PodAdditions, *, out: Path) -> dict[str
     with `{out}`, `{job}` and `{service}` filled in; with the agent in front of its command, and what that needs.
     `owned` adds the labels. Raises UsageError for a part that is not on the volume."""
     name = added.service
-    job = team_job({**template.manifest, "metadata": {**template.manifest["metadata"], "name": name}})
-    assert job is not None, "it has been refused"
+    job = accepted_job({**template.manifest, "metadata": {**template.manifest["metadata"], "name": name}})
 
     def fill(text: str) -> str:
         return text.replace(OUT, str(out)).replace(JOB, name).replace(SERVICE, added.service)
@@ -64,10 +64,11 @@ def _with_agent(container: Mapping[str, Any], added: PodAdditions, fill: Callabl
 
 
 def difference(template: JobTemplate, made: Mapping[str, Any]) -> str:
-    """The unified difference between the template and the job that a run makes of it, as YAML."""
+    """The unified difference between the template and the job that a run makes of it, as YAML, without secrets."""
     yaml = importlib.import_module("yaml")  # it comes with the client
+    redaction = Redaction()
     before, after = (
-        str(yaml.safe_dump(_plain(each), sort_keys=True, width=10**6)).splitlines(keepends=True)
+        str(yaml.safe_dump(redaction.tree(_plain(each)), sort_keys=True, width=10**6)).splitlines(keepends=True)
         for each in (template.manifest, made)
     )
     return "".join(difflib.unified_diff(before, after, "job template", "job of the run", n=2))

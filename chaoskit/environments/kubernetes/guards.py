@@ -18,8 +18,6 @@ from chaoskit.validation import check_number, near_miss
 _PRODUCTION = re.compile(r"prod(?!uct(?!ion)|uce)", re.IGNORECASE)
 #: Namespaces of the cluster itself and of Chaos Mesh: a fault there is a fault of everybody.
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "chaos-mesh")
-#: Actions of Chaos Mesh that happen once: they last no time, and nothing takes them back.
-ONE_SHOTS = ("pod-kill", "container-kill")
 #: The longest duration of a fault in seconds: so long it lasts at most if chaoskit dies.
 LONGEST_FAULT = 600.0
 
@@ -62,17 +60,9 @@ def check_allowed_namespace(namespace: str, allowed: Collection[str]) -> str:
     return namespace
 
 
-def check_duration(action: str, seconds: float | None, *, longest: float = LONGEST_FAULT) -> str | None:
-    """The duration of a fault as Chaos Mesh takes it; None for an action that happens once.
-
-    Raises UsageError if one is missing, is longer than `longest` seconds, or is given for an action that has none.
-    """
-    if action in ONE_SHOTS:
-        if seconds is not None:
-            raise UsageError(f"{action}: it happens once, so it takes no duration: leave it out")
-        return None
-    if seconds is None:
-        raise UsageError(f"{action}: a duration is missing: without one the fault would outlive a chaoskit that dies")
+def check_duration(action: str, seconds: float, *, longest: float = LONGEST_FAULT) -> str:
+    """The duration of a fault as Chaos Mesh takes it. Raises UsageError if it is none, or longer than `longest`
+    seconds: the fault would outlive a chaoskit that dies."""
     check_number(action, "duration", seconds, over=0, most=longest)
     return f"{max(1, round(seconds * 1000))}ms"
 

@@ -8,6 +8,9 @@ from typing import Any
 from chaoskit.environments.kubernetes.controlled_pods import ControlledPods
 from chaoskit.environments.kubernetes.pod_faults import PodFaults
 
+#: Why a job cannot be suspended.
+NO_CONTROLLER = "only the pods of a controller can be suspended: run a job with --job-template"
+
 
 class JobFaults(PodFaults):
     """Fulfils `CanSuspend` where a controller makes the pods, as Kueue does it: `suspend` has the controller
@@ -16,11 +19,14 @@ class JobFaults(PodFaults):
     @property
     def _controlled(self) -> ControlledPods:
         if not isinstance(self.pods, ControlledPods):
-            raise LookupError("only the pods of a controller can be suspended: run a job with --job-template")
+            raise LookupError(NO_CONTROLLER)
         return self.pods
 
-    def suspend(self) -> Mapping[str, Any]:
+    def suspend(self, partition: str = "", qos: str = "") -> Mapping[str, Any]:
         """See `CanSuspend`."""
+        if partition or qos:
+            what = f"partition {partition!r}" if partition else f"QOS {qos!r}"
+            raise LookupError(f"a cluster of Kubernetes has no {what}: suspend the job without one")
         if self.job.running is None:
             raise LookupError("nothing of the job runs")
         return self._controlled.suspend()

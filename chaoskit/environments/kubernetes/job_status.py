@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from chaoskit.environments.kubernetes.team_jobs.team_job import condition
 from chaoskit.errors import SupervisorGaveUp
 
 #: The actions of a rule after which nothing is started again.
@@ -18,11 +19,10 @@ _BACKOFF_LIMIT = 6
 
 @dataclass(frozen=True)
 class JobStatus:
-    """`failing` is the reason and the message of a Job that fails, None of any other. `completed` and `failed` are
-    indexes; `failures` is how many of its pods have failed."""
+    """`failing` is the reason and the message of a Job that fails, None of any other. `failed` are indexes; `failures`
+    is how many of its pods have failed."""
 
     failing: tuple[str, str] | None = None
-    completed: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()
     failures: int = 0
 
@@ -30,11 +30,9 @@ class JobStatus:
     def of(cls, job: Mapping[str, Any]) -> JobStatus:
         """The status in a manifest."""
         status = job.get("status") or {}
-        holding = {each["type"]: each for each in status.get("conditions") or () if each.get("status") == "True"}
-        failing = holding.get("FailureTarget") or holding.get("Failed")
+        failing = condition(job, "FailureTarget") or condition(job, "Failed")
         return cls(
             (str(failing.get("reason")), str(failing.get("message"))) if failing is not None else None,
-            _indexes(status.get("completedIndexes")),
             _indexes(status.get("failedIndexes")),
             int(status.get("failed") or 0),
         )

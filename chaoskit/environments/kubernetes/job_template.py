@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.environments.kubernetes.api_kinds import FURTHER_JOBS, JOBS
-from chaoskit.environments.kubernetes.team_jobs.kinds import team_job
+from chaoskit.environments.kubernetes.team_jobs.kinds import accepted_job
 from chaoskit.environments.kubernetes.team_jobs.pod_shape import training
 from chaoskit.environments.kubernetes.team_jobs.team_job import TeamJob
 from chaoskit.environments.kubernetes.template_refusals import refusals
@@ -35,9 +35,7 @@ class JobTemplate:
     @property
     def job(self) -> TeamJob:
         """The job as its kind knows it."""
-        found = team_job(self.manifest)
-        assert found is not None, "it has been refused"
-        return found
+        return accepted_job(self.manifest)
 
     @property
     def name(self) -> str:
@@ -93,6 +91,11 @@ class JobTemplate:
         own = {**(self.pod.get("securityContext") or {}), **(self.container.get("securityContext") or {})}
         return own.get("runAsUser")
 
+    @property
+    def makes_claims(self) -> bool:
+        """Whether a cluster makes volume claims for the job."""
+        return makes_claims(self.manifest)
+
     def place(self, place: ClusterPlace) -> ClusterPlace:
         """The same place in the cluster, with the settings that the template gives its pods. Raises UsageError for a
         template of another namespace, and for settings of pods beside it."""
@@ -126,6 +129,14 @@ class JobTemplate:
 def of_place(place: ClusterPlace | None) -> JobTemplate | None:
     """The template of the jobs in a place; None where chaoskit makes the pods itself. Raises UsageError."""
     return JobTemplate(place.job_template) if place is not None and place.job_template else None
+
+
+def makes_claims(manifest: Any) -> bool:
+    """Whether a cluster makes volume claims for a job: for each of its pods, or, of a JobSet, for all of them."""
+    if isinstance(manifest, Mapping):
+        own = any(manifest.get(name) for name in ("volumeClaimTemplate", "volumeClaimPolicies"))
+        return own or any(map(makes_claims, manifest.values()))
+    return isinstance(manifest, list | tuple) and any(map(makes_claims, manifest))
 
 
 def must_suit(job: Job, template: JobTemplate) -> None:

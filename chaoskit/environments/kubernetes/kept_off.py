@@ -1,5 +1,5 @@
-"""`kept_off`: a pod that must not run on one machine, which was drained. Only pods of the run are told so: the machine
-itself stays as it is, and what is of others runs on."""
+"""`kept_off`: a pod that must not run on one machine, because that was drained. chaoskit changes the pod alone: the
+machine and the pods of others stay as they are."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chaoskit.environments.kubernetes import permissions
-from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS, CHAOS_SCHEDULES
+from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS
 from chaoskit.environments.kubernetes.harness_pod import harness_pod
 from chaoskit.environments.kubernetes.job_template import of_place
 from chaoskit.errors import UsageError
@@ -53,10 +53,10 @@ def night_manifests(
         place, image=image, arguments=arguments, service_account=name, settings=name, resources=resources,
         deadline=deadline,
     )  # fmt: skip
-    kinds = (*CHAOS_FAULTS, *CHAOS_SCHEDULES) if chaos_mesh else ()
     template = of_place(place)
-    base = permissions.BASE if template is None else permissions.for_template(template.job.api)
-    rules = (*base, *permissions.FOR_EVICTION, *permissions.for_chaos(kinds))
+    kind = None if template is None else template.job.api
+    base = permissions.for_run(kind, claims=template is not None and template.makes_claims)
+    rules = (*base, *permissions.FOR_EVICTION, *permissions.for_chaos(CHAOS_FAULTS if chaos_mesh else ()))
     metadata = {"name": name, "namespace": place.namespace, "labels": {"app.kubernetes.io/name": "chaoskit"}}
     role = {"apiVersion": f"{_ROLES}/v1", "kind": "Role", "metadata": metadata}
     account = {"kind": "ServiceAccount", "name": name, "namespace": place.namespace}

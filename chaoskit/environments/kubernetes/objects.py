@@ -29,6 +29,8 @@ from chaoskit.environments.kubernetes.selectors import (
 from chaoskit.errors import ChaoskitError, UsageError
 
 NAME = "cluster-objects.jsonl"
+#: Where a manifest has what other objects are made of.
+_TEMPLATES = ("template", "volumeClaimTemplate", "templates")
 
 
 class ForeignTarget(ChaoskitError):
@@ -43,16 +45,25 @@ class RunObjects:
     """The objects of one run. Making one begins with its ConfigMap.
 
     `run_dir` gets the journal of what is about to be made. While a pod named `harness` runs, no sweep removes them.
-    Raises UsageError for a namespace or an id that cannot be used, ClusterError if the server refuses, OSError if the
-    journal cannot be written.
+    With `makes_claims` the cluster makes volume claims for pods of the run, which are removed, too. Raises UsageError
+    for a namespace or an id that cannot be used, ClusterError if the server refuses, OSError if the journal cannot be
+    written.
     """
 
     def __init__(
-        self, connection: ClusterConnection, *, namespace: str, run_id: str, run_dir: Path, harness: str = ""
+        self,
+        connection: ClusterConnection,
+        *,
+        namespace: str,
+        run_id: str,
+        run_dir: Path,
+        harness: str = "",
+        makes_claims: bool = False,
     ) -> None:
         self._connection = connection
         self._namespace = check_namespace("RunObjects", "namespace", namespace)
-        owner = run_owner.manifest(run_id, connection, harness=harness)
+        self._makes_claims = makes_claims
+        owner = run_owner.manifest(run_id, connection, harness=harness, makes_claims=makes_claims)
         self._journal = IntentJournal(run_dir / NAME)
         try:
             self.identity: RunIdentity = run_owner.identity_of(self._make(CONFIG_MAPS, owner))
@@ -91,7 +102,7 @@ class RunObjects:
     def close(self, *, limit: float = 60.0) -> CleanupReport:
         """Remove everything of the run. Raises ClusterError if the API server fails: then the journal names what may
         be left, and a sweep removes it later."""
-        report = clean_up(self._connection, self.identity, limit=limit)
+        report = clean_up(self._connection, self.identity, claims=self._makes_claims, limit=limit)
         if not report.left:
             self._journal.done()
         self._journal.close()
@@ -115,8 +126,11 @@ def sweep(connection: ClusterConnection, namespace: str, *, limit: float = 60.0)
     """Remove what dead harnesses of this user have left in a namespace: those of this machine, and those whose pod has
     ended. Raises ClusterError."""
     owners = listed(connection, CONFIG_MAPS, run_owner.of_this_user(namespace)).manifests
-    dead = [run_owner.identity_of(found) for found in owners if run_owner.is_abandoned(found, connection)]
-    return tuple(clean_up(connection, identity, limit=limit) for identity in dead)
+    dead = [found for found in owners if run_owner.is_abandoned(found, connection)]
+    return tuple(
+        clean_up(connection, run_owner.identity_of(found), claims=run_owner.makes_claims(found), limit=limit)
+        for found in dead
+    )
 
 
 def owned(
@@ -130,20 +144,17 @@ def owned(
 
 
 def _labelled(manifest: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """A copy with these labels, in it and in each template of a pod or a job inside it."""
+    """A copy with these labels, in it and in each template of a pod, a job or a volume claim inside it."""
     metadata = dict(manifest.get("metadata") or {})
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     return {**_with_templates(manifest, labels), "metadata": metadata}
 
 
-def _with_templates(value: Any, labels: Mapping[str, str]) -> Any:
+def _with_templates(value: Any, labels: Mapping[str, str], *, is_template: bool = False) -> Any:
     if isinstance(value, Mapping):
-        return {
-            name: _labelled(inner, labels)
-            if name == "template" and isinstance(inner, Mapping) and "spec" in inner
-            else _with_templates(inner, labels)
-            for name, inner in value.items()
-        }
+        if is_template and "spec" in value:
+            return _labelled(value, labels)
+        return {name: _with_templates(inner, labels, is_template=name in _TEMPLATES) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_templates(inner, labels) for inner in value]
+        return [_with_templates(inner, labels, is_template=is_template) for inner in value]
     return value

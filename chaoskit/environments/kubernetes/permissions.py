@@ -10,16 +10,11 @@ from typing import Any
 
 from chaoskit.environments.kubernetes.access_rule import AccessRule
 from chaoskit.environments.kubernetes.api_kinds import (
+    CHAOS_FAULTS,
     CHAOS_MESH,
-    DNS_CHAOS,
+    CLAIMS,
     FURTHER_JOBS,
-    IO_CHAOS,
     JOBS,
-    NETWORK_CHAOS,
-    POD_CHAOS,
-    SCHEDULES,
-    STRESS_CHAOS,
-    TIME_CHAOS,
     ApiKind,
 )
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
@@ -41,33 +36,39 @@ _JOB_VERBS = (*_OWN, "patch")
 WITH_TEMPLATE = (*_PODS, AccessRule("batch", ("jobs",), _JOB_VERBS))
 #: What is asked of what the controller of a job makes, which has the labels of the run: it is removed with the job.
 _MADE_VERBS = ("list", "delete")
+#: What a run needs as well whose pods make volume claims.
+FOR_CLAIMS = (AccessRule(CLAIMS.group, (CLAIMS.plural,), _MADE_VERBS),)
 #: What the eviction of a node needs as well; without it, evictions are skipped.
 FOR_EVICTION = (AccessRule("", ("pods/eviction",), ("create",)),)
 #: What somebody needs as well who starts chaoskit in a pod, and fetches its files.
 FROM_OUTSIDE = (AccessRule("", ("pods/exec",), ("create", "get")),)
-#: The kinds of Chaos Mesh that runs make, and what is asked of each: `patch` pauses a fault, or forces it to go.
-CHAOS_MADE = (POD_CHAOS, NETWORK_CHAOS, IO_CHAOS, STRESS_CHAOS, TIME_CHAOS, DNS_CHAOS, SCHEDULES)
+#: What is asked of each kind of Chaos Mesh that runs make: `patch` forces a fault to go.
 _CHAOS_VERBS = (*_OWN, "watch", "patch")
 
 
 def for_chaos(there: Iterable[ApiKind]) -> tuple[AccessRule, ...]:
     """What those of the kinds that runs make need."""
-    plurals = tuple(kind.plural for kind in CHAOS_MADE if kind in set(there))
+    plurals = tuple(kind.plural for kind in CHAOS_FAULTS if kind in set(there))
     return (AccessRule(CHAOS_MESH, plurals, _CHAOS_VERBS),) if plurals else ()
 
 
 def for_jobs(there: Iterable[ApiKind]) -> tuple[AccessRule, ...]:
-    """What those of the further kinds of job need that are there and that runs make."""
+    """The permissions on those further kinds of job that are there and that runs make."""
     made = {kind.api for kind in KINDS}.intersection(there)
     return tuple(AccessRule(kind.group, (kind.plural,), _JOB_VERBS) for kind in FURTHER_JOBS if kind in made)
 
 
-def for_template(job: ApiKind) -> tuple[AccessRule, ...]:
-    """What a run needs whose job template has this kind."""
+def for_run(job: ApiKind | None = None, *, claims: bool = False) -> tuple[AccessRule, ...]:
+    """The permissions that a run needs, with a job template of the kind `job` or without; with `claims`, for a template
+    that makes volume claims."""
+    for_claims = FOR_CLAIMS if claims else ()
+    if job is None:
+        return BASE
     if job == JOBS:
-        return WITH_TEMPLATE
-    made = [kind for known in KINDS if known.api == job for kind in known.makes]
-    return (*BASE, *for_jobs([job]), *(AccessRule(kind.group, (kind.plural,), _MADE_VERBS) for kind in made))
+        return (*WITH_TEMPLATE, *for_claims)
+    kinds = [kind for known in KINDS if known.api == job for kind in known.makes]
+    made = (AccessRule(kind.group, (kind.plural,), _MADE_VERBS) for kind in kinds)
+    return (*BASE, *for_jobs([job]), *made, *for_claims)
 
 
 def missing(connection: ClusterConnection, namespace: str, rule: AccessRule) -> Iterator[AccessRule]:
@@ -81,12 +82,13 @@ def missing(connection: ClusterConnection, namespace: str, rule: AccessRule) -> 
 
 
 @cache
-def must_have(connection: ClusterConnection, namespace: str, *, job: ApiKind | None = None) -> None:
-    """Look once, before anything is made, whether a run may do what it will ask for, one with a job template of the
-    kind `job` whether it may make that: what it could not list it could not remove. Raises UsageError with each rule
-    that is missing, ClusterError if the server fails."""
-    rules = BASE if job is None else for_template(job)
-    lacking = [one for rule in rules for one in missing(connection, namespace, rule)]
+def must_have(
+    connection: ClusterConnection, namespace: str, *, job: ApiKind | None = None, claims: bool = False
+) -> None:
+    """Look once, before anything is made, whether a run has every permission that it will need; a run with a job
+    template needs those on the kind `job`, too, and with `claims` those on volume claims. A run that cannot list its
+    objects cannot remove them. Raises UsageError with each rule that is missing, ClusterError if the server fails."""
+    lacking = [one for rule in for_run(job, claims=claims) for one in missing(connection, namespace, rule)]
     if lacking:
         raise UsageError(
             f"permissions are missing in namespace {namespace}: add to a Role of the namespace: "

@@ -21,10 +21,8 @@ class PodClockFaults(PodFaults, PodMeshFaults):
 
     def skew_clock(self, node: int | None, *, by: float) -> int:
         """See `CanSkewClock`."""
-        up = self.nodes()
-        if not up or not (node is None or -len(up) <= node < len(up)):
-            raise LookupError(f"node {node} is not up; up are {', '.join(up) or 'none'}")
-        meant = up if node is None else (up[node],)
+        roster = self.job.roster
+        meant = tuple(roster.up) if node is None and roster.up else (roster.at(node or 0),)
         number = self._wall_clocks.begin(meant)
         with without_target():
             self._skews[number] = self.mesh.clocks.skew(meant, by=by)

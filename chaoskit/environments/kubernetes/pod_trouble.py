@@ -71,6 +71,14 @@ def ended(pod: Mapping[str, Any]) -> str | None:
     return None
 
 
+def is_over(pod: Mapping[str, Any], container: str) -> bool:
+    """Whether this container has ended, whatever becomes of the others."""
+    status = pod.get("status") or {}
+    own = [each for each in _containers(status) if each.get("name") == container]
+    has_ended = any("terminated" in (each.get("state") or {}) for each in own)
+    return has_ended or status.get("phase") in ("Failed", "Succeeded")
+
+
 def _unscheduled(pod: Mapping[str, Any]) -> str | None:
     """The scheduler's own sentence about a pod that is on no node; None if it is on one."""
     for condition in (pod.get("status") or {}).get("conditions") or ():

@@ -172,6 +172,12 @@ class PodNodes(AgentNodes[PodNode]):
         found = self.now.get(node)
         return found is not None and self.manifest_of(found) is not None
 
+    def is_over(self, pod: str) -> bool:
+        """Whether no process of the job runs in the pod of this name any more, as the cluster says. Raises
+        ClusterError."""
+        found = self._pod(pod)
+        return found is None or pod_trouble.is_over(found, self.container)
+
     def manifest_of(self, node: PodNode) -> Mapping[str, Any] | None:
         """The very pod of a node as the cluster has it, also of one that was replaced; None if it is gone."""
         found = self._pod(node.pod)

@@ -45,12 +45,15 @@ def name_of(run_id: str) -> str:
     return f"chaoskit-{run_id.lower()}"
 
 
-def manifest(run_id: str, connection: ClusterConnection, *, harness: str = "") -> dict[str, Any]:
-    """The ConfigMap of a run whose harness is this process, or a pod of that name that goes on without this process.
-    Raises ClusterError."""
+def manifest(
+    run_id: str, connection: ClusterConnection, *, harness: str = "", makes_claims: bool = False
+) -> dict[str, Any]:
+    """The ConfigMap of a run whose harness is this process, or a pod of that name that goes on without this process. It
+    says whether the run `makes_claims`. Raises ClusterError."""
     check_label_value("run_owner", "run_id", run_id)
     record = {**owner.current(), "machine": machine_id(), "pod": _own_pod(connection)}
     record |= {"harness": harness} if harness else {}
+    record |= {"claims": True} if makes_claims else {}
     return {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
@@ -66,6 +69,11 @@ def identity_of(made: Mapping[str, Any]) -> RunIdentity:
     """The run of a ConfigMap as the server has it."""
     metadata = made["metadata"]
     return RunIdentity(metadata["namespace"], metadata["labels"][RUN], metadata["uid"])
+
+
+def makes_claims(found: Mapping[str, Any]) -> bool:
+    """Whether there may be volume claims of the run of a ConfigMap that is abandoned."""
+    return bool(json.loads(found["data"][_FIELD]).get("claims"))
 
 
 def reference(identity: RunIdentity) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from chaoskit.environments.kubernetes.job_template import JobTemplate
 from chaoskit.environments.kubernetes.objects import RunObjects, owned
 from chaoskit.environments.kubernetes.pod_additions import PodAdditions
 from chaoskit.environments.kubernetes.pod_manifest import NODE_ROLE
-from chaoskit.environments.kubernetes.team_jobs.kinds import team_job
+from chaoskit.environments.kubernetes.team_jobs.kinds import accepted_job
 from chaoskit.environments.launch.multi_node_launch import MultiNodeLaunch
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes, NodeMaker
 from chaoskit.environments.machine.machine_run import MachineRun
@@ -57,8 +57,7 @@ class SupervisedJob(JobOnNodes):
         """Make the job of a template, whose controller begins to make its pods, and the file with the difference.
         Raises ClusterError."""
         manifest = filled(template, added, out=self.run.spec.out.absolute())
-        job = team_job(manifest)
-        assert job is not None, "it has been refused"
+        job = accepted_job(manifest)
         shown = difference(template, owned(manifest, made.identity, role=NODE_ROLE))
         (self.run.run_dir / DIFFERENCE).write_text(shown)
         self._made = ControlledPods(

@@ -18,11 +18,14 @@ from chaoskit.environments.machine.processes import Process
 @dataclass(frozen=True)
 class LaunchEnd:
     """How a launch ended. `code` is the command's exit code, negative for a signal. `survivors` are the processes
-    that outlived the command and were killed, each `{"pid", "rank" (or None), "command"}`.
+    that outlived the command and were killed, each `{"pid", "rank" (or None), "command"}`. `why` is what a scheduler
+    says of it, and `requeued` whether that one starts the job again.
     """
 
     code: int
     survivors: tuple[Mapping[str, Any], ...] = ()
+    why: str = ""
+    requeued: bool = False
 
 
 class Launch(Protocol):

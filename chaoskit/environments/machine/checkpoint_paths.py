@@ -14,7 +14,7 @@ from itertools import combinations, starmap
 from pathlib import Path
 
 from chaoskit.analysis.record.rank_lifetime import Save
-from chaoskit.environments.machine.stored_checkpoints import MadeSave, owners, saves
+from chaoskit.environments.machine.stored_checkpoints import MadeSave, below, owners, saves
 
 
 def checkpoint_paths(run_dir: Path, out: Path) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class _Tree:
             inside = {os.path.join(own, name): size for name, size in call.files.items()}
             yield from (path for path, size in inside.items() if self._is(path, size, made))
             return
-        if os.path.lexists(own):
+        if os.path.lexists(own) and below(self.root, own):
             yield own
         if "" in call.files:
             size = call.files[""]

@@ -1,13 +1,13 @@
 """`MachineRun`: what a run has on one Linux machine, whatever its nodes are: a temporary directory, a gate, the storage
-under `{out}`, control groups, and the launch that is running. Environments of one machine are built on it."""
+under `{out}`, control groups, metadata services, and the launch that is running. Environments of one machine are built
+on it."""
 
 from __future__ import annotations
 
 import math
 import select
-import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -24,26 +24,41 @@ from chaoskit.environments.launch.mode import Mode
 from chaoskit.environments.launch.order import Order
 from chaoskit.environments.launch.warm import WarmLauncher
 from chaoskit.environments.machine import processes, scratch
+from chaoskit.environments.machine.processes import Process
+from chaoskit.environments.metadata.asker import line_of
+from chaoskit.environments.metadata.run_metadata import RunMetadata
+from chaoskit.environments.records import ranks
 from chaoskit.errors import UsageError
+from chaoskit.files.removal import remove
 from chaoskit.protocol import io_journal
+
+#: Seconds of one look at the sources of news: `poll` takes no time over 24.8 days.
+_LONGEST_POLL = 3600.0
 
 
 class MachineRun:
     """One run. `launcher` starts its commands (default: as the mode of `spec` says). `identify` tells its gate which
-    process a rank is.
+    process a rank is, and `line_of` its metadata services who asks them (see `RunMetadata`; default: processes of this
+    machine).
 
     An environment calls `begin`, then `mount` and `own_processes` at the moments that suit its nodes, and `end`.
     """
 
     def __init__(
-        self, spec: RunSpec, launcher: Launcher | None = None, *, identify: Identify = on_this_machine
+        self,
+        spec: RunSpec,
+        launcher: Launcher | None = None,
+        *,
+        identify: Identify = on_this_machine,
+        line_of: Callable[[str, int], Sequence[int]] | None = None,
     ) -> None:
         self.spec = spec
-        self._identify = identify
+        self._identify, self._line_of = identify, line_of
         self.run_dir = spec.run_dir.absolute()
         self.gate: GateServer | None = None
         self.storage: Storage | None = None
         self.groups: RunGroups | None = None
+        self.metadata: RunMetadata | None = None
         self.launch: Launch | None = None
         self.index = -1
         self.has_ended = True
@@ -54,18 +69,26 @@ class MachineRun:
 
     # Beginning and end.
 
-    def begin(self, *, for_all: bool = False, door: Callable[[], Door] | None = None) -> None:
-        """Make the directories and the gate; `for_all`: for ranks of other users too; `door` makes its door, if that is
-        not a socket in the directory of the run. Raises UsageError where they cannot be made."""
+    def begin(self, *, others: Collection[int] | None = (), door: Callable[[], Door] | None = None) -> None:
+        """Make the directories and the gate. `others` may come to it, too (see `UnixDoor`); `door` makes its door, if
+        that is not a socket in the directory of the run. Raises UsageError where they cannot be made."""
         with ExitStack() as undo:
             self._tmp = scratch.make(self.spec.run_id)
             undo.callback(scratch.remove, self.spec.run_id)
             try:
                 (self.run_dir / "logs").mkdir(parents=True, exist_ok=True)
                 if self.spec.gated:
-                    made = door() if door is not None else UnixDoor(self.run_dir, for_all=for_all)
+                    made = door() if door is not None else UnixDoor(self.run_dir, others=others)
                     self.gate = GateServer(made, identify=self._identify)
                     undo.callback(self.gate.close)
+                if self.spec.metadata:
+                    self.metadata = RunMetadata(
+                        self.spec.metadata,
+                        imdsv1=self.spec.imdsv1,
+                        line_of=self._line_of or (lambda node, port: line_of(port, self._on(node))),
+                        ranks=lambda: ranks.seen(self.run_dir, launch=self.index),
+                    )
+                    undo.callback(self.metadata.close)
                 if self.spec.limits:
                     self.groups = RunGroups(self.spec.run_id, self.run_dir, controllers=self.spec.limits)
                     undo.callback(self.groups.remove)
@@ -83,7 +106,7 @@ class MachineRun:
         """Have launches find `directory` in place of `{out}`, on a storage that notes what they look at."""
         self.hide()
         # Nobody remembers what was done to what was shown before.
-        shutil.rmtree(self.run_dir / io_journal.NAME, ignore_errors=True)
+        remove(self.run_dir / io_journal.NAME, within=self.run_dir)
         self._store(source=directory, log_accesses=True, within=within, at=at)
 
     def hide(self) -> None:
@@ -107,6 +130,11 @@ class MachineRun:
         # Nobody should be left after the launch; somebody is where the keeper itself was killed.
         self._undo.callback(processes.end_marked, self.spec.run_id, run_dir=self.run_dir)
         self._undo.callback(self.close_launch)
+
+    def _on(self, node: str) -> list[Process]:
+        """The processes of the job on a node. Where there is one node alone, they do not bear its name."""
+        run_id = self.spec.run_id
+        return processes.marked(run_id, node=node) or processes.marked(run_id)
 
     def end(self) -> None:
         """Undo everything; may be called again."""
@@ -188,15 +216,16 @@ class MachineRun:
             for source in (self.gate, None if self.has_ended else self.launch, self.storage):
                 if source is not None:
                     sources.register(source, select.POLLIN)
-            sources.poll(min(left, patience()) * 1000)
+            sources.poll(min(left, patience(), _LONGEST_POLL) * 1000)
 
     def happened(self) -> list[EnvironmentEvent]:
         """Which ranks have arrived, and, once, that the launch has ended; never blocks."""
         end = self.launch.ended() if self.launch is not None and not self.has_ended else None
-        happened: list[EnvironmentEvent] = list(self.gate.arrivals()) if self.gate is not None else []
+        happened: list[EnvironmentEvent] = list(self.metadata.asked()) if self.metadata is not None else []
+        happened += self.gate.arrivals() if self.gate is not None else []
         if end is not None:
             self.has_ended = True
-            happened.append(Ended(self.index, end.code, end.survivors))
+            happened.append(Ended(self.index, end.code, end.survivors, end.why, end.requeued))
         return happened
 
 

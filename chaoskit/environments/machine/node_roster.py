@@ -42,6 +42,12 @@ class NodeRoster:
         self.numbers[node] = number
         return number
 
+    def at(self, number: int) -> str:
+        """The node that is up with this number in their order, negative from the last. Raises LookupError."""
+        if not -len(self.up) <= number < len(self.up):
+            raise LookupError(f"node {number} is not up; up are {', '.join(self.up) or 'none'}")
+        return self.up[number]
+
     def admit(self, node: str) -> None:
         """Count the node as up."""
         self.up.append(node)

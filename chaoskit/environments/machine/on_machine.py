@@ -22,8 +22,8 @@ from chaoskit.probe.session import STACK_SIGNAL
 
 
 class OnMachine(RunStorage):
-    """Fulfils `CanSignal`, `CanShowActivity` and `CanShowDirectory` for the processes of one `run`, what `RunStorage`
-    does for its files, and what of `Environment` needs no more than that."""
+    """Fulfils `CanSignal`, `CanShowActivity`, `CanShowDirectory` and `CanServeMetadata` for the processes of one `run`,
+    what `RunStorage` does for its files, and what of `Environment` needs no more than that."""
 
     @staticmethod
     def storage_available() -> str | None:
@@ -51,6 +51,10 @@ class OnMachine(RunStorage):
     def path_here(job: Job, path: str) -> str | None:
         """See `EnvironmentType`."""
         return path
+
+    def serves_metadata(self) -> bool:
+        """See `CanServeMetadata`."""
+        return self.run.metadata is not None
 
     def wait(self, timeout: float) -> list[EnvironmentEvent]:
         """See `Environment`. Raises ChaoskitError where the job is no longer kept, or its storage is gone."""

@@ -53,6 +53,28 @@ def parent(pid: int) -> int | None:
     return int(stat[1]) if stat else None
 
 
+def started_by(pids: Iterable[int], run_id: str) -> list[Process]:
+    """The living processes of the run that these have started, and those in turn."""
+    above, every = set(pids), marked(run_id)
+    found: list[Process] = []
+    while new := [each for each in every if each.pid not in above and parent(each.pid) in above]:
+        found += new
+        above |= {each.pid for each in new}
+    return found
+
+
+def wakings(process: Process) -> int:
+    """How often the process has gone to sleep by itself since it began; 0 if it has ended."""
+    try:
+        text = Path(f"/proc/{process.pid}/status").read_text()
+    except OSError:
+        return 0
+    if state(process) == "gone":
+        return 0
+    lines = (line.split(":") for line in text.splitlines() if line.startswith("voluntary_ctxt_switches"))
+    return next((int(value) for _, value in lines), 0)
+
+
 def program(process: Process) -> str:
     """What tells the program that a process runs from others that it ran before (exec): where its memory has its code,
     its stack and its arguments. "" if it has ended."""

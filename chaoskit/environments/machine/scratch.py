@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +17,8 @@ from pathlib import Path
 from chaoskit.environments.launch import host
 from chaoskit.environments.machine import owner
 from chaoskit.errors import UsageError
+from chaoskit.files import removal
+from chaoskit.files.removal import Removed
 
 _ROOT = Path("/tmp")
 _MNT_DETACH = 2
@@ -47,14 +48,15 @@ def remove(run_id: str) -> None:
     discard(path(run_id))
 
 
-def discard(place: Path) -> None:
+def discard(place: Path) -> Removed:
     """Remove a directory with its content, but nothing of a file system that is mounted below: what it shows is not
     ours to remove. Mounts are taken away first; while one stays, so does the directory."""
     for mount in _mounts_below(place):
         with suppress(OSError):  # not ours
             host.call("umount2", os.fsencode(mount), _MNT_DETACH)
-    if not _mounts_below(place):
-        shutil.rmtree(place, ignore_errors=True)
+    if mounts := _mounts_below(place):
+        return Removed(left=[f"{place}: {mounts[0]} is still mounted"])
+    return removal.remove(place, within=place.parent)
 
 
 def _mounts_below(place: Path) -> list[str]:

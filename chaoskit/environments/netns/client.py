@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -12,9 +13,12 @@ from typing import Any
 from chaoskit.environments.machine.helper_process import HelperProcess, HelperRefused
 from chaoskit.environments.netns import network
 from chaoskit.errors import ChaoskitError, UsageError
+from chaoskit.files.removal import remove
 
 __all__ = ["HelperRefused", "NetnsClient", "trial", "why_not"]
 
+#: Seconds for a socket that was sent to arrive.
+_HANDING_OVER = 10.0
 _SCRIPT = Path(__file__).with_name("netns_helper.py")
 
 
@@ -43,6 +47,26 @@ class NetnsClient:
         Raises HelperRefused if the method failed, ChaoskitError if the helper has ended.
         """
         return self._helper.ask(request, **given)
+
+    def listener(self, name: str, address: str, port: int, *, directory: Path) -> socket.socket:
+        """A socket that is bound to an address of that host alone (see `Hosts.listen`). `directory` is one that this
+        process may make a file in.
+
+        Raises HelperRefused if the host cannot have it, ChaoskitError if the helper has ended.
+        """
+        path = directory / "handed-over"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+            door.bind(str(path))
+            try:
+                door.listen(1)
+                door.settimeout(_HANDING_OVER)
+                self.ask("listen", name=name, address=address, port=port, hand_to=str(path))
+                line, _ = door.accept()
+                with line:
+                    _, (fd,), *_ = socket.recv_fds(line, 1, 1)
+            finally:
+                remove(path, within=directory)
+        return socket.socket(fileno=fd)
 
     def close(self) -> None:
         """End the helper. The hosts disappear when no process is left on them."""

@@ -21,9 +21,9 @@ from chaoskit.environments.machine import requirements
 from chaoskit.environments.machine.clock_faults import ClockFaults
 from chaoskit.environments.machine.job_on_nodes import JobOnNodes
 from chaoskit.environments.machine.machine_run import MachineRun
+from chaoskit.environments.machine.node_preemptions import NodePreemptions
 from chaoskit.environments.machine.node_roster import NodeRoster
 from chaoskit.environments.machine.on_machine import OnMachine
-from chaoskit.environments.machine.processes import Process
 from chaoskit.environments.netns.client import NetnsClient, trial
 from chaoskit.environments.netns.hosts import MOST_HOSTS
 from chaoskit.environments.netns.node_faults import NodeFaults
@@ -33,10 +33,10 @@ from chaoskit.environments.traits import EnvironmentTraits
 from chaoskit.errors import UsageError
 
 
-class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits, ClockFaults):
+class NetnsEnvironment(OnMachine, NodeFaults, NodePreemptions, ResourceLimits, ClockFaults):
     """Runs a job on virtual hosts; fulfils `Environment`, the capabilities of `OnMachine`, `ResourceLimits` and
-    `ClockFaults`, since ranks and files are this machine's, and `CanPartition`, `CanDegrade`, `CanHideNames` and
-    `CanLoseNodes`."""
+    `ClockFaults`, since ranks and files are this machine's, and `CanPartition`, `CanDegrade`, `CanHideNames`,
+    `CanLoseNodes`, `CanPreempt` and `CanOwnAddress`."""
 
     traits = EnvironmentTraits(
         name="netns",
@@ -54,6 +54,7 @@ class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits, ClockFaults):
         NodeFaults.__init__(self, JobOnNodes(self.run, NodeRoster(MOST_HOSTS), self))
         ResourceLimits.__init__(self)
         ClockFaults.__init__(self)
+        NodePreemptions.__init__(self)
         if spec.nodes.most > MOST_HOSTS:
             raise UsageError(
                 f"nnodes: {spec.nodes.most} virtual hosts are more than the {MOST_HOSTS} that can be had"
@@ -78,7 +79,7 @@ class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits, ClockFaults):
         try:
             client = NetnsClient(run.spec.run_id)
             run.keep(client.close)
-            self._hosts = VirtualNodes(client, run.tmp, self.job.roster)
+            self._hosts = VirtualNodes(client, run.tmp, self.job.roster, metadata=run.metadata)
             self._within = client.within
             run.mount(within=self._within)
             for _ in range(run.spec.nodes.most):
@@ -99,7 +100,7 @@ class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits, ClockFaults):
 
     def wait(self, timeout: float) -> list[EnvironmentEvent]:
         """See `Environment`."""
-        return self.job.wait(timeout)
+        return self.look_at_notices(self.job.wait(timeout))
 
     def stop(self) -> tuple[Any, ...]:
         """See `Environment`."""
@@ -121,23 +122,11 @@ class NetnsEnvironment(OnMachine, NodeFaults, ResourceLimits, ClockFaults):
 
     def limited_node(self, number: int) -> str:
         """See `ResourceLimits`."""
-        up = self.job.roster.up
-        if not -len(up) <= number < len(up):
-            raise LookupError(f"node {number} is not up; up are {', '.join(up) or 'none'}")
-        return up[number]
+        return self.job.roster.at(number)
 
     def nodes_meant(self, node: int | None) -> tuple[str, ...]:
         """See `ClockFaults`."""
         return tuple(self.job.roster.up) if node is None else (self.limited_node(node),)
-
-    def processes_on(self, node: str) -> Sequence[Process]:
-        """See `ClockFaults`."""
-        return self._processes_of(node)
-
-    def node_of(self, rank: int) -> str:
-        """See `ResourceLimits`."""
-        up = self.job.roster.up
-        return next((node for node in up if rank in self.ranks_of(node)), up[0])
 
     def make_ready(self, nodes: Sequence[str]) -> None:
         """See `NodeMaker`. Whatever is forked on a node comes from this machine, where it is shared by all."""

@@ -113,6 +113,20 @@ class Hosts:
         network = os.fstat(host.fds["net"]).st_ino
         return {"host": self._paths(host.fds), "address": host.address, "network": network}
 
+    def listen(self, name: str, address: str, port: int, hand_to: str) -> None:
+        """Open a socket at an address that the host then has for itself alone, and hand it over through the Unix socket
+        at the path `hand_to`. No other host sees the address, nor the machine.
+        """
+        with self._in(self._hosts[name], "net"):
+            ip(f"addr add {address}/32 dev lo")
+            made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        with made, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            with self._in(self._hosts[name], "net"):
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                made.bind((address, port))
+            line.connect(hand_to)
+            socket.send_fds(line, [b"x"], [made.fileno()])
+
     def _paths(self, fds: Mapping[str, int]) -> dict[str, str]:
         """The paths by which other processes open these namespaces, and the user namespace that owns them."""
         me = f"/proc/{os.getpid()}"

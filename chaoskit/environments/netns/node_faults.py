@@ -41,25 +41,25 @@ class NodeFaults(NetworkFaults):
     def is_lost(self, node: str) -> bool:
         """See `CanLoseNodes`."""
         # Of a node that is back, this was asked while it was away.
-        return self._unreachable.get(node, False) and (node in self.job.roster.up or not self._processes_of(node))
+        return self._unreachable.get(node, False) and (node in self.job.roster.up or not self.processes_on(node))
 
     def freeze_node(self, node: str) -> Mapping[str, Any]:
         """See `CanLoseNodes`."""
         self.job.must_run(node)
         stopped: list[Process] = []
         # A process that is just being started is found the next time.
-        while new := [process for process in self._processes_of(node) if process not in stopped]:
+        while new := [process for process in self.processes_on(node) if process not in stopped]:
             stopped += [process for process in new if processes.send(process, signal.SIGSTOP)]
         return {"pids": [p.pid for p in stopped]}
 
     def is_frozen(self, node: str) -> bool:
         """See `CanLoseNodes`."""
-        own = self._processes_of(node)
+        own = self.processes_on(node)
         return bool(own) and all(processes.state(process) != "running" for process in own)
 
     def thaw_node(self, node: str) -> None:
         """See `CanLoseNodes`."""
-        for process in self._processes_of(node):
+        for process in self.processes_on(node):
             processes.send(process, signal.SIGCONT)
 
     def add_node(self) -> str:
@@ -72,9 +72,19 @@ class NodeFaults(NetworkFaults):
 
     def ranks_of(self, node: str) -> tuple[int, ...]:
         """See `CanLoseNodes`."""
+        return tuple(sorted(self.ranks_on(node)))
+
+    def ranks_on(self, node: str) -> dict[int, Process]:
+        """The living ranks of that node."""
         known = ranks.seen(self.run.run_dir, launch=self.run.index).values()
-        living = (r for r in known if processes.state(Process(r.pid, r.start)) != "gone")
-        return tuple(sorted(r.rank for r in living if r.node == node))
+        found = {each.rank: Process(each.pid, each.start) for each in known if each.node == node}
+        return {rank: process for rank, process in found.items() if processes.state(process) != "gone"}
+
+    def end_idle_node(self, node: str) -> None:
+        """See `NodePreemptions`."""
+        self.hosts.client.ask("unplug", name=node)
+        for process in self.processes_on(node):
+            processes.send(process, signal.SIGKILL)
 
     def bring_up(self, node: str | None = None) -> str:
         """Start the host and introduce it to the storage; returns its name."""
@@ -87,5 +97,6 @@ class NodeFaults(NetworkFaults):
         if self.run.storage is not None:
             self.run.storage.know(node, self.hosts.network(node))
 
-    def _processes_of(self, node: str) -> list[Process]:
+    def processes_on(self, node: str) -> list[Process]:
+        """The processes of the job on a host."""
         return processes.marked(self.run.spec.run_id, node=node)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from chaoskit.environments.machine.node_roster import NodeRoster, write_names
+from chaoskit.environments.metadata.metadata_server import ADDRESS, PORT
+from chaoskit.environments.metadata.run_metadata import RunMetadata, known_names
 from chaoskit.environments.netns.client import NetnsClient
 from chaoskit.environments.netns.hosts import NETWORK
+from chaoskit.files.removal import remove
 
 
 class VirtualNodes:
     """`client` makes the hosts of the nodes in `roster`; `directory` holds their temporary directories and their
-    /etc/hosts.
+    /etc/hosts. With `metadata`, each host has its service at the address at which all clouds have theirs.
     """
 
-    def __init__(self, client: NetnsClient, directory: Path, roster: NodeRoster) -> None:
+    def __init__(
+        self, client: NetnsClient, directory: Path, roster: NodeRoster, *, metadata: RunMetadata | None = None
+    ) -> None:
         self.client = client
         self.roster = roster
         self._directory = directory
+        self._metadata = metadata
         self._made: dict[str, Mapping[str, Any]] = {}
         self._hidden: set[str] = set()
 
@@ -32,10 +37,13 @@ class VirtualNodes:
         number = self.roster.number(node)
         if node in self._made:
             self.client.ask("remove", name=node)
-        shutil.rmtree(self.scratch(node), ignore_errors=True)
+        remove(self.scratch(node), within=self._directory)
         self.scratch(node).mkdir(mode=0o700)
         self._write_names()
         self._made[node] = self.client.ask("add", name=node, number=number, names=str(self._names(node)))
+        if self._metadata is not None:
+            listener = self.client.listener(node, ADDRESS, PORT, directory=self._directory)
+            self._metadata.serve(node, listener)
         self.roster.admit(node)
         return node
 
@@ -63,5 +71,7 @@ class VirtualNodes:
     def _write_names(self) -> None:
         numbers = self.roster.numbers
         lines = {node: f"{NETWORK}.{number + 1} {node}\n" for node, number in numbers.items()}
+        always = known_names(self._metadata)
         for node in numbers:
-            write_names(self._names(node), [lines[node]] if node in self._hidden else list(lines.values()))
+            known = [lines[node]] if node in self._hidden else list(lines.values())
+            write_names(self._names(node), [*always, *known])

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from chaoskit.files.removal import remove
+
 #: What of a host's directory is brought: every file below these.
 PARTS = ("events", "logs")
 _PIECE = 1 << 20
@@ -85,7 +87,7 @@ class DirectoryPerHost:
             for name, size in sorted(files.sizes().items()):
                 done = self._copied.get((host, name), 0)
                 if size < done:
-                    self._target(host, name).unlink(missing_ok=True)
+                    remove(self._target(host, name), within=self._run_dir)
                     done = 0
                 if size > done:
                     self._copied[host, name] = done + self._append(host, name, files, done, size)

@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Protocol
 from chaoskit.capabilities import CanTouchFiles, StoredCheckpoint
 from chaoskit.faults.checkpoint.times import unnoticed
 from chaoskit.faults.fault import Fault
-from chaoskit.validation import check_flag, check_whole
+from chaoskit.files.removal import must_lie_in, remove
+from chaoskit.validation import check_flag, check_whole, is_all
 
 
 @dataclass(frozen=True)
@@ -104,10 +105,12 @@ class Damage:
         try:
             sites = [DamageSite(out, one, every, kept) for one in every[first:last]]
             plan = [(site, name) for site in sites for name in site.with_copies(self.method.files(site))]
+            for _, name in plan:
+                must_lie_in(out / name, out.parent)
             with unnoticed(out, [name for _, name in plan]):
                 for number, (_, name) in enumerate(plan):
                     kept[name] = aside / str(number)
-                    _keep(out / name, kept[name])
+                    _keep(out, name, kept[name])
                 for number, (site, name) in enumerate(plan):
                     files.append({**_before(out / name), "file": name, "kept": str(number)})
                     files[-1]["save"] = dict(site.checkpoint.save)
@@ -116,14 +119,14 @@ class Damage:
             same = [entry["file"] for entry in files if entry["after"] == entry["before"]]
             if same:
                 raise LookupError(f"the damage would not change {same[0]}")
-        except (OSError, LookupError) as error:
+        except (OSError, ValueError, LookupError) as error:
             _put_back(out, files, aside)
-            shutil.rmtree(aside, ignore_errors=True)
+            remove(aside, within=aside.parent)
             if isinstance(error, LookupError):
                 raise
             raise LookupError(f"the checkpoint cannot be changed: {error}") from error
         if self.heal_launches is None:
-            shutil.rmtree(aside, ignore_errors=True)
+            remove(aside, within=aside.parent)
         applied: dict[str, Any] = {"files": files, "aside": str(aside)}
         if self.method.harms:
             spared = (*every[:first], *every[last:])
@@ -147,7 +150,7 @@ class Damage:
         aside = Path(applied["aside"])
         with unnoticed(env.out(), [entry["file"] for entry in applied["files"]]):
             restored = _put_back(env.out(), applied["files"], aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        remove(aside, within=aside.parent)
         spoilt = [entry.get("save") for entry in applied["files"] if entry["file"] not in restored]
         # A schedule of an earlier chaoskit does not say which file is of which save.
         known = all(spoilt) or not spoilt
@@ -186,11 +189,12 @@ def _saves(those: Iterable[StoredCheckpoint]) -> list[dict[str, int]]:
     return [dict(one.save) for one in those]
 
 
-def _keep(path: Path, place: Path) -> None:
+def _keep(out: Path, name: str, place: Path) -> None:
     """Copy the file. If an older checkpoint shares it by a hard link, separate the two first."""
+    path = out / name
     shutil.copy2(path, place, follow_symlinks=False)
     if path.lstat().st_nlink > 1:
-        path.unlink()
+        remove(path, within=out.parent)
         shutil.copy2(place, path, follow_symlinks=False)
 
 
@@ -208,16 +212,19 @@ def _settle(path: Path, entry: dict[str, Any]) -> None:
 
 
 def _put_back(out: Path, files: Iterable[Mapping[str, Any]], aside: Path) -> list[str]:
-    """Put the originals back, except where the job has changed the file since. Return the names of the files."""
+    """Put the originals back, except where the job has changed the file since, or leads its directory elsewhere by a
+    link. Return the names of the files."""
     restored = []
     for entry in files:
         path, original = out / entry["file"], aside / entry["kept"]
         changed_since = "after" in entry and digest(path) != entry["after"]
-        if entry.get("folders"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        if changed_since or not path.parent.is_dir() or not os.path.lexists(original):
+        try:
+            must_lie_in(path, out.parent, make=bool(entry.get("folders")))
+        except OSError:
             continue
-        path.unlink(missing_ok=True)
+        if changed_since or not os.path.lexists(original):
+            continue
+        remove(path, within=out.parent)
         shutil.copy2(original, path, follow_symlinks=False)
         restored.append(entry["file"])
     return restored
@@ -231,7 +238,7 @@ def damage(
     Raises UsageError for numbers of checkpoints or launches that are not positive.
     """
     check_flag(method.name, "older", older)
-    if checkpoints != "all":
+    if not is_all(checkpoints):
         check_whole(method.name, "checkpoints", checkpoints, least=1, also="'all'")
     if launches is not None:
         check_whole(method.name, "launches", launches, least=1, also="None: for good")

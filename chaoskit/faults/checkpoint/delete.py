@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -12,6 +11,7 @@ from chaoskit.faults.checkpoint.alike import mark
 from chaoskit.faults.checkpoint.damage import Damage, DamageSite, damage
 from chaoskit.faults.fault import Fault
 from chaoskit.faults.registry import fault
+from chaoskit.files.removal import remove, remove_if_empty
 from chaoskit.validation import check_flag
 
 
@@ -33,11 +33,11 @@ class Delete:
 
     def change(self, name: str, site: DamageSite) -> Mapping[str, Any]:
         path = site.out / name
-        path.unlink()
+        remove(path, within=site.out.parent)
         if self.whole:
-            with suppress(OSError):  # it is not empty
-                for folder in path.relative_to(site.out).parents[:-1]:
-                    (site.out / folder).rmdir()
+            for folder in path.relative_to(site.out).parents[:-1]:
+                if not remove_if_empty(site.out / folder, within=site.out.parent):
+                    break
         return {"folders": True} if self.whole else {}
 
     def describe(self, which: str) -> str:

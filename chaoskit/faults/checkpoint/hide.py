@@ -10,10 +10,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from chaoskit.capabilities import CanTouchFiles
+from chaoskit.errors import ChaoskitError
 from chaoskit.faults.checkpoint.damage import DamageSite
 from chaoskit.faults.checkpoint.pointers import pointers
 from chaoskit.faults.fault import Fault
 from chaoskit.faults.registry import fault
+from chaoskit.files.removal import move, remove_if_empty
 from chaoskit.validation import check_whole
 
 
@@ -35,9 +37,9 @@ class Hide:
         applied: dict[str, Any] = {"paths": [], "aside": str(aside), "at": aside.stat().st_mtime}
         try:
             for name in names:
-                _move(out / name, aside / name)
+                move(out / name, aside / name, within=out.parent, into=aside)
                 applied["paths"].append(name)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             _put_back(env, applied)
             raise LookupError(f"the checkpoints cannot be moved: {error}") from error
         return applied
@@ -57,7 +59,7 @@ class Hide:
         for name in sorted(meanwhile):
             if os.path.lexists(out / name):  # it may have gone with the directory that it was in
                 made.append(f"{name}.made-while-hidden")
-                _move(out / name, aside / made[-1])
+                move(out / name, aside / made[-1], within=out.parent, into=aside)
         return {"restored": _put_back(env, applied), "made": made}
 
     def to_json(self) -> dict[str, Any]:
@@ -80,10 +82,14 @@ def _with_pointers(env: CanTouchFiles) -> list[str]:
 def _put_back(env: CanTouchFiles, applied: Mapping[str, Any]) -> list[str]:
     out, aside = env.out(), Path(applied["aside"])
     for name in applied["paths"]:
-        _move(aside / name, out / name)  # a job that starts from scratch may have removed the directory around it
+        try:
+            # A job that starts from scratch may have removed the directory around it, and `{out}` itself.
+            move(aside / name, out / name, within=aside, into=out.parent)
+        except OSError as error:
+            why = f"{name} cannot be put back into {out} ({error.strerror}): the job has changed the way to it"
+            raise ChaoskitError(f"{why}; it is kept in {aside}") from error
     for directory, _, _ in os.walk(aside, topdown=False):
-        with suppress(OSError):  # it is not empty: something was made
-            os.rmdir(directory)
+        remove_if_empty(Path(directory), within=aside.parent)  # something may have been made
     return list(applied["paths"])
 
 
@@ -94,11 +100,6 @@ def _changed(path: Path) -> float:
         with suppress(FileNotFoundError):  # a job that runs may remove it meanwhile
             newest = max(newest, 0.0 if one.is_dir() else one.lstat().st_mtime)
     return newest
-
-
-def _move(path: Path, to: Path) -> None:
-    to.parent.mkdir(parents=True, exist_ok=True)
-    os.rename(path, to)
 
 
 @fault("hide", Hide)

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from chaoskit.faults.checkpoint.alike import mark
 from chaoskit.faults.checkpoint.damage import DamageSite
+from chaoskit.files.removal import remove
 
 #: A larger file is no pointer.
 LARGEST = 4096
@@ -52,7 +53,7 @@ def point(site: DamageSite, name: str, word: str, instead: str) -> None:
     path = site.out / name
     if path.is_symlink():
         target = os.readlink(path)
-        path.unlink()
+        remove(path, within=site.out.parent)
         path.symlink_to(_replaced(target, word, instead))
     else:
         path.write_text(_replaced(path.read_text(), word, instead))

@@ -13,6 +13,7 @@ from chaoskit.faults.checkpoint.damage import Damage, DamageSite, damage
 from chaoskit.faults.checkpoint.file_bitflip import FileBitflip
 from chaoskit.faults.fault import Fault
 from chaoskit.faults.registry import fault
+from chaoskit.files.removal import remove
 
 #: Files that hold nothing but checksums.
 SIDECAR = re.compile(
@@ -49,7 +50,7 @@ class StripChecksums:
     def change(self, name: str, site: DamageSite) -> Mapping[str, Any]:
         path = site.out / name
         if _is_sidecar(name):
-            path.unlink()
+            remove(path, within=site.out.parent)
             return {"removed": True}
         stripped = _stripped(path)
         if stripped is None:

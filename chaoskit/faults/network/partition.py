@@ -10,7 +10,7 @@ from chaoskit.faults.network.cuts import Cut
 from chaoskit.faults.network.ways import AroundNodes, BetweenGroups
 from chaoskit.faults.node.nodes import show_nodes
 from chaoskit.faults.registry import fault
-from chaoskit.validation import check_number, check_numbered, check_whole
+from chaoskit.validation import check_number, check_numbered, check_whole, shown
 
 
 @fault("partition", Cut)
@@ -22,10 +22,10 @@ def partition(*, groups: Sequence[Sequence[int]] = ((0,), (1,)), seconds: float)
     time that is not positive.
     """
     if not isinstance(groups, (tuple, list)) or not all(isinstance(group, (tuple, list)) for group in groups):
-        raise UsageError(f"partition: groups must be a tuple of groups of nodes, ((0,), (1,)), not {groups!r}")
+        raise UsageError(f"partition: groups must be a tuple of groups of nodes, ((0,), (1,)), not {shown(groups)}")
     parts = tuple(tuple(group) for group in groups)
     if len(parts) < 2 or not all(parts):
-        raise UsageError(f"partition: groups must be two or more, each with a node in it, not {groups!r}")
+        raise UsageError(f"partition: groups must be two or more, each with a node in it, not {shown(groups)}")
     for group in parts:
         check_numbered("partition", "groups", group, distinct=True)
     named = [node for group in parts for node in group]

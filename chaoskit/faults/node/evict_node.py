@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaoskit.capabilities import CanEvict
-from chaoskit.errors import UsageError
 from chaoskit.faults.fault import Fault
 from chaoskit.faults.node.nodes import resolve_nodes, show_nodes
 from chaoskit.faults.registry import fault
-from chaoskit.validation import check_whole
+from chaoskit.validation import check_flag, check_whole
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,4 @@ def evict_node(*, node: int, replaced: bool = True) -> Fault:
     or that it was killed at the end of the grace. Raises UsageError if `node` is not a whole number.
     """
     check_whole("evict_node", "node", node)
-    if not isinstance(replaced, bool):
-        raise UsageError(f"evict_node: replaced must be True or False, not {replaced!r}")
-    return Fault(EvictNode(node, replaced))
+    return Fault(EvictNode(node, check_flag("evict_node", "replaced", replaced)))

@@ -12,7 +12,7 @@ from chaoskit.errors import UsageError
 from chaoskit.faults.fault import Fault
 from chaoskit.faults.node.nodes import show_nodes
 from chaoskit.faults.registry import fault
-from chaoskit.validation import check_number, check_whole
+from chaoskit.validation import check_number, check_whole, is_all
 
 #: Seconds by which a clock may be off by itself, and by which it jumps at least.
 NEAR, LEAST = 0.25, 1.0
@@ -46,7 +46,7 @@ class SkewClock:
         return {"skew": env.skew_clock(node, by=self.by), "by": self.by}
 
     def tick(self, env: CanSkewClock, applied: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Reach what was started since."""
+        """Set the clocks of processes that have started since."""
         env.keep_clock(applied["skew"])
         return applied
 
@@ -82,8 +82,8 @@ def skew_clock(*, node: int | str, by: float, seconds: float) -> Fault:
     that its clock jumped so far, and no rank of another node that its own did. Raises UsageError for another node, for
     a jump of less than a second, and for a time that is not positive.
     """
-    if node != "all":
-        check_whole("skew_clock", "node", node)
+    if not is_all(node):
+        check_whole("skew_clock", "node", node, also="'all'")
     off = check_number("skew_clock", "by", by, least=-_YEAR, most=_YEAR)
     if abs(off) < LEAST:
         raise UsageError(f"skew_clock: by must be a second at least, forward or back, not {by!r}")

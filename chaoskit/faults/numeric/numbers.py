@@ -14,7 +14,7 @@ from chaoskit.capabilities import CanCorruptNumbers
 from chaoskit.errors import UsageError
 from chaoskit.faults.fault import Fault, RankSpec, resolve_ranks, show_ranks
 from chaoskit.protocol.targets import InjectionTarget, as_target, loss
-from chaoskit.validation import check_flag, check_number, check_numbered, check_whole
+from chaoskit.validation import check_flag, check_number, check_numbered, check_whole, is_all
 
 #: How many elements of a tensor are changed.
 Elements = int | Literal["all"]
@@ -135,7 +135,7 @@ class NumberOptions(TypedDict, total=False):
     """
 
     into: InjectionTarget | str | None
-    elements: Elements
+    elements: Elements | None
     steps: int | None
     again: bool
     seed: int
@@ -165,7 +165,7 @@ def corrupt_number(
     if only is not None and target.kind != only:
         raise UsageError(f"{name}: into can only be {only}, not {target}")
     elements = default if elements is None else elements
-    if elements != "all":
+    if not is_all(elements):
         check_whole(name, "elements", elements, least=1, also="'all'")
     if steps is not None:
         check_whole(name, "steps", steps, least=1, also="None: until the process ends")

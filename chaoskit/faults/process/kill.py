@@ -11,7 +11,7 @@ from chaoskit.capabilities import CanSignal, ProcessRef
 from chaoskit.errors import UsageError
 from chaoskit.faults.fault import Fault, RankSpec, resolve_ranks, show_ranks
 from chaoskit.faults.registry import fault
-from chaoskit.validation import check_numbered
+from chaoskit.validation import check_flag, check_numbered, check_whole
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,11 @@ def kill(*, rank: RankSpec | None = None, launcher: bool = False, signal: int = 
     Observed once every process is gone, or has received a signal that it handles. Raises UsageError for a rank or a
     signal that is not valid.
     """
+    check_flag("kill", "launcher", launcher)
     if launcher == (rank is not None):
         raise UsageError("kill: give rank=... or launcher=True (one of the two)")
     check_numbered("kill", "rank", rank if rank is not None else "all")
+    check_whole("kill", "signal", signal)
     if signal not in set(signals.Signals) or signal in (signals.SIGSTOP, signals.SIGCONT):
-        raise UsageError(f"kill: {signal!r} is no signal that ends a process; to stop one, use pause")
+        raise UsageError(f"kill: signal: {signal!r} is no signal that ends a process; to stop one, use pause")
     return Fault(Kill(rank if rank is not None else "all", launcher, int(signal)))

@@ -9,7 +9,7 @@ from typing import Any
 from chaoskit.capabilities import CanOrder
 from chaoskit.faults.fault import Fault, resolve_ranks, show_ranks
 from chaoskit.faults.registry import fault
-from chaoskit.validation import check_choice, check_whole
+from chaoskit.validation import check_choice, check_text, check_whole
 
 #: The exceptions that the probe can raise; `OutOfMemoryError` is torch's.
 EXCEPTIONS = ("RuntimeError", "OutOfMemoryError", "MemoryError", "OSError", "ConnectionError", "KeyboardInterrupt")
@@ -61,5 +61,7 @@ def raise_(*, rank: int, type: str = "RuntimeError", message: str | None = None)
     """
     check_whole("raise_", "rank", rank)
     check_choice("raise_", "type", type, EXCEPTIONS)
+    if message is not None:
+        check_text("raise_", "message", message)
     text = message if message is not None else MESSAGES.get(type, "injected by chaoskit")
     return Fault(Raise(rank, type, text))

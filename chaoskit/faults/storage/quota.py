@@ -33,4 +33,4 @@ def quota(
     """
     lasting = check_lasting("quota", seconds=seconds, until_step=until_step, launches=launches)
     trouble = InjectedIOError(operations=TAKING_SPACE, files=check_files("quota", files), error="EDQUOT")
-    return fail_storage("quota", trouble, lasting, "exhaust the quota", node=node)
+    return fail_storage("quota", trouble, lasting, "exhaust the quota", node=node, files=files)

@@ -6,7 +6,6 @@ All text from logs and names is escaped. A content security policy (CSP) in the 
 from __future__ import annotations
 
 import os
-import tempfile
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -17,6 +16,7 @@ from markupsafe import Markup
 
 from chaoskit.analysis.record.steps import readable
 from chaoskit.errors import UsageError
+from chaoskit.files.whole_files import replace_file, usual_mode
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 #: Shown for unknown values.
@@ -36,24 +36,10 @@ def write(text: str, path: str | os.PathLike[str], *, option: str = "-o") -> Non
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
             raise IsADirectoryError(21, "is a directory")
-        _replace(target, text.encode(errors="backslashreplace"))
+        replace_file(target, text.encode(errors="backslashreplace"), mode=usual_mode())
     except OSError as error:
         message = f"{option}: cannot write {os.fspath(path)!r} ({error.strerror}): name a writable file"
         raise UsageError(message) from error
-
-
-def _replace(target: Path, content: bytes) -> None:
-    handle, draft = tempfile.mkstemp(prefix=f".{target.name[:40]}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(draft, 0o666 & ~umask)
-        os.replace(draft, target)
-    except BaseException:
-        os.unlink(draft)
-        raise
 
 
 @cache

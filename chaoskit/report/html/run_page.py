@@ -106,6 +106,7 @@ def render(
         clock=clock(case),
         room=room,
         recoveries=case.recoveries,
+        notices=case.emergencies,
         paces=paces(case),
         slowest=[slow_rank(one, case.history) for one in stragglers(case.throughput)],
         phases={one.fault: one for one in phases(case.history, case.recoveries)},
@@ -192,7 +193,7 @@ def commands(run: Run) -> list[tuple[str, str]]:
         ("repeat the run with the same faults and checks", f"chaoskit replay {path}"),
         ("print the events in the terminal", f"chaoskit explain {path}"),
         ("apply the checks to the stored record again", f"chaoskit analyze {path}"),
-        ("the command of the job", shlex.join(run.job.words())),
+        ("the command of the job", run.job.text),
     ]
 
 

@@ -121,7 +121,7 @@ def load(run_dir: Path) -> Run:
     """Load a stored run with its last verdicts; it has none if chaoskit died before."""
     store = Store(run_dir.parent.parent)
     run = stored(run_dir, store)
-    if (run_dir / "verdicts.json").exists():
+    if store.is_judged(run_dir):
         run.verdicts = store.read_verdicts(run_dir).verdicts
     return run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -67,6 +68,15 @@ def write_text(text: str, target: str, *, option: str = "--json") -> None:
         raise UsageError(message) from error
 
 
+def takes_files(directory: Path) -> bool:
+    """Whether a file can be made there: tried, because rights tell root nothing of a file system that refuses."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
 def check_target(target: str, *, option: str = "--json") -> None:
     """Check that a file can be written, before anything runs; raises UsageError if not."""
     path = Path(target).absolute()
@@ -75,7 +85,7 @@ def check_target(target: str, *, option: str = "--json") -> None:
         what = "is a directory"
     elif not os.path.isdir(path.parent):
         what = f"is in {path.parent}, which does not exist"
-    elif not os.access(path if os.path.exists(path) else path.parent, os.W_OK):
+    elif not (os.access(path, os.W_OK) if os.path.exists(path) else takes_files(path.parent)):
         what = "is not writable"
     if target != "-" and what is not None:
         raise UsageError(f"{option}: {target!r} {what}: name a file in an existing directory, or '-'")

@@ -28,6 +28,9 @@ class PageTarget(Protocol):
     def address(self, name: str) -> str:
         """Where a file is, for people."""
 
+    def remedy(self, error: Exception) -> str:
+        """What to do about an error that one of these raised; "" where that is not known."""
+
 
 def of(text: str, *, option: str) -> PageTarget:
     """The target that a text names: a path, or a URL such as s3://bucket/path. Raises UsageError, which names the
@@ -67,6 +70,10 @@ class PageDirectory:
         """See `PageTarget`."""
         return publishing.shown(self.path / name)
 
+    def remedy(self, error: Exception) -> str:
+        """See `PageTarget`: a UsageError has it."""
+        return ""
+
     def __str__(self) -> str:
         return publishing.shown(self.path)
 
@@ -99,6 +106,14 @@ class Bucket:
     def address(self, name: str) -> str:
         """See `PageTarget`."""
         return f"{self.url}/{name}"
+
+    def remedy(self, error: Exception) -> str:
+        """See `PageTarget`."""
+        if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
+            return "check the credentials that this machine has for it, and that they may write there"
+        if isinstance(error, FileNotFoundError):
+            return "make the bucket, or correct its name"
+        return ""
 
     def __str__(self) -> str:
         return self.url

@@ -6,15 +6,15 @@ are gauges about the last night; Prometheus itself keeps what they were before. 
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from chaoskit.engine.result import WORDS
+from chaoskit.engine.terminal_text import printable
 from chaoskit.errors import UsageError
+from chaoskit.files.whole_files import replace_file
 from chaoskit.report.machine.json_report import write_text
 from chaoskit.studies.nights.findings import Findings
 from chaoskit.studies.nights.suite_history import SuiteHistory, Track
@@ -73,16 +73,9 @@ def write(findings: Findings, target: str, *, damaged: int = 0) -> None:
         return
     path = Path(target).absolute()
     try:
-        # The collector reads files that end in .prom: this one does not.
-        number, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
-        try:
-            with os.fdopen(number, "w") as file:
-                file.write(content)
-            os.chmod(made, 0o644)  # the collector runs as a user of its own
-            os.replace(made, path)
-        except BaseException:
-            os.unlink(made)
-            raise
+        # Others may read it: the collector has a user of its own. It ignores the draft, whose name does not end in
+        # .prom.
+        replace_file(path, content.encode(), mode=0o644)
     except OSError as error:
         raise UsageError(f"{OPTION}: cannot write {target!r} ({error.strerror}): name a writable file") from error
 
@@ -146,4 +139,4 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return printable(value.replace("\\", r"\\")).replace('"', r"\"").replace("\n", r"\n")

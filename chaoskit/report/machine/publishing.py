@@ -13,7 +13,7 @@ from pathlib import Path
 from chaoskit.engine.run_store import Store
 from chaoskit.errors import UsageError
 from chaoskit.report.machine import json_report, summary
-from chaoskit.report.machine.json_report import check_target
+from chaoskit.report.machine.json_report import check_target, takes_files
 from chaoskit.report.svg import badge
 from chaoskit.studies.nights.suite import Suite
 
@@ -56,7 +56,7 @@ def directory(text: str, *, option: str) -> Path:
     existing = next(each for each in (path, *path.parents) if os.path.exists(each))
     if not existing.is_dir():
         raise UsageError(f"{option}: cannot create {text!r}, because {existing} is a file: name another directory")
-    if not os.access(existing, os.W_OK | os.X_OK):
+    if not takes_files(existing):
         raise UsageError(
             f"{option}: cannot write {text!r}, because {existing} is not writable: name another directory"
         )
@@ -69,6 +69,15 @@ def file(text: str, *, option: str) -> Path:
         raise UsageError(f"{option}: '-' (standard output) is not possible here: name a file")
     check_target(text, option=option)
     return Path(text).absolute()
+
+
+def page(text: str, *, option: str) -> Path:
+    """Return the named file of a page, whose directory need not exist; raises UsageError if it cannot be written."""
+    path = Path(text).absolute()
+    if text == "-" or path.is_dir():
+        raise UsageError(f"{option}: {text!r} is no file: name one, such as page.html")
+    directory(str(path.parent), option=option)
+    return path
 
 
 def shown(path: Path) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.result import ACCEPTED, SKIPPED, Result
+from chaoskit.engine.terminal_text import printable
 from chaoskit.report import problem_words
 from chaoskit.report.html.page import number, seconds
 from chaoskit.report.html.suite_page import in_order
-from chaoskit.report.terminal.table import printable, total
+from chaoskit.report.terminal.table import total
 from chaoskit.studies.nights.suite import Suite
 from chaoskit.studies.problems.problem import Problem
 from chaoskit.studies.problems.suite_problems import undecided

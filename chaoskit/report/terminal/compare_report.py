@@ -11,6 +11,7 @@ from rich.text import Text
 from chaoskit.analysis.stats.signed_rank import fewest
 from chaoskit.analysis.stats.ulps import UlpDistance
 from chaoskit.engine.result import Result
+from chaoskit.engine.terminal_text import one_line, printable
 from chaoskit.errors import ExitCode
 from chaoskit.report.terminal.table import STYLES
 from chaoskit.studies.nights.comparison import SuiteComparison, VerdictChange, counted
@@ -47,7 +48,7 @@ def show(one: SuiteComparison, console: Console, *, times: bool = False) -> None
     for word, names in (("old", one.gone), ("new", one.added)):
         if names:
             console.print()
-            console.print(Text(f"only in the {word} suite: {', '.join(names)}"), soft_wrap=True)
+            console.print(Text(f"only in the {word} suite: {', '.join(map(one_line, names))}"), soft_wrap=True)
     console.print()
     for line in references(one):
         console.print(Text(line), soft_wrap=True)
@@ -68,20 +69,21 @@ def about(suite: Suite) -> str:
     when = f", {suite.when}" if suite.when else ""
     host = f" on {suite.machine['host']}" if suite.machine.get("host") else ""
     ended = "" if suite.status == "finished" else f", {suite.status}"
-    return f"{suite.id}{when}{host}: {counted(len(suite.results), 'experiment')}, {suite.outcome.value}{ended}"
+    came = f"{counted(len(suite.results), 'experiment')}, {suite.outcome.value}"
+    return one_line(f"{suite.id}{when}{host}: {came}{ended}")
 
 
 def verdict(result: Result) -> str:
     """'fail (rng-not-restored)'."""
-    return result.verdict + (f" ({', '.join(result.codes)})" if result.codes else "")
+    return result.verdict + (f" ({one_line(', '.join(result.codes))})" if result.codes else "")
 
 
 def _show_change(change: VerdictChange, console: Console) -> None:
     head = Text(change.direction.upper(), style=DIRECTIONS[change.direction])
-    head.append(f" {change.name}: {verdict(change.old)} → {verdict(change.new)}", style="bold")
+    head.append(f" {one_line(change.name)}: {verdict(change.old)} → {verdict(change.new)}", style="bold")
     console.print(head, soft_wrap=True)
     for sentence in change.new.sentences:
-        for line in sentence.splitlines():
+        for line in printable(sentence).splitlines():
             console.print(Text(f"  {line}"), soft_wrap=True)
 
 
@@ -153,7 +155,7 @@ def size(drift: Drift) -> str:
 
 def named(names: Sequence[str]) -> str:
     """'test_a', or '10 experiments (test_a, test_b, test_c, ...)'."""
-    plain = [name.rpartition("::")[2] for name in names]
+    plain = [one_line(name.rpartition("::")[2]) for name in names]
     if len(plain) == 1:
         return plain[0]
     return f"{len(plain)} experiments ({', '.join(plain[:NAMED])}{', ...' if len(plain) > NAMED else ''})"
@@ -163,7 +165,7 @@ def settings_table(one: SuiteComparison) -> Table:
     """Make the table of versions, flags, machines and commands that differ."""
     table = _table("setting", "source", "old", "new")
     for each in one.settings:
-        table.add_row(*(Text(text) for text in (each.name, each.source, each.old or "–", each.new or "–")))
+        table.add_row(*(Text(one_line(text)) for text in (each.name, each.source, each.old or "–", each.new or "–")))
     return table
 
 
@@ -239,7 +241,7 @@ def answer(one: SuiteComparison, *, times: bool = False) -> str:
 def _rewritten(files: Sequence[str]) -> str:
     """'train.py was changed'."""
     more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
-    return f"{', '.join(files[:NAMED])}{more} {'was' if len(files) == 1 else 'were'} changed"
+    return f"{one_line(', '.join(files[:NAMED]))}{more} {'was' if len(files) == 1 else 'were'} changed"
 
 
 def _times(one: SuiteComparison, *, failing: bool) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from chaoskit.engine.terminal_text import one_line
 from chaoskit.report.machine.json_report import write_text
 from chaoskit.report.terminal.table import STYLES
 from chaoskit.studies.nights.findings import FIGURES, Findings
@@ -38,7 +39,7 @@ def show(findings: Findings, console: Console) -> None:
     """Print the tables, the changes of verdicts and times, the changed settings and the total."""
     for job in findings.history.jobs:
         console.print(
-            Text(f"job {printable(job)}" if job else "job unknown: these experiments never started a run"),
+            Text(f"job {one_line(job)}" if job else "job unknown: these experiments never started a run"),
             soft_wrap=True,
         )
         console.print(table(findings, job, plain=not _can_sign(console)))
@@ -52,7 +53,7 @@ def show(findings: Findings, console: Console) -> None:
         head, style = ("SLOW", STYLES["fail"]) if shift.slower else ("FAST", STYLES["pass"])
         _finding(head, style, subject(shift), shift_lines(findings, shift), console)
     for line in versions(findings):
-        console.print(Text(printable(line)), soft_wrap=True)
+        console.print(Text(one_line(line)), soft_wrap=True)
     console.print(Text(tested(findings)), soft_wrap=True)
     console.print(Text(findings.sentence, style="bold"), soft_wrap=True)
 
@@ -71,7 +72,7 @@ def table(findings: Findings, job: str, *, plain: bool = False) -> Table:
         for name in FIGURES:
             figure = findings.figure(track, name)
             cells += [_cell(figure.last, name), _cell(figure.usual, name)]
-        made.add_row(Text(printable(track.name)), _strip(track, plain=plain), *cells)
+        made.add_row(Text(one_line(track.name)), _strip(track, plain=plain), *cells)
     return made
 
 
@@ -139,11 +140,6 @@ def listed(changes: Sequence[SettingChange]) -> str:
     """Name the changes, the first `LISTED` of them."""
     more = f" and {len(changes) - LISTED} more" if len(changes) > LISTED else ""
     return ", ".join(map(str, changes[:LISTED])) + more
-
-
-def printable(text: str) -> str:
-    """Escape characters that a terminal would interpret or cannot show."""
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def at(night: Night) -> str:
@@ -214,10 +210,10 @@ def _shift(findings: Findings, shift: LevelShift) -> dict[str, Any]:
 
 
 def _finding(head: str, style: str, name: str, lines: Sequence[str], console: Console) -> None:
-    first = Text(head, style=style).append(f" {printable(name)}", style="bold").append(f" {printable(lines[0])}")
+    first = Text(head, style=style).append(f" {one_line(name)}", style="bold").append(f" {one_line(lines[0])}")
     console.print(first, soft_wrap=True)
     for line in lines[1:]:
-        console.print(Text(f"  {printable(line)}"), soft_wrap=True)
+        console.print(Text(f"  {one_line(line)}"), soft_wrap=True)
     console.print()
 
 

@@ -12,8 +12,9 @@ from rich.text import Text
 from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.code_sentences import capital
 from chaoskit.engine.result import ACCEPTED, ERROR, SKIPPED, Result
+from chaoskit.engine.terminal_text import printable
 from chaoskit.report import problem_words
-from chaoskit.report.terminal.table import STYLES, accepted_lines, printable, took
+from chaoskit.report.terminal.table import STYLES, accepted_lines, took
 from chaoskit.studies.problems.problem import Problem
 
 #: Text is set under the code of its problem, and no wider than this.

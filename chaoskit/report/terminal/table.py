@@ -15,11 +15,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from chaoskit.analysis.record.rank_lifetime import COMPONENTS
+from chaoskit.analysis.record.rank_lifetime import component_order
 from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.code_sentences import capital
+from chaoskit.engine.plain_console import PlainConsole
 from chaoskit.engine.result import ACCEPTED, ERROR, SKIPPED, UNRUN, WORDS, Result
 from chaoskit.engine.run_store import NAME
+from chaoskit.engine.terminal_text import one_line, printable
 from chaoskit.remedies import remedies
 
 STYLES = {
@@ -39,20 +41,13 @@ SEVERAL = (
 )
 #: So many errors of the probe are shown.
 ERRORS = 5
-#: Control characters and lone surrogates.
-_UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def printable(text: str) -> str:
-    """Escape control characters, so that output of jobs and names cannot control the terminal."""
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text.expandtabs())
 
 
 def console_for(stream: TextIO) -> Console:
     """Make a console of the terminal's width; without a terminal 80 columns and no colours."""
     narrow = None if stream.isatty() else int(os.environ.get("COLUMNS") or NARROWEST)
-    console = Console(file=stream, highlight=False, width=narrow)
-    return console if console.width >= NARROWEST else Console(file=stream, highlight=False, width=NARROWEST)
+    console = PlainConsole(stream, width=narrow)
+    return console if console.width >= NARROWEST else PlainConsole(stream, width=NARROWEST)
 
 
 def show(
@@ -120,13 +115,7 @@ def unsettled(results: Iterable[Result]) -> bool:
 def console_in_memory(*, width: int = NARROWEST, colours: bool = False) -> Console:
     """Make a console whose output `printed` returns."""
     system: Literal["standard"] | None = "standard" if colours else None
-    return Console(
-        file=io.StringIO(),
-        width=max(width, NARROWEST),
-        highlight=False,
-        force_terminal=colours,
-        color_system=system,
-    )
+    return PlainConsole(io.StringIO(), width=max(width, NARROWEST), force_terminal=colours, color_system=system)
 
 
 def printed(console: Console) -> str:
@@ -144,12 +133,18 @@ def explanation(result: Result) -> str:
 
 
 def experiments_table(results: Iterable[Result], *, wide: bool = False) -> Table:
-    """Make a table with one row for each experiment; a `wide` one also has the times of detection and of the stop."""
+    """Make a table with one row for each experiment; a `wide` one also has the times of detection and of the stop.
+    Where a notice of preemption was given, it has the time from that to a settled checkpoint, and the grace that would
+    just have sufficed.
+    """
+    results = list(results)
+    notices = any(r.sufficient_grace is not None for r in results)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("experiment", overflow="fold", ratio=None)
     table.add_column("verdict", no_wrap=True)
     detection = ("noticed", "stopped") if wide else ()
-    for name in ("resumed\nfrom", "last\nvalid", "steps\nlost", *detection, "recovery", "time"):
+    saving = ("saved\nafter", "grace\nneeded") if notices else ()
+    for name in ("resumed\nfrom", "last\nvalid", "steps\nlost", *saving, *detection, "recovery", "time"):
         table.add_column(name, justify="right", no_wrap=True, vertical="bottom")
     for r in results:
         table.add_row(
@@ -158,6 +153,7 @@ def experiments_table(results: Iterable[Result], *, wide: bool = False) -> Table
             _number(r.resumed_from),
             _number(r.last_valid),
             _number(r.steps_lost),
+            *((_seconds(r.saved_seconds), _seconds(r.sufficient_grace)) if notices else ()),
             *((_seconds(r.noticed_seconds), _seconds(r.stopped_seconds)) if wide else ()),
             _seconds(r.recovery_seconds),
             _seconds(r.seconds),
@@ -232,7 +228,7 @@ def alignment_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def columns_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the components of an alignment in the order of the tables; parts of a component stand together."""
-    return sorted({name for row in rows for name in row["cells"]}, key=_rank)
+    return sorted({name for row in rows for name in row["cells"]}, key=component_order)
 
 
 def is_due(cell: object, due: object) -> bool:
@@ -280,12 +276,7 @@ def _alike(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def _name(result: Result) -> str:
-    return printable(result.name).replace("\n", "\\n")
-
-
-def _rank(name: str) -> tuple[int, str]:
-    family = name.partition(".")[0]
-    return (COMPONENTS.index(family) if family in COMPONENTS else len(COMPONENTS), name)
+    return one_line(result.name)
 
 
 def _cell(text: object, due: object) -> Text:

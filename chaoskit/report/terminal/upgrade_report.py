@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoskit.errors import ExitCode
+from chaoskit.protocol.secret_words import redact_words
 from chaoskit.report.machine import compare_json
 from chaoskit.report.machine.json_report import write_text
 from chaoskit.report.terminal import compare_report
@@ -200,7 +201,7 @@ def _side(one: Upgrade, side: Side) -> dict[str, Any]:
     suite = one.suites.get(side.name)
     return {
         **side.interpreter.to_json(),
-        "command": list(side.job.command),
+        "command": redact_words(side.job.command),
         "suite": suite.id if suite is not None else None,
         "failed": side.failed,
     }

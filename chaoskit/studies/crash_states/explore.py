@@ -9,7 +9,6 @@ judge     the expected position depends on whether the save had settled before t
 from __future__ import annotations
 
 import shlex
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +22,7 @@ from chaoskit.capabilities import CanShowDirectory
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.runner import Run, Runner
 from chaoskit.errors import Undecided, UsageError
+from chaoskit.files.removal import remove
 from chaoskit.job import NEWEST, Job
 from chaoskit.protocol.io_journal import Journal, Operation
 from chaoskit.studies.crash_states.result import Class, Exploration, JudgedState
@@ -203,7 +203,7 @@ def run_trials(recorded: Recorded, runner: Runner, scheduler: TrialScheduler, *,
             over.set()
 
     _in_parallel(work, min(workers, len(scheduler.states)), over, _Counter(runner.progress, scheduler))
-    shutil.rmtree(recorded.run_dir / "slots", ignore_errors=True)
+    remove(recorded.run_dir / "slots", within=runner.store.root)
     if errors:
         raise errors[0]
 

@@ -7,7 +7,6 @@ has taken enough steps.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -30,6 +29,7 @@ from chaoskit.engine.run_store import Store
 from chaoskit.environments.environment import Ended, Environment, RunSpec
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.errors import ChaoskitError
+from chaoskit.files.removal import empty, remove
 from chaoskit.job import NEWEST, Job
 from chaoskit.protocol.events import Event, RecordGap, read_events
 
@@ -122,7 +122,7 @@ class TrialSlot:
     def __enter__(self) -> TrialSlot:
         with ExitStack() as undo:
             self.directory = self._store.new_slot(self.recorded.run_dir, self._number)
-            undo.callback(shutil.rmtree, self.directory, ignore_errors=True)
+            undo.callback(remove, self.directory, within=self._store.root)
             self.out = self.directory / "out"
             job, mode = self.recorded.job, Mode.from_json(self.recorded.reference.mode)
             env = {key: value.replace("{out}", str(self.recorded.out)) for key, value in job.env.items()}
@@ -139,6 +139,7 @@ class TrialSlot:
                 program=job.words()[0],
                 mounts=tuple(job.mounts),
                 cluster=job.cluster,
+                partition=job.partition,
                 store=self._store.root,
                 shows=True,
             )
@@ -152,7 +153,7 @@ class TrialSlot:
     def resume(self, materialise: Callable[[Path], object]) -> Answer:
         """Run one trial: the job resumes from the state that `materialise` writes into an empty directory."""
         begun = time.monotonic()
-        _empty(self.out)
+        empty(self.out, within=self.directory)
         materialise(self.out)
         ready = time.monotonic()
         shows = cast(CanShowDirectory, self._env)
@@ -276,12 +277,3 @@ def _lost(start: Start, off: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
             elif family in CODES:
                 found[CODES[family]] = None
     return tuple(found) or (("loss-diverged",) if off else ())
-
-
-def _empty(directory: Path) -> None:
-    """Empty a directory but keep the directory itself, because it is mounted."""
-    for path in directory.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()

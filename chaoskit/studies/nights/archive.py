@@ -16,28 +16,35 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from chaoskit import __version__
 from chaoskit.engine import reference_store
-from chaoskit.engine.result import Result
+from chaoskit.engine.result import Result, overall
 from chaoskit.engine.run_store import FORMAT, Store, new_name
 from chaoskit.errors import StoreError
+from chaoskit.files.private import make_directories
+from chaoskit.files.whole_files import replace_file
 from chaoskit.job import Job
 from chaoskit.protocol import json_lines
-from chaoskit.protocol.json_lines import LineWriter
+from chaoskit.protocol.json_lines import JsonLine, LineWriter
+from chaoskit.protocol.secret_words import redact_words
+from chaoskit.protocol.stored_files import read_stored, why_unread
+from chaoskit.schema import SchemaError, conform
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.conditions import Conditions
-from chaoskit.studies.nights.suite import Suite, key_of, result_of
+from chaoskit.studies.nights.stored_suite import EndLine, SuiteDocument, SuiteHead, SuiteLine
+from chaoskit.studies.nights.suite import Suite, key_of
 from chaoskit.studies.problems.problem import Proof
 
 DIRECTORY = "suites"
 CONDITIONS = "conditions"
+T = TypeVar("T")
 
 
 class Archive:
@@ -83,8 +90,8 @@ class Archive:
     def resolve(self, text: str) -> Path:
         """Return the file of a suite, given its path, its id, a unique prefix of its id, or `last`."""
         path = Path(text)
-        if path.is_file():
-            return path.absolute()
+        if path.exists() and not path.is_dir():
+            return path.resolve()  # a link that the user has named is followed
         if text == "last":
             return self.last()
         found = [one for one in self.all() if one.name.startswith(text)] if text and "/" not in text else []
@@ -101,11 +108,9 @@ class Archive:
     def read(self, path: Path) -> Suite:
         """Read a suite from a file of the archive or from a file written by `--json`."""
         try:
-            content = path.read_bytes()
+            content = read_stored(path)
         except OSError as error:
-            raise StoreError(
-                f"{path} cannot be read ({error}): name the file of a suite", path=str(path)
-            ) from error
+            raise StoreError(f"{path} {why_unread(error)}: name the file of a suite", path=str(path)) from error
         try:
             document = json.loads(content)
         except (ValueError, RecursionError):
@@ -116,37 +121,52 @@ class Archive:
         return self._of_lines(content, path)
 
     def _of_lines(self, content: bytes, path: Path) -> Suite:
-        lines = [line.value for line in json_lines.decode(content) if isinstance(line.value, dict)]
-        if not lines or lines[0].get("e") != "suite":
+        lines = list(json_lines.decode(content))
+        head = lines[0].value if lines else None
+        if not isinstance(head, dict) or head.get("e") != "suite":
             message = (
                 f"{path} is not a suite of chaoskit: name one of {DIRECTORY}/*.jsonl or a file written by --json"
             )
             raise StoreError(message, path=str(path))
-        head = lines[0]
         if head.get("format") != FORMAT:
             what = f"has format {head.get('format')!r}, but this chaoskit reads format {FORMAT}"
             raise StoreError(f"{path} {what}: use the version of chaoskit that wrote it", path=str(path))
+        if path.parent == self.directory and head.get("id") != path.stem:
+            raise _damaged(f"{path}, line 1", f"it is the file of another suite, {head.get('id')!r}", path)
+        conditions: dict[str, Conditions] = {}
+        results: list[Result] = []
+        proofs: list[Proof] = []
+        end: EndLine | None = None
+        for at, line in enumerate(lines):
+            if line.error is not None and end is None and all(map(_is_proof, lines[at + 1 :])):
+                continue  # chaoskit was killed here, and proofs were added later
+            try:
+                told = conform(SuiteLine, line.value)
+                match told["e"]:
+                    case "result":
+                        results.append(Result.from_json(told))
+                        if (one := self._conditions(told.get("conditions", ""), path)) is not None:
+                            conditions[key_of(results[-1])] = one
+                    case "proof":
+                        proofs.append(Proof.from_json(told))
+                    case "end":
+                        end = conform(EndLine, told)
+            except SchemaError as error:
+                what = "is no JSON" if line.error is not None else str(error)
+                raise _damaged(f"{path}, line {line.number}", what, path) from error
+        if end is not None and end.get("results", len(results)) != len(results):
+            raise _damaged(str(path), f"it has {len(results)} results, and had {end['results']}", path)
         try:
-            results = [told for told in lines if told.get("e") == "result"]
-            found = [result_of(told) for told in results]
-            conditions = [self._conditions(str(told.get("conditions") or ""), path) for told in results]
-            ends = [told for told in lines if told.get("e") == "end"]
-            suite = replace(_suite(head, found), proofs=_proofs(lines))
-            suite = replace(
-                suite, conditions={key_of(r): c for r, c in zip(found, conditions, strict=True) if c is not None}
-            )
-            if not ends:
-                return replace(suite, status="running")
-            end = ends[-1]
-            baselines = {name: self._baseline(digest, path) for name, digest in end["baselines"].items()}
-            known = {name: one for name, one in baselines.items() if one is not None}
-            return replace(suite, status=str(end["status"]), seconds=float(end["seconds"]), baselines=known)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(
-                f"{path} is damaged ({error!r}): delete it or restore it from a copy", path=str(path)
-            ) from error
+            suite = replace(_suite(conform(SuiteHead, head), results), proofs=tuple(proofs), conditions=conditions)
+        except SchemaError as error:
+            raise _damaged(f"{path}, line 1", str(error), path) from error
+        if end is None:
+            return replace(suite, status="running")
+        baselines = {name: self._baseline(digest, path) for name, digest in end["baselines"].items()}
+        known = {name: one for name, one in baselines.items() if one is not None}
+        return replace(suite, status=end["status"], seconds=end["seconds"], baselines=known)
 
-    def _of_document(self, document: Mapping[str, Any], path: Path) -> Suite:
+    def _of_document(self, document: dict[str, Any], path: Path) -> Suite:
         if document.get("schema") != 1 or not isinstance(document.get("experiments"), list):
             schema = document.get("schema")
             foreign = (
@@ -156,56 +176,64 @@ class Archive:
             message = f"{path} is JSON, but {what}: name a suite or a file written by --json"
             raise StoreError(message, path=str(path))
         try:
-            head = {"id": path.stem, "created": "", "command": (), "chaoskit": "", "machine": {}}
-            told = document.get("suite", {})
-            baselines = {str(n): Baseline.from_json(one) for n, one in document.get("baselines", {}).items()}
-            suite = _suite({**head, **told}, [result_of(each) for each in document["experiments"]])
-            seconds = told.get("seconds")
-            proofs = _proofs(document.get("proofs", ()))
-            status = told.get("status", "finished")
-            rests = {str(n): Conditions.from_json(one) for n, one in document.get("conditions", {}).items()}
-            conditions = {str(name): rests[digest] for name, digest in document.get("rests_on", {}).items()}
-            return replace(
-                suite, baselines=baselines, seconds=seconds, status=status, proofs=proofs, conditions=conditions
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(
-                f"{path} is damaged ({error!r}): write it again with --json", path=str(path)
-            ) from error
+            told = conform(SuiteDocument, document)
+            found = told["experiments"]
+            if found and told["verdict"] != overall(found):
+                raise SchemaError(f"says {told['verdict']} of experiments that come to {overall(found)}")
+            rests = {name: Conditions.from_json(one) for name, one in told.get("conditions", {}).items()}
+            named = told.get("rests_on", {})
+            if missing := {*named.values()} - rests.keys():
+                raise SchemaError(f"lacks conditions.{min(missing)}")
+            known: dict[str, Any] = {
+                "baselines": {name: Baseline.from_json(one) for name, one in told.get("baselines", {}).items()},
+                "proofs": tuple(map(Proof.from_json, told.get("proofs", ()))),
+                "conditions": {name: rests[digest] for name, digest in named.items()},
+            }
+            about = told.get("suite")
+            if about is None:
+                return Suite(path.stem, "", (), tuple(found), **known)
+            known["status"] = about.get("status", "finished")
+            return replace(_suite(about, found), seconds=about.get("seconds"), **known)
+        except ValueError as error:
+            raise _damaged(str(path), str(error), path, remedy="write it again with --json") from error
 
     def _conditions(self, digest: str, path: Path) -> Conditions | None:
         """Read the conditions of an experiment; None if they are not stored."""
-        file = path.parent / CONDITIONS / f"{digest}.json"
-        try:
-            about = file.stat() if digest else None
-            return _stored_conditions(file, about.st_mtime_ns, about.st_size) if about is not None else None
-        except FileNotFoundError:
-            return None
-        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(f"{file} is damaged ({error!r}): delete it", path=str(file)) from error
+        return _beside(_stored_conditions, path.parent / CONDITIONS / f"{digest}.json") if digest else None
 
     def _baseline(self, digest: str, path: Path) -> Baseline | None:
         """Read a baseline stored with a suite; None if it is missing, for example because it was not copied."""
-        file = path.parent / "baselines" / f"{digest}.json"
-        try:
-            about = file.stat()
-            return _stored(file, about.st_mtime_ns, about.st_size)
-        except FileNotFoundError:
-            return None
-        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(f"{file} is damaged ({error!r}): delete it", path=str(file)) from error
+        return _beside(_stored, path.parent / "baselines" / f"{digest}.json")
+
+
+def _beside(read: Callable[[Path, int, int], T], file: Path) -> T | None:
+    """Read what is stored beside suites; None if it is missing."""
+    try:
+        about = file.lstat()
+        return read(file, about.st_mtime_ns, about.st_size)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"{file} {why_unread(error)}: delete it", path=str(file)) from error
+    except (ValueError, RecursionError) as error:
+        what = "it is no JSON" if not isinstance(error, SchemaError) else str(error)
+        raise _damaged(str(file), what, file, remedy="delete it") from error
 
 
 @lru_cache(maxsize=4)
 def _stored(file: Path, changed: int, size: int) -> Baseline:
     """Read a baseline, cached: consecutive suites often share one, and it may be large."""
-    return Baseline.from_json(json.loads(file.read_text()))
+    return Baseline.from_json(json.loads(read_stored(file)))
 
 
 @lru_cache(maxsize=4096)
 def _stored_conditions(file: Path, changed: int, size: int) -> Conditions:
     """Read conditions, cached: most suites share them."""
-    return Conditions.from_json(json.loads(file.read_text()))
+    return Conditions.from_json(json.loads(read_stored(file)))
+
+
+def _damaged(where: str, what: str, path: Path, *, remedy: str = "delete it or restore it from a copy") -> StoreError:
+    return StoreError(f"{where} is damaged ({what}): {remedy}", path=str(path))
 
 
 class Writer:
@@ -218,7 +246,7 @@ class Writer:
         self.path = archive.directory / f"{suite.id}.jsonl"
         with archive.store.writing():
             for name in ("baselines", CONDITIONS):
-                (archive.directory / name).mkdir(parents=True, exist_ok=True)
+                make_directories(archive.directory / name)
             self._add("suite", format=FORMAT, **suite.head())
 
     def add(self, result: Result, conditions: Conditions | None = None) -> None:
@@ -244,7 +272,8 @@ class Writer:
             for one in baselines.values():
                 self._keep("baselines", one.digest, one.to_json())
             digests = {name: one.digest for name, one in baselines.items()}
-            self._add("end", status=status, seconds=seconds, baselines=digests)
+            count = len(self.suite.results)
+            self._add("end", status=status, seconds=seconds, results=count, baselines=digests)
         return self.suite
 
     def _names(self) -> list[str]:
@@ -254,9 +283,7 @@ class Writer:
         """Store something under its digest, so that equal ones are stored once."""
         path = self._archive.directory / directory / f"{digest}.json"
         if not path.exists():
-            draft = path.with_name(f".{path.name}.{os.getpid()}")
-            draft.write_text(json.dumps(content) + "\n")
-            os.replace(draft, path)
+            replace_file(path, (json.dumps(content) + "\n").encode())
 
     def _add(self, kind: str, **fields: Any) -> None:
         lines = LineWriter(self.path)
@@ -275,9 +302,10 @@ def unkept(command: Sequence[str], results: Sequence[Result] = ()) -> Suite:
 
 
 def typed() -> list[str]:
-    """Return the command that started this process, as typed."""
+    """Return the command that started this process, as typed, its secrets redacted."""
     program = Path(sys.argv[0])
-    return [program.parent.name if program.name == "__main__.py" else program.name, *sys.argv[1:]]
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return redact_words([name, *sys.argv[1:]])
 
 
 def _text(moment: datetime) -> str:
@@ -306,14 +334,11 @@ def _baseline(store: Store, name: str, suite: Suite) -> Baseline | None:
     return None
 
 
-def _proofs(told: Iterable[Mapping[str, Any]]) -> tuple[Proof, ...]:
-    known = [{name: value for name, value in each.items() if name != "e"} for each in told if each.get("e") == "proof"]
-    return tuple(map(Proof.from_json, known))
+def _is_proof(line: JsonLine) -> bool:
+    return isinstance(line.value, dict) and line.value.get("e") == "proof"
 
 
-def _suite(head: Mapping[str, Any], found: Sequence[Result]) -> Suite:
-    told = {str(name): str(value) for name, value in head["machine"].items()}
+def _suite(head: SuiteHead, found: Sequence[Result]) -> Suite:
     return Suite(
-        str(head["id"]), str(head["created"]), tuple(map(str, head["command"])), tuple(found),
-        chaoskit=str(head["chaoskit"]), machine=told,
-    )  # fmt: skip
+        head["id"], head["created"], head["command"], tuple(found), chaoskit=head["chaoskit"], machine=head["machine"]
+    )

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 from xxhash import xxh3_128_hexdigest
 
 from chaoskit.analysis.record.steps import LOSS
 from chaoskit.analysis.reference.reference import Reference
+from chaoskit.schema import Count, conform
 
 #: The losses of a step, or the fingerprint of a component, as text; None where the step has none.
 Column = Sequence[str | None]
+
+
+class StoredBaseline(TypedDict):
+    """What JSON has of a baseline: a column is a text with a word for each step, or a list."""
+
+    ranks: Mapping[int, Mapping[str, str | list[str | None]]]
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class Baseline:
     `settings` the versions and flags that are the same on all ranks."""
 
     job: tuple[str, ...]
-    steps: int
+    steps: Count
     deterministic: bool
     ranks: Mapping[int, Mapping[str, Column]]
     idle: tuple[str, ...] = ()
@@ -67,14 +74,15 @@ class Baseline:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Baseline:
-        """Inverse of `to_json`; raises KeyError, TypeError or ValueError for invalid data."""
+        """Inverse of `to_json`; raises ValueError, naming the field, for invalid data."""
         ranks = {
-            int(rank): {str(name): _unpacked(column) for name, column in columns.items()}
-            for rank, columns in data["ranks"].items()
+            rank: {name: _unpacked(column) for name, column in columns.items()}
+            for rank, columns in conform(StoredBaseline, data)["ranks"].items()
         }
-        settings = {str(name): str(value) for name, value in data["settings"].items()}
-        job, idle = tuple(map(str, data["job"])), tuple(map(str, data["idle"]))
-        return cls(job, int(data["steps"]), bool(data["deterministic"]), ranks, idle, settings)
+        made = replace(conform(cls, {**data, "ranks": {}}), ranks=ranks)
+        if wrong := [rank for rank, own in ranks.items() if any(len(each) != made.steps for each in own.values())]:
+            raise ValueError(f"ranks.{wrong[0]} does not have {made.steps} steps")
+        return made
 
 
 def _packed(column: Column) -> str | list[str | None]:
@@ -82,9 +90,5 @@ def _packed(column: Column) -> str | list[str | None]:
     return " ".join(whole) if len(whole) == len(column) else list(column)
 
 
-def _unpacked(column: object) -> Column:
-    if isinstance(column, str):
-        return column.split(" ") if column else []
-    if not isinstance(column, list):
-        raise TypeError(f"a column must be a string or a list, not {type(column).__name__}")
-    return [None if value is None else str(value) for value in column]
+def _unpacked(column: str | list[str | None]) -> Column:
+    return column if isinstance(column, list) else column.split(" ") if column else []

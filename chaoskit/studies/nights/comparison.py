@@ -11,6 +11,7 @@ from typing import Literal
 
 from chaoskit.engine.result import ACCEPTED, Result
 from chaoskit.errors import ExitCode, UsageError
+from chaoskit.probe import settings
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.conditions import edited
 from chaoskit.studies.nights.drift import Drift, drift
@@ -88,7 +89,7 @@ class SuiteComparison:
             return ()
         files: dict[str, None] = {}
         for one in self.parted:
-            if one.old.settings != one.new.settings or one.old.job != one.new.job:
+            if settings.apart(one.old.settings, one.new.settings) or one.old.job != one.new.job:
                 return ()
             for name in one.experiments:
                 before, after = (suite.conditions.get(key) for suite, key in self._keys(name))
@@ -244,7 +245,8 @@ def _settings(
     """Yield the settings that differ."""
     yield from _differing("chaoskit", {"chaoskit": old.chaoskit}, {"chaoskit": new.chaoskit})
     for one, other in references:
-        yield from _differing("ranks", one.settings, other.settings)
+        for name in settings.apart(one.settings, other.settings):
+            yield Setting("ranks", name, one.settings.get(name), other.settings.get(name))
     yield from _differing("machine", old.machine, new.machine)
     for a, b in pairs.values():
         if a.job and b.job:

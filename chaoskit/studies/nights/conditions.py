@@ -21,6 +21,9 @@ from typing import Any
 from chaoskit.engine.run_store import Store
 from chaoskit.errors import StoreError
 from chaoskit.job import Job
+from chaoskit.protocol.event_schema import check_event
+from chaoskit.protocol.stored_files import open_stored
+from chaoskit.schema import conform
 
 #: What a job's JSON has besides options: the command names it, or it is a place.
 _COMMAND = ("script", "args", "module", "command", "cwd", "env")
@@ -48,12 +51,8 @@ class Conditions:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Conditions:
-        """Inverse of `to_json`; raises KeyError, TypeError or AttributeError for invalid data."""
-        parts = [
-            {str(name): str(value) for name, value in data[part].items()}
-            for part in ("options", "sources", "further")
-        ]
-        return cls(*parts)
+        """Inverse of `to_json`; raises ValueError, naming the field, for invalid data."""
+        return conform(cls, data)
 
     @classmethod
     def of_runs(cls, store: Store, runs: Sequence[str]) -> Conditions | None:
@@ -137,12 +136,13 @@ def _text(value: Any) -> str:
 def _files(run: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the files that the ranks of a run reported to have read."""
     for path in sorted((run / "events").glob("rank-*.jsonl")):
-        with path.open("rb") as lines:
+        with suppress(OSError), open_stored(path) as lines:
             for line in lines:
                 if b'"sources"' in line:
-                    with suppress(ValueError):  # it was cut short
+                    with suppress(ValueError, RecursionError):  # it was cut short, or is damaged
                         event = json.loads(line)
-                        yield from event.get("files", ()) if event.get("e") == "sources" else ()
+                        check_event("sources", event)
+                        yield from event["files"] if event.get("e") == "sources" else ()
 
 
 class _Names:

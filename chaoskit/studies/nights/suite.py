@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from chaoskit.engine.coded_finding import CodedFinding
-from chaoskit.engine.result import TUPLES, WORDS, Result, overall
+from chaoskit.engine.result import Result, overall
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.conditions import Conditions
 from chaoskit.studies.problems.problem import Problem, Proof
 from chaoskit.studies.problems.suite_problems import problems_of
 from chaoskit.verdict import Outcome
-
-#: The fields of a result; JSON may omit those with a default.
-_DEFAULTS = {each.name: each for each in fields(Result)}
 
 
 @dataclass(frozen=True)
@@ -78,14 +74,3 @@ class Suite:
 def key_of(result: Result) -> str:
     """The unique name of an experiment in its suite."""
     return result.nodeid or result.name
-
-
-def result_of(data: Mapping[str, Any]) -> Result:
-    """Read a result from JSON of this or an older version; raises KeyError, TypeError or ValueError for invalid
-    data."""
-    known = {name: value for name, value in data.items() if name in _DEFAULTS}
-    known.update({name: tuple(known[name]) for name in TUPLES if name in known})
-    if "name" not in known or known.get("verdict") not in WORDS:
-        raise ValueError("an experiment needs a name and a verdict")
-    known["findings"] = tuple(map(CodedFinding.from_json, known.get("findings", ())))
-    return Result(**known)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from chaoskit.engine.result import SKIPPED, Result
+from chaoskit.probe.settings import apart
 from chaoskit.studies.nights.conditions import Conditions, differing
 from chaoskit.studies.nights.suite import Suite, key_of
 
@@ -121,8 +122,7 @@ class SuiteHistory:
         before, after = (night.settings.get(track.job, {}) for night in (old, new))
         found += [
             SettingChange(other, name, before.get(name, ""), after.get(name, ""))
-            for name in sorted({*before, *after})
-            if before.get(name) != after.get(name)
+            for name in sorted(apart(before, after))
         ]
         found += _decided(track.results[one], track.results[other], at=other)
         own, its = track.conditions[one], track.conditions[other]
@@ -142,8 +142,7 @@ class SuiteHistory:
             for job, new in night.settings.items():
                 old = before.get((job, night.machine), new)
                 # A night without a stored uninterrupted run lacks settings: that is not a change.
-                known = {*old, *new} if TORCH in new else {*new}
-                names = sorted(name for name in known if old.get(name) != new.get(name))
+                names = sorted(name for name in apart(old, new) if TORCH in new or name in new)
                 found.setdefault(job, []).extend(
                     SettingChange(at, name, old.get(name, ""), new.get(name, "")) for name in names
                 )

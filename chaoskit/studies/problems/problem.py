@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chaoskit.errors import FAMILIES
+from chaoskit.schema import conform
 
 #: Families of codes that name a component, which can be put back.
 HELD = ("state", "data")
@@ -32,8 +33,8 @@ class Proof:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Proof:
-        """The inverse of `asdict`, by way of JSON."""
-        return cls(**{**data, **{name: tuple(data.get(name, ())) for name in ("put_back", "codes")}})
+        """The inverse of `asdict`, by way of JSON. Raises ValueError, naming the field."""
+        return conform(cls, data)
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,14 @@ class Problem:
     proof: Proof | None = None
 
     @property
+    def lost_state(self) -> bool:
+        """Whether it names state that was lost."""
+        return not self.weakness and FAMILIES.get(self.code) in HELD
+
+    @property
     def provable(self) -> bool:
-        """Whether it names state that was lost in a stored run, so that a further run can put it back."""
-        return not self.weakness and FAMILIES.get(self.code) in HELD and Path(self.run).parent.name == "runs"
+        """Whether that was in a stored run, so that a further run can put the state back."""
+        return self.lost_state and Path(self.run).parent.name == "runs"
 
     @property
     def to_prove(self) -> str:
@@ -71,7 +77,5 @@ class Problem:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Problem:
-        """The inverse of `to_json`."""
-        lists = {name: tuple(data.get(name, ())) for name in ("shown_by", "consequences")}
-        proof = data.get("proof")
-        return cls(**{**data, **lists, "proof": Proof.from_json(proof) if proof else None})
+        """The inverse of `to_json`. Raises ValueError, naming the field."""
+        return conform(cls, data)

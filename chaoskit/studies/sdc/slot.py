@@ -8,7 +8,6 @@ ends.
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from chaoskit.engine.run_store import Store
 from chaoskit.environments.environment import Arrived, Ended, Environment, RunSpec
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.errors import Undecided
+from chaoskit.files.removal import empty, remove
 from chaoskit.job import Job
 from chaoskit.protocol.events import rank_events
 from chaoskit.studies.sdc.changes import USUAL
@@ -89,7 +89,7 @@ class InjectionSlot:
         of, job = self._subject, self._subject.job
         with ExitStack() as undo:
             self._directory = of.store.new_slot(of.run_dir, self._number)
-            undo.callback(shutil.rmtree, self._directory, ignore_errors=True)
+            undo.callback(remove, self._directory, within=of.store.root)
             self._out = self._directory / "out"
             spec = RunSpec(
                 run_dir=self._directory,
@@ -105,6 +105,7 @@ class InjectionSlot:
                 program=job.words()[0],
                 mounts=tuple(job.mounts),
                 cluster=job.cluster,
+                partition=job.partition,
                 store=of.store.root,
             )
             name = str(of.store.read(of.run_dir)["environment"])
@@ -157,7 +158,7 @@ class InjectionSlot:
     def _go(self, trials: Sequence[Trial], order_at: Any) -> list[Trial]:
         """Run one launch until the end of the last window or of the job."""
         for name in ("out", "events", "logs"):
-            _empty(self._directory / name)
+            empty(self._directory / name, within=self._directory)
         self._launch += 1
         self._env.launch(self._launch, self._subject.job.words(out=self._out))
         try:
@@ -251,8 +252,3 @@ class InjectionSlot:
         own = [found[1] for line in text.splitlines() if (found := _OWN.match(line.strip()))]
         reasons = [line for line in own if _REASON.search(line)]
         return (reasons or own or [reason(text) or "the log is empty"])[-1][:200]
-
-
-def _empty(directory: Path) -> None:
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir()

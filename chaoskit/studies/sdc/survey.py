@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from chaoskit.analysis.reference.reference import Reference
 from chaoskit.capabilities import CanCorruptNumbers, CanOrder
 from chaoskit.engine.runner import Runner
 from chaoskit.errors import Undecided, UsageError
+from chaoskit.files.removal import remove
 from chaoskit.job import Job
 from chaoskit.protocol import targets
 from chaoskit.protocol.targets import InjectionTarget
@@ -61,6 +62,7 @@ def make_map(
     begun = time.monotonic()
     environments.must_offer(runner.environment, [CanOrder, CanCorruptNumbers], to="the map of silent corruption")
     environments.must_share_files(runner.environment, to="the map of silent corruption")
+    job = job.with_secrets(os.environ)
     reference = runner.reference(job)
     if not reference.deterministic:
         raise Undecided(
@@ -80,7 +82,7 @@ def make_map(
         _measure(subject, plan, found, runner, until=begun + seconds, workers=workers)
         status = "finished"
     finally:
-        shutil.rmtree(run_dir / "slots", ignore_errors=True)
+        remove(run_dir / "slots", within=runner.store.root)
         runner.store.finish(run_dir, status)
     _must_have_told(plan, into, seconds)
     made = SdcMap.of(plan, subject, sample, tolerance=tolerance, seconds=time.monotonic() - begun)

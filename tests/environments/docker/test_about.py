@@ -9,7 +9,7 @@ import pytest
 
 from chaoskit.cli import doctor
 from chaoskit.environments.docker import about
-from chaoskit.environments.docker.about import About
+from chaoskit.environments.docker.about import About, maps_users
 from chaoskit.errors import UsageError
 from tests.docker_images.images import docker
 
@@ -22,6 +22,13 @@ ORDINARY = {
 def test_a_daemon_of_root():
     assert str(About.of("28.2.2", ORDINARY)) == "28.2.2, as root, cgroup v2, storage overlay2"
     assert About.of("28.2.2", ORDINARY).remedy == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"), [("name=rootless", True), ("name=userns", True), ("name=seccomp,profile=default", False)]
+)
+def test_who_has_another_uid_here(option, expected):
+    assert maps_users({"SecurityOptions": [option]}) is expected and not maps_users({})
 
 
 def test_a_rootless_daemon_without_controllers_names_the_delegation():

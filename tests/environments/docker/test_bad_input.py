@@ -75,7 +75,7 @@ def test_a_user_of_the_image_who_may_write_and_one_who_may_not(place, image, mon
         assert (place.out / "made").read_text() == "again"
     for part in ("out", "events", "logs"):
         (place.run_dir / part).chmod(0o755)
-    monkeypatch.setattr(FileOwners, "open", lambda owners: None)
+    monkeypatch.setattr(FileOwners, "open", lambda owners, **to: None)
     with pytest.raises(
         UsageError, match=r"\(uid 1234\) cannot write to .*/run/\w+: build the image with a user of uid"
     ):

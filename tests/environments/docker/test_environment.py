@@ -26,18 +26,9 @@ from chaoskit.environments.launch.mode import Mode
 from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.nodes import Nodes
 from tests.environments.docker.conftest import docker
+from tests.environments.events import news
 
 pytestmark = pytest.mark.launches
-
-
-def news(env, kind, *, timeout=60.0):
-    """The first event of that kind."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        for event in env.wait(1):
-            if isinstance(event, kind):
-                return event
-    raise AssertionError(f"no {kind.__name__} came")
 
 
 def python(code):

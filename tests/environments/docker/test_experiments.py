@@ -14,7 +14,7 @@ JOB = "torchrun --nproc-per-node {ranks} -m tinymodels.train --model mlp --timeo
 pytestmark = pytest.mark.slow
 
 
-def experiments(store, image, expression, *flags, ranks=0):
+def experiments(store, image, expression, *flags, ranks=0, job=JOB, code=0):
     """pytest on these experiments: what it printed. They run in an image that has neither chaoskit nor the trainer.
     Without a number of `ranks` the job is the experiments' own."""
     result = subprocess.run(
@@ -22,12 +22,12 @@ def experiments(store, image, expression, *flags, ranks=0):
             sys.executable, "-m", "pytest", "experiments", "-q", "-p", "no:cacheprovider", "--chaos-env", "docker",
             "--chaos-image", image, "--chaos-mount", f"{REPOSITORY}:/repository:ro", "--chaos-require",
             "--chaos-dir", str(store.root), "-k", expression, *flags,
-            *(["--chaos-job", JOB.format(ranks=ranks)] if ranks else []),
+            *(["--chaos-job", job.format(ranks=ranks)] if ranks else []),
         ],
         cwd=REPOSITORY, capture_output=True, text=True, check=False,
     )  # fmt: skip
     said = result.stdout + result.stderr
-    assert result.returncode == 0, said
+    assert result.returncode == code, said
     return said
 
 
@@ -45,3 +45,17 @@ def test_two_containers(shared_store, image):
 def test_an_elastic_job_loses_a_container_and_gets_another(shared_store, image):
     said = experiments(shared_store, image, "test_shrink_and_grow", "--chaos-nodes", "1:2")
     assert "1 passed" in said
+
+
+def test_notices_of_preemption(shared_store, image):
+    """A cloud in the network of the containers, and a signal. SIGTERM is never a false notice: that one is skipped."""
+    flags = ("--chaos-nodes", "2", "--chaos-notices", "aws,signal")
+    said = experiments(shared_store, image, "test_preempted or test_false_notice", *flags)
+    assert "3 passed" in said and "1 skipped" in said
+
+
+def test_a_handler_that_asks_without_a_token_is_caught(shared_store, image):
+    job = JOB.replace("tinymodels.train", "tinymodels.gallery.notice_imdsv1") + " --notice aws --step-delay 0.2"
+    flags = ("--chaos-nodes", "2", "--chaos-notices", "aws")
+    said = experiments(shared_store, image, "test_preempted", *flags, ranks=1, job=job, code=1)
+    assert "notice-ignored" in said and "refused all" in said

@@ -13,7 +13,8 @@ from chaoskit.environments.docker.container_disks import io_group, why_no_disk_l
 from chaoskit.environments.docker.environment import DockerEnvironment
 from chaoskit.environments.environment import Arrived, Ended
 from tests.environments.docker.conftest import docker
-from tests.environments.docker.test_environment import news, python
+from tests.environments.docker.test_environment import python
+from tests.environments.events import news
 
 pytestmark = pytest.mark.launches
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from chaoskit.capabilities import InjectedIOError
-from chaoskit.environments.docker import storage_mount
+from chaoskit.environments.docker import daemon, storage_mount
 from chaoskit.environments.docker.environment import DockerEnvironment
 from chaoskit.environments.environment import Ended
 from chaoskit.nodes import Nodes
@@ -55,6 +55,7 @@ def test_both_containers_have_one_storage_that_fails_for_some(env):
 
 def test_only_root_can_show_containers_a_storage(monkeypatch):
     storage_mount.why_not.cache_clear()
+    monkeypatch.setattr(daemon, "why_not", lambda: None)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     try:
         assert "run chaoskit as root" in (DockerEnvironment.storage_available() or "")

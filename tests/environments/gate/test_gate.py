@@ -6,8 +6,12 @@ import json
 import os
 import select
 import socket
+import stat
 import subprocess
+import sys
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +19,7 @@ from chaoskit.environments.environment import Arrived
 from chaoskit.environments.gate.doors import UnixDoor
 from chaoskit.environments.gate.server import GateServer
 from chaoskit.probe.gate import GateClient as ProbeGate
+from tests import users
 
 
 class Client:
@@ -49,6 +54,62 @@ def gate(tmp_path):
     yield made
     made.close()
     assert not (tmp_path / "gate.sock").exists()
+
+
+@pytest.fixture
+def open_place():
+    """A directory that every user reaches."""
+    with tempfile.TemporaryDirectory() as made:
+        os.chmod(made, 0o755)
+        yield Path(made)
+
+
+#: A process of another user: it connects, says hello, and prints what it hears.
+STRANGER = """
+import os, socket, sys
+os.setuid(int(sys.argv[2]))
+line = socket.socket(socket.AF_UNIX)
+try:
+    line.connect(sys.argv[1] + "/gate.sock")
+    line.sendall(b'{"hello": 1, "pid": %d, "rank": 0, "launch": 0, "restart": 0}\\n' % os.getpid())
+    line.sendall(b'{"at": "start", "n": 0}\\n')
+    print("answered" if line.recv(100) else "refused")
+except OSError:
+    print("refused")
+"""
+
+
+@users.as_root_only
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [((), "refused"), ({4321}, "refused"), ({1234}, "answered"), (None, "answered")],
+)
+def test_only_those_come_who_have_business_here(open_place, others, expected):
+    """The kernel says who knocks: a socket that is open to one user more is open to nobody else."""
+    before = os.umask(0)
+    gate = GateServer(UnixDoor(open_place, others=others))
+    os.umask(before)
+    try:
+        command = [sys.executable, "-I", "-S", "-c", STRANGER, str(open_place), "1234"]
+        stranger = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        came = []
+        while stranger.poll() is None:
+            select.select([gate], [], [], 0.02)
+            came += gate.arrivals()
+            gate.release(0, keep_gating=False)
+        assert stranger.communicate()[0].strip() == expected
+        assert bool(came) is (expected == "answered")
+    finally:
+        gate.close()
+
+
+@pytest.mark.parametrize("umask", [0, 0o77])
+def test_the_socket_is_ours_whatever_the_umask(tmp_path, umask):
+    before = os.umask(umask)
+    door = UnixDoor(tmp_path)
+    os.umask(before)
+    assert stat.S_IMODE((tmp_path / "gate.sock").stat().st_mode) == 0o600
+    door.close()
 
 
 @pytest.fixture
@@ -291,3 +352,34 @@ def test_the_probe_speaks_the_same_language(gate, tmp_path):
         thread.join(5)
     assert said[0] is None and isinstance(said[1], OSError)
     assert gate.raised(1)
+
+
+def test_a_rank_whose_descriptors_were_closed_comes_back_and_writes_into_no_file_of_the_job(gate, tmp_path):
+    own, said = tmp_path / "own", []
+
+    def rank():
+        probe = ProbeGate(f"unix:{tmp_path}/gate.sock", rank=1, launch=0, restart=0)
+        said.append(probe.arrive("step", 1))
+        for at in ("step", "done"):
+            number = probe._socket.fileno()
+            os.close(number)
+            file = os.open(own, os.O_RDWR | os.O_CREAT)
+            if file != number:
+                os.dup2(file, number)
+            said.append(probe.arrive("step", 2) if at == "step" else probe._close())
+            os.fstat(number)
+            os.close(number)
+
+    thread = threading.Thread(target=rank)
+    thread.start()
+    try:
+        for n in (1, 2):
+            assert select.select([gate], [], [], 5)[0]
+            arrived = _news(gate) or _news(gate)
+            assert [(one.at, one.n, one.pid) for one in arrived] == [("step", n, os.getpid())]
+            gate.order(1, {"do": "raise", "type": "OSError", "message": "injected"})
+            gate.release(1, keep_gating=True)
+    finally:
+        thread.join(5)
+    assert [type(one) for one in said] == [OSError, OSError, type(None)]
+    assert own.read_text() == ""

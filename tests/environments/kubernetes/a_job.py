@@ -30,6 +30,17 @@ def a_job(path: str = "", value: Any = None) -> dict[str, Any]:
     return changed(made, path, value)
 
 
+def with_scratch(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a Job whose pods have a volume `scratch`, for which the cluster makes a claim of its own for each."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+    template = {"metadata": {"labels": {"team": "vision"}}, "spec": spec}
+    made = copy.deepcopy(manifest)
+    pod = made["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "scratch", "mountPath": "/scratch"}]
+    return made
+
+
 def a_job_set(path: str = "", value: Any = None) -> dict[str, Any]:
     """A JobSet of that Job, called `node`, with this value at a path."""
     job = {"name": "node", "template": {"spec": a_job()["spec"]}}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from chaoskit.environments.kubernetes.api_kinds import (
-    CHAOS_FAULTS,
     CHAOS_MESH,
-    CHAOS_SCHEDULES,
     CONFIG_MAPS,
     JOBS,
+    NETWORK_CHAOS,
     PODS,
     SERVICES,
     ApiKind,
@@ -19,10 +18,8 @@ from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnec
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.selectors import RunSelector
 
-POD_CHAOS, NETWORK_CHAOS = CHAOS_FAULTS[0], CHAOS_FAULTS[1]
-SCHEDULES = CHAOS_SCHEDULES[0]
 #: Whatever a test makes is of one of these.
-KINDS = (PODS, JOBS, SERVICES, CONFIG_MAPS, POD_CHAOS, NETWORK_CHAOS, SCHEDULES)
+KINDS = (PODS, JOBS, SERVICES, CONFIG_MAPS, NETWORK_CHAOS)
 CONTAINERS = [{"name": "trainer", "image": "registry.example/trainer:1"}]
 
 
@@ -45,21 +42,13 @@ def job(name: str) -> dict[str, Any]:
     return named(JOBS, name, spec={"suspend": True, "template": template})
 
 
-def pod_chaos(name: str, run: RunObjects) -> dict[str, Any]:
+def partition(name: str, run: RunObjects) -> dict[str, Any]:
     """A fault that hits the run's own pods."""
-    selector = RunSelector(run.identity).for_chaos_mesh()
-    spec = {"action": "pod-failure", "mode": "one", "selector": selector, "duration": "30s"}
-    made = named(POD_CHAOS, name, spec=spec)
+    one, other = ({"mode": "all", "selector": RunSelector(run.identity, "trainer", n).for_chaos_mesh()} for n in (0, 1))
+    spec = {"action": "partition", **one, "direction": "both", "target": other, "duration": "30s"}
+    made = named(NETWORK_CHAOS, name, spec=spec)
     made["metadata"]["finalizers"] = ["chaos-mesh/records"]
     return made
-
-
-def schedule(name: str, run: RunObjects) -> dict[str, Any]:
-    """A fault every two minutes."""
-    fault = {"action": "pod-kill", "mode": "one", "selector": RunSelector(run.identity).for_chaos_mesh()}
-    spec = {"schedule": "@every 2m", "concurrencyPolicy": "Forbid", "historyLimit": 1, "type": "PodChaos"}
-    spec["podChaos"] = fault
-    return named(SCHEDULES, name, spec=spec)
 
 
 def service(name: str) -> dict[str, Any]:

@@ -18,7 +18,14 @@ from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import ApiTarget, ClusterConnection
 from chaoskit.nodes import ClusterPlace, Nodes
 from tests.docker_images import images
-from tests.environments.kubernetes.a_job import a_job, a_job_set, a_runtime, a_train_job, an_elastic_job
+from tests.environments.kubernetes.a_job import (
+    a_job,
+    a_job_set,
+    a_runtime,
+    a_train_job,
+    an_elastic_job,
+    with_scratch,
+)
 from tests.kubernetes_server.fixtures import Cluster, Machines
 from tests.kubernetes_server.server import KubernetesServer
 
@@ -116,7 +123,15 @@ def job_place(pods_place: RunSpec, machines: Machines) -> Callable[..., RunSpec]
 
 
 @pytest.fixture
-def job_set_place(job_place: Callable[..., RunSpec]) -> Callable[..., RunSpec]:
+def scratch_place(job_place: Callable[..., RunSpec]) -> RunSpec:
+    """The place of a run whose Job has two such pods, each of them with a volume claim of its own."""
+    made = job_place()
+    assert made.cluster is not None
+    return replace(made, cluster=replace(made.cluster, job_template=with_scratch(made.cluster.job_template)))
+
+
+@pytest.fixture
+def job_set_place(job_place: Callable[..., RunSpec], crds: Any) -> Callable[..., RunSpec]:
     """Makes the place of a run whose JobSet has that Job; `spec` is of the JobSet, `job` of its Job."""
 
     def make(steps: int = 9, *, job: Mapping[str, Any] | None = None, **spec: Any) -> RunSpec:
@@ -131,7 +146,7 @@ def job_set_place(job_place: Callable[..., RunSpec]) -> Callable[..., RunSpec]:
 
 
 @pytest.fixture
-def pytorch_job_place(job_place: Callable[..., RunSpec], machines: Machines) -> Callable[..., RunSpec]:
+def pytorch_job_place(job_place: Callable[..., RunSpec], machines: Machines, crds: Any) -> Callable[..., RunSpec]:
     """Makes the place of a run whose PyTorchJob has two Workers with such stubs; `spec` is of the PyTorchJob."""
     machines.kubelet.back_off = 0.5
 
@@ -153,7 +168,7 @@ def pytorch_job_place(job_place: Callable[..., RunSpec], machines: Machines) -> 
 
 @pytest.fixture
 def train_job_place(
-    job_place: Callable[..., RunSpec], machines: Machines, api_server: KubernetesServer
+    job_place: Callable[..., RunSpec], machines: Machines, api_server: KubernetesServer, crds: Any
 ) -> Callable[..., RunSpec]:
     """Makes the place of a run whose TrainJob has two nodes with such stubs; `job` is of the Job of its runtime, and
     `spec` of the JobSet of that."""

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS, CHAOS_MESH, CHAOS_SCHEDULES, FURTHER_JOBS
+from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS, CHAOS_MESH, FURTHER_JOBS
 from tests.environments.kubernetes.scripted_server import Script, Scripted, scripted, status
 
-CHAOS = tuple(kind.kind for kind in (*CHAOS_FAULTS, *CHAOS_SCHEDULES))
+CHAOS = tuple(kind.kind for kind in CHAOS_FAULTS)
 JOBS = tuple(kind.kind for kind in FURTHER_JOBS)
 
 
@@ -44,7 +44,7 @@ class StagedCluster:
             return self.answers[path]
         if path == "/version":
             return Scripted(body={"gitVersion": self.version})
-        known = [kind for kind in (*CHAOS_FAULTS, *CHAOS_SCHEDULES, *FURTHER_JOBS) if kind.kind in self.kinds]
+        known = [kind for kind in (*CHAOS_FAULTS, *FURTHER_JOBS) if kind.kind in self.kinds]
         versions = {kind.group: self.chaos_version if kind.group == CHAOS_MESH else kind.version for kind in known}
         if path == "/apis":
             groups = [{"name": name, "versions": [{"version": version}]} for name, version in versions.items()]

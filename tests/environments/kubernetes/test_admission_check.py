@@ -30,6 +30,7 @@ def examined(api_server, cluster, connection):
     return examine
 
 
+@pytest.mark.usefixtures("crds")
 def test_a_cluster_without_guards(examined):
     found = examined()
     assert [found[f"admission of {kind}"].good for kind in ("configmaps", "services", "pods")] == [True] * 3
@@ -73,6 +74,7 @@ def test_a_quota_that_wants_resources(examined, api_server, cluster):
     assert "refused by the quota 'small'" in one.found and "resources in [tool.chaoskit.kubernetes]" in one.remedy
 
 
+@pytest.mark.usefixtures("crds")
 def test_the_controller_of_chaos_mesh_is_down(examined, api_server, connection):
     connection.patience = 0.0
     controller = ChaosController(api_server).start()
@@ -90,6 +92,7 @@ def test_the_controller_of_chaos_mesh_is_down(examined, api_server, connection):
     ("replicas", "ready", "good", "said"),
     [(3, 3, True, "3 of 3 replicas are ready"), (3, 0, False, "0 of 3"), (0, 0, False, "paused: its deployment is")],
 )
+@pytest.mark.usefixtures("crds")
 def test_the_deployment_of_the_controller_where_it_can_be_seen(examined, api_server, replicas, ready, good, said):
     container = {"name": "chaos-mesh", "image": "ghcr.io/chaos-mesh/chaos-mesh:v2.8.0"}
     labels = {"app": "chaos-mesh"}

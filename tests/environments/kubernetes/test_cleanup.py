@@ -27,22 +27,21 @@ class ChaosMesh:
     def pause(self, seconds):
         self.now += seconds
         self.seen.append(some.there(self.connection, self.namespace))
-        for fault in self.connection.page(ApiTarget(some.POD_CHAOS, self.namespace), {})["items"]:
+        for fault in self.connection.page(ApiTarget(some.NETWORK_CHAOS, self.namespace), {})["items"]:
             metadata = fault["metadata"]
             forced = self.obeys and (metadata.get("annotations") or {}).get(FORCED) == "forced"
             if "deletionTimestamp" in metadata and (self.recovers or forced):
-                target = ApiTarget(some.POD_CHAOS, self.namespace, metadata["name"])
+                target = ApiTarget(some.NETWORK_CHAOS, self.namespace, metadata["name"])
                 self.connection.patch(target, {"metadata": {"finalizers": None}})
 
 
 @pytest.fixture
-def run(connection, cluster, tmp_path, api_server):
+def run(connection, cluster, tmp_path, api_server, crds):
     made = RunObjects(connection, namespace=cluster.namespace, run_id="r1", run_dir=tmp_path)
     made.create(JOBS, some.job("trainer"), role="trainer")
     made.create(PODS, some.pod("p0"), role="trainer")
     made.create(SERVICES, some.service("names"), role="trainer")
-    made.create(some.POD_CHAOS, some.pod_chaos("kill", made), role="fault")
-    made.create(some.SCHEDULES, some.schedule("often", made), role="fault")
+    made.create(some.NETWORK_CHAOS, some.partition("cut", made), role="fault")
     connection.create(cluster.namespace, PODS, some.pod("foreign"))
     return made
 
@@ -51,26 +50,26 @@ def cleaned(run, connection, mesh, limit=5.0):
     return clean_up(connection, run.identity, limit=limit, pause=mesh.pause, clock=lambda: mesh.now)
 
 
-def test_schedules_then_faults_then_jobs_then_pods_then_the_owner(run, connection, cluster):
+def test_faults_then_jobs_then_pods_then_the_owner(run, connection, cluster):
     mesh = ChaosMesh(connection, cluster.namespace)
     report = cleaned(run, connection, mesh)
     assert (report.forced, report.left) == ((), ())
     assert report.removed == (
-        "Schedule often", "PodChaos kill", "Job trainer", "Pod p0", "Service names", "ConfigMap chaoskit-r1",
+        "NetworkChaos cut", "Job trainer", "Pod p0", "Service names", "ConfigMap chaoskit-r1",
     )  # fmt: skip
     assert some.there(connection, cluster.namespace) == {"Pod foreign"}
-    # Before the fault was taken back, only the schedule had gone.
+    # Before the fault was taken back, nothing had gone.
     assert mesh.seen[0] == {
-        "PodChaos kill", "Pod p0", "Job trainer", "Service names", "ConfigMap chaoskit-r1", "Pod foreign",
+        "NetworkChaos cut", "Pod p0", "Job trainer", "Service names", "ConfigMap chaoskit-r1", "Pod foreign",
     }  # fmt: skip
 
 
 def test_a_fault_that_is_not_taken_back_goes_by_force_and_that_is_told(run, connection, cluster):
     mesh = ChaosMesh(connection, cluster.namespace, recovers=False)
     report = cleaned(run, connection, mesh)
-    assert report.forced == ("PodChaos kill",) and report.left == ()
+    assert report.forced == ("NetworkChaos cut",) and report.left == ()
     assert report.sentences == (
-        "PodChaos kill was removed by force, because Chaos Mesh did not take it back: its pods were removed too",
+        "NetworkChaos cut was removed by force, because Chaos Mesh did not take it back: its pods were removed too",
     )
     assert "Pod p0" in report.removed and some.there(connection, cluster.namespace) == {"Pod foreign"}
     assert mesh.now >= 5.0
@@ -79,10 +78,10 @@ def test_a_fault_that_is_not_taken_back_goes_by_force_and_that_is_told(run, conn
 def test_what_cannot_be_removed_is_named_with_its_command_and_its_owner_stays_for_a_sweep(run, connection, cluster):
     mesh = ChaosMesh(connection, cluster.namespace, recovers=False, obeys=False)
     report = cleaned(run, connection, mesh)
-    assert [one.name for one in report.left] == ["kill", "chaoskit-r1"] and report.forced == ()
-    by_hand = f"kubectl delete podchaos.chaos-mesh.org kill --namespace {cluster.namespace}"
-    assert report.sentences[0] == f"podchaos.chaos-mesh.org kill is left, and its fault may last: {by_hand}"
-    assert some.there(connection, cluster.namespace) == {"PodChaos kill", "ConfigMap chaoskit-r1", "Pod foreign"}
+    assert [one.name for one in report.left] == ["cut", "chaoskit-r1"] and report.forced == ()
+    by_hand = f"kubectl delete networkchaos.chaos-mesh.org cut --namespace {cluster.namespace}"
+    assert report.sentences[0] == f"networkchaos.chaos-mesh.org cut is left, and its fault may last: {by_hand}"
+    assert some.there(connection, cluster.namespace) == {"NetworkChaos cut", "ConfigMap chaoskit-r1", "Pod foreign"}
     mesh.recovers = True
     again = cleaned(run, connection, mesh)
     assert again.left == () and some.there(connection, cluster.namespace) == {"Pod foreign"}
@@ -128,7 +127,7 @@ def answers(for_added_kinds):
 
 def test_kinds_of_kubernetes_itself_must_be_seen():
     """Otherwise a run would seem to be cleaned up that is not."""
-    added = [kind for kinds in STAGES[:3] for kind in kinds if kind.group not in ("", "batch")]
+    added = [kind for kinds in STAGES[:2] for kind in kinds if kind.group not in ("", "batch")]
     with scripted(*[ABSENT] * len(added), FORBIDDEN) as script:
         with pytest.raises(ClusterError) as raised:
             clean_up(script.connection(), RunIdentity("staging", "r1", "u1"))

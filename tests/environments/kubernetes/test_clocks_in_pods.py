@@ -14,7 +14,7 @@ from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.machine import process_clocks
 from chaoskit.job import Job
 from chaoskit.nodes import Nodes
-from tests.environments.kubernetes.test_environment import news
+from tests.environments.events import news
 from tests.environments.machine.test_clock_faults import RANK
 from tests.users import must_have
 
@@ -25,6 +25,7 @@ def test_the_environment_offers_it():
     assert offers("kubernetes", CanSkewClock)
 
 
+@pytest.mark.usefixtures("crds")
 def test_without_chaos_mesh_nobody_sets_clocks(cluster_place):
     job = Job.from_command(["x", "{out}"], image="t", cluster=cluster_place)
     assert "it needs Chaos Mesh, whose controller has not looked at a new TimeChaos" in KubernetesEnvironment.lacks(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chaoskit.environments.kubernetes import api_kinds, cluster_check
 from chaoskit.environments.kubernetes.cluster_about import ClusterAbout
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
-from chaoskit.environments.kubernetes.permissions import CHAOS_MADE
 from chaoskit.environments.kubernetes.team_jobs.kinds import KINDS
 from chaoskit.errors import ExitCode, UsageError
 from chaoskit.nodes import ClusterPlace
@@ -17,10 +18,10 @@ from tests.environments.kubernetes.staged_cluster import CHAOS, JOBS, StagedClus
 PLACE = ClusterPlace(namespace="staging", claim="runs", path="/runs")
 
 
-def examined(cluster, *, has_claim=False):
+def examined(cluster, *, has_claim=False, place=PLACE):
     """The findings by what was examined, and the requests."""
     with cluster.serve() as script:
-        found = cluster_check.examine(script.connection(patience=0), PLACE, has_claim=has_claim)
+        found = cluster_check.examine(script.connection(patience=0), place, has_claim=has_claim)
     assert len({one.what for one in found}) == len(found)
     return {one.what: one for one in found}, script.requests
 
@@ -41,7 +42,7 @@ def test_a_cluster_with_everything():
     assert found["Chaos Mesh"].found == f"serves v1alpha1: {', '.join(CHAOS)}"
     assert found["permission on pods/log"].found == "get"
     assert found["admission of pods"].found == "the server would accept them"
-    assert found["admission of faults"].found.endswith("StressChaos, TimeChaos, DNSChaos, Schedule")
+    assert found["admission of faults"].found.endswith("StressChaos, TimeChaos, DNSChaos")
     assert found["quota"].found == "none in this namespace"
     # Reviews are the only thing that is sent to it, besides what it checks and does not store.
     changes = [url for method, url, _ in requests if method != "GET" and "dryRun=All" not in url]
@@ -54,6 +55,18 @@ def test_a_bare_cluster_has_all_that_is_needed():
     assert lacking(found) == {"Chaos Mesh"} and found["Chaos Mesh"].found == "not installed"
     assert all(found[kind].found.startswith("not installed") for kind in JOBS)
     assert {one.get("group", "") for one in reviews(requests)} == {"", "batch"}
+
+
+def test_how_pods_reach_chaoskit():
+    found, _ = examined(StagedCluster(kinds=()))
+    assert found["channel"].found.startswith("TCP: pods connect to chaoskit")
+    assert any("whether pods may connect" in one for one in cluster_check.not_checked(PLACE, image="", has_claim=True))
+    files = replace(PLACE, channel="volume")
+    found, requests = examined(StagedCluster(kinds=()), place=files)
+    assert found["channel"].found.startswith("files on the volume") and lacking(found) == {"Chaos Mesh"}
+    assert not any("connect" in one for one in cluster_check.not_checked(files, image="", has_claim=True))
+    # Neither way needs a connection through the API server.
+    assert not {"portforward", "exec"} & {one.get("subresource") for one in reviews(requests)}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +97,7 @@ def test_nothing_is_allowed():
     found, _ = examined(StagedCluster(allows=lambda *asked: False))
     permissions = {what for what in found if what.startswith("permission")}
     further = {kind.api.kind for kind in KINDS if kind.api != api_kinds.JOBS}
-    assert lacking(found) == permissions | further and len(permissions) == 7 + len(CHAOS_MADE)
+    assert lacking(found) == permissions | further and len(permissions) == 7 + len(api_kinds.CHAOS_FAULTS)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +114,11 @@ def test_chaos_mesh_of_another_version_or_in_parts():
     found, _ = examined(StagedCluster(chaos_version="v2"))
     one = found["Chaos Mesh"]
     assert (one.good, one.needed, one.found) == (False, False, "serves v2 only") and "v1alpha1" in one.remedy
-    found, requests = examined(StagedCluster(kinds=("PodChaos", "Schedule")))
-    assert found["Chaos Mesh"].found == "serves v1alpha1: PodChaos, Schedule"
-    assert found["Chaos Mesh"].remedy.startswith("install the missing kinds of Chaos Mesh: NetworkChaos, IOChaos")
+    found, requests = examined(StagedCluster(kinds=("NetworkChaos", "TimeChaos")))
+    assert found["Chaos Mesh"].found == "serves v1alpha1: NetworkChaos, TimeChaos"
+    assert found["Chaos Mesh"].remedy.endswith("missing kinds of Chaos Mesh: IOChaos, StressChaos, DNSChaos")
     asked = {one["resource"] for one in reviews(requests) if one.get("group") == "chaos-mesh.org"}
-    assert asked == {"podchaos", "schedules"}
+    assert asked == {"networkchaos", "timechaos"}
 
 
 def test_a_namespace_that_is_not_there_or_cannot_be_seen():

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from chaoskit.environments.kubernetes.access_rule import AccessRule
-from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS, CONFIG_MAPS, JOBS, PODS
+from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, JOBS, NETWORK_CHAOS, PODS
 from chaoskit.environments.kubernetes.cluster_error import ClusterError
 from chaoskit.environments.kubernetes.connection import REQUEST, ApiTarget
 from chaoskit.errors import ExitCode
@@ -65,7 +65,7 @@ def test_other_refusals_of_the_server_are_its_own_sentence(said):
 
 
 def test_a_webhook_whose_controller_is_down():
-    said = 'Internal error occurred: failed calling webhook "mutate-v1-podchaos": connection refused'
+    said = 'Internal error occurred: failed calling webhook "mutate-v1-networkchaos": connection refused'
     error = error_of(status(500, "InternalError", said), call=lambda one: one.create("staging", CONFIG_MAPS, MAP))
     assert "failed calling webhook" in str(error) and "check that its pods run" in error.remedy and not error.passing
 
@@ -132,10 +132,10 @@ def test_what_does_not_pass_is_not_repeated():
 def test_every_create_is_strict_and_a_dry_run_makes_nothing():
     with scripted(Scripted(201, MAP), Scripted(201, MAP)) as script:
         script.connection().create("staging", CONFIG_MAPS, MAP)
-        script.connection().create("staging", CHAOS_FAULTS[0], MAP, dry_run=True)
+        script.connection().create("staging", NETWORK_CHAOS, MAP, dry_run=True)
     assert [request[1] for request in script.requests] == [
         "/api/v1/namespaces/staging/configmaps?fieldValidation=Strict",
-        "/apis/chaos-mesh.org/v1alpha1/namespaces/staging/podchaos?fieldValidation=Strict&dryRun=All",
+        "/apis/chaos-mesh.org/v1alpha1/namespaces/staging/networkchaos?fieldValidation=Strict&dryRun=All",
     ]
     assert MAP["metadata"] == {"name": "one"}
 

@@ -3,46 +3,26 @@
 from __future__ import annotations
 
 import errno
-import time
 from dataclasses import replace
 
 import pytest
 
 from chaoskit.capabilities import CanSuspend, InjectedIOError
-from chaoskit.environments.environment import Arrived, Ended, ExtraEvent
+from chaoskit.environments.environment import Ended, ExtraEvent
 from chaoskit.environments.kubernetes.api_kinds import PODS
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.listing import listed
-from chaoskit.environments.kubernetes.selectors import INDEX, RunSelector
+from chaoskit.environments.kubernetes.selectors import INDEX
 from chaoskit.environments.kubernetes.supervised_job import DIFFERENCE
-from chaoskit.environments.machine.sweep import sweep as sweep_machine
 from chaoskit.errors import SupervisorGaveUp
 from chaoskit.faults.storage.fail_storage import MODIFYING
 from chaoskit.job import Job
+from tests.environments.events import news
 from tests.environments.kubernetes.a_job import a_job
 from tests.environments.kubernetes.conftest import left
-from tests.environments.kubernetes.test_environment import killed_harness, news
+from tests.environments.kubernetes.jobs_of_stubs import arrivals, starts, suspended_and_back, sweep_after_a_kill
 
 pytestmark = pytest.mark.launches
-
-
-def arrivals(env, count):
-    """The ranks that have come to their gates."""
-    found = set()
-    while len(found) < count:
-        found.add(news(env, Arrived).rank)
-    return found
-
-
-def starts(env, node, *, timeout=60.0):
-    """Wait until the command starts on that node; no launch may end meanwhile."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        for event in env.wait(1):
-            assert not isinstance(event, Ended), event
-            if isinstance(event, ExtraEvent) and event.kind == "node.start" and event.data["node"] == node:
-                return
-    raise AssertionError(f"nothing has started on {node}")
 
 
 def test_a_lost_pod_is_replaced_under_its_index_and_joins_the_launch(job_place, pods_place, connection):
@@ -104,16 +84,8 @@ def test_a_suspended_job_loses_its_pods_after_a_sigterm_and_gets_others(job_plac
         env.launch(0, [])
         arrivals(env, 2)
         before = {node.uid for node in env.pods.now.values()}
-        evidence = env.suspend()
-        assert set(evidence["pods"].values()) == before and evidence["job"] == env._service
-        assert not env.is_suspended()
-        assert news(env, Ended) == Ended(0, -15), "the command got the signal, and no process had to be killed"
-        assert env.is_suspended(), "it waits for pods whose containers have ended"
-        assert listed(connection, PODS, RunSelector(env.pods.objects.identity, "node")).manifests == ()
-        env.resume()
-        env.launch(1, [])
-        assert arrivals(env, 2) == {0, 1} and env.is_suspended()
-        assert before.isdisjoint(node.uid for node in env.pods.now.values())
+        evidence = suspended_and_back(env, connection)
+        assert set(evidence["nodes"].values()) == before and evidence["job"] == env._service
 
 
 def test_an_evicted_pod_of_a_job_is_replaced_under_its_index(job_place, until):
@@ -149,10 +121,7 @@ def test_only_a_job_is_suspended(pods_place):
 
 def test_of_a_killed_harness_the_job_and_its_pods_are_swept(job_place, connection):
     spec = job_place()
-    killed_harness(spec)
-    sweep_machine(spec.store)
-    removed = KubernetesEnvironment.sweep(spec.store)
-    assert any("Job chaoskit" in one for one in removed), removed
+    sweep_after_a_kill(spec, "Job")
     assert left(connection, spec.cluster.namespace) == []
 
 

@@ -45,6 +45,15 @@ def test_every_object_is_printed_and_none_is_made(words, cluster, tmp_path, caps
     assert not (tmp_path / "ckpt").exists()
 
 
+def test_pods_that_reach_chaoskit_by_files_need_no_address(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "chaoskit.toml").write_text('[kubernetes]\nchannel = "volume"\n')
+    assert main([*words, "--image", "trainer:1", "--address", "127.0.0.1", *JOB]) == ExitCode.PASS
+    pod = list(yaml.safe_load_all(capsys.readouterr().out))[2]
+    address = pod["spec"]["containers"][0]["command"][4]
+    assert address == f"volume:{tmp_path}/ckpt/store/runs/dry-run/channel"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

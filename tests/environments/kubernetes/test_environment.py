@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from chaoskit.capabilities import (
     CanTouchFiles,
 )
 from chaoskit.environments import environment, must_store, offers
+from chaoskit.environments.agents import agent
 from chaoskit.environments.agents.agent_line import AgentDoor, AgentGone
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.gate.doors import TcpDoor
@@ -37,18 +37,9 @@ from chaoskit.job import Job
 from chaoskit.nodes import Nodes
 from chaoskit.protocol.json_lines import encode
 from tests.docker_images import images
+from tests.environments.events import news
 from tests.environments.kubernetes.conftest import left
 from tests.kubernetes_server.faults import seeded
-
-
-def news(env, kind, *, timeout=60.0):
-    """The first event of that kind."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        for event in env.wait(1):
-            if isinstance(event, kind):
-                return event
-    raise AssertionError(f"no {kind.__name__} came")
 
 
 def test_the_registry():
@@ -229,6 +220,15 @@ def test_an_agent_without_the_token_is_turned_away():
             door.take({"agent": "p"}, limit=5, alive=lambda: None).close()
     finally:
         door.close()
+
+
+def test_an_agent_that_does_not_reach_chaoskit_says_at_which_address():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+    for door, why in ((address, "Connection refused"), ("volume:/absent/channel", "No such file or directory")):
+        done = subprocess.run([sys.executable, "-I", "-S", agent.__file__, door, "p"], capture_output=True, text=True)
+        assert done.returncode == 1 and done.stderr.startswith(f"this node does not reach chaoskit at {door}: ")
+        assert why in done.stderr
 
 
 @pytest.mark.parametrize("run_id", ["r1", "20261124-232738-311666cd1f"])

@@ -15,7 +15,7 @@ from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.errors import ChaoskitError, MissingCapability
 from chaoskit.job import Job
 from chaoskit.nodes import Nodes
-from tests.environments.kubernetes.test_environment import news
+from tests.environments.events import news
 from tests.kubernetes_server.faults import ApiFault, seeded
 
 #: A rank on each node, which takes so many seconds to end after SIGTERM.

@@ -10,18 +10,18 @@ from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.errors import SupervisorGaveUp
-from tests.environments.kubernetes.test_controlled_pods import arrivals, starts
-from tests.environments.kubernetes.test_environment import killed_harness, news
+from tests.environments.events import news
+from tests.environments.kubernetes.conftest import left
+from tests.environments.kubernetes.jobs_of_stubs import (
+    arrivals,
+    ends_with,
+    starts,
+    suspended_and_back,
+    sweep_after_a_kill,
+)
 
 pytestmark = pytest.mark.launches
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
-
-
-def ends_with(env, rank, code):
-    """Have the command of a rank end with this code, and wait for the end of the launch."""
-    env.order(rank, {"do": "exit", "code": code})
-    env.release(rank, keep_gating=True)
-    return news(env, Ended)
 
 
 def test_a_failed_job_is_made_anew_with_all_its_pods(job_set_place, connection):
@@ -80,15 +80,7 @@ def test_a_suspended_job_set_loses_its_pods_and_gets_others(job_set_place, conne
     with KubernetesEnvironment(job_set_place()) as env:
         env.launch(0, [])
         arrivals(env, 2)
-        before = {node.uid for node in env.pods.now.values()}
-        env.suspend()
-        assert news(env, Ended) == Ended(0, -15)
-        assert env.is_suspended()
-        assert listed(connection, PODS, RunSelector(env.pods.objects.identity, "node")).manifests == ()
-        env.resume()
-        env.launch(1, [])
-        assert arrivals(env, 2) == {0, 1}
-        assert before.isdisjoint(node.uid for node in env.pods.now.values())
+        suspended_and_back(env, connection)
 
 
 def test_pods_that_have_ended_well_are_not_awaited(job_set_place, until):
@@ -101,12 +93,6 @@ def test_pods_that_have_ended_well_are_not_awaited(job_set_place, until):
 
 
 def test_of_a_killed_harness_the_job_set_its_job_and_the_pods_are_swept(job_set_place, connection):
-    from chaoskit.environments.machine.sweep import sweep as sweep_machine
-    from tests.environments.kubernetes.conftest import left
-
     spec = job_set_place()
-    killed_harness(spec)
-    sweep_machine(spec.store)
-    removed = KubernetesEnvironment.sweep(spec.store)
-    assert any("JobSet chaoskit" in one for one in removed), removed
+    sweep_after_a_kill(spec, "JobSet")
     assert left(connection, spec.cluster.namespace) == []

@@ -14,7 +14,17 @@ from chaoskit.environments.kubernetes.selectors import RunIdentity
 from chaoskit.errors import UsageError
 from chaoskit.job import Job
 from chaoskit.nodes import ClusterPlace
-from tests.environments.kubernetes.a_job import IMAGE, OUT, WORDS, a_job, added
+from tests.environments.kubernetes.a_job import (
+    IMAGE,
+    OUT,
+    WORDS,
+    a_job,
+    a_job_set,
+    a_pytorch_job,
+    a_train_job,
+    added,
+    with_scratch,
+)
 
 POD = "spec.template.spec"
 FIRST = f"{POD}.containers.0"
@@ -117,6 +127,12 @@ def test_what_the_team_wrote_stays_and_only_what_a_run_needs_is_added():
     assert manifest == template.manifest and "{out}" in str(manifest)
 
 
+def test_the_difference_that_is_kept_has_no_secrets():
+    made = a_job(f"{FIRST}.env", [{"name": "HF_TOKEN", "value": "canary"}])
+    shown = difference(JobTemplate(a_job()), made)
+    assert "{secret:HF_TOKEN}" in shown and "canary" not in shown
+
+
 def test_what_the_options_and_the_template_both_say():
     template = JobTemplate(a_job())
     job = Job.from_command(template.words, image=IMAGE, nnodes=2)
@@ -142,6 +158,33 @@ def test_the_pods_that_look_at_the_image_have_the_settings_of_the_template():
         JobTemplate(manifest).place(replace(PLACE, pull_secret="x"))
     with pytest.raises(UsageError, match="is for namespace 'prod', and --namespace is 'staging'"):
         JobTemplate(a_job("metadata.namespace", "prod")).place(PLACE)
+
+
+@pytest.mark.parametrize("kind", [a_job, a_job_set, a_pytorch_job, a_train_job])
+def test_whether_the_cluster_makes_volume_claims_for_it(kind):
+    assert not JobTemplate(kind()).makes_claims
+    volume = with_scratch(a_job())["spec"]["template"]["spec"]["volumes"]
+    manifest = kind()
+    if kind is a_train_job:
+        job = {"name": "node", "template": {"spec": {"template": {"spec": {"volumes": volume}}}}}
+        patch = {"template": {"spec": {"replicatedJobs": [job]}}}
+        manifest["spec"]["runtimePatches"] = [{"manager": "me", "trainingRuntimeSpec": patch}]
+    else:
+        JobTemplate(manifest).job.pods[-1].manifest["spec"]["volumes"] = volume
+    assert JobTemplate(manifest).makes_claims
+    job = owned(filled(JobTemplate(manifest), ADDED, out=OUT), RunIdentity("staging", "r1", "u1"), role="node")
+    labels = {"team": "vision", "chaoskit.dev/role": "node", "chaoskit.dev/run": "r1", "chaoskit.dev/owner": "u1"}
+    assert str({"labels": labels}) in str(job), "a selector of the run selects the claims"
+
+
+def test_a_claim_that_all_pods_of_a_job_set_share_has_the_labels_too():
+    claim = {"metadata": {"name": "cache"}, "spec": {"accessModes": ["ReadWriteMany"]}}
+    manifest = a_job_set("spec.volumeClaimPolicies", [{"templates": [claim]}])
+    assert JobTemplate(manifest).makes_claims
+    job = owned(filled(JobTemplate(manifest), ADDED, out=OUT), RunIdentity("staging", "r1", "u1"), role="node")
+    ((found,),) = [policy["templates"] for policy in job["spec"]["volumeClaimPolicies"]]
+    own = {"chaoskit.dev/role": "node", "chaoskit.dev/run": "r1", "chaoskit.dev/owner": "u1"}
+    assert found == {**claim, "metadata": {"name": "cache", "labels": own}}
 
 
 def test_another_manifest_is_another_job():

@@ -22,8 +22,8 @@ from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.errors import ChaoskitError
 from chaoskit.faults.storage.fail_storage import MODIFYING
 from chaoskit.nodes import Nodes
+from tests.environments.events import news
 from tests.environments.kubernetes.conftest import left
-from tests.environments.kubernetes.test_environment import news
 
 THERE, BACK = ("node0", "node1"), ("node1", "node0")
 
@@ -113,6 +113,7 @@ def test_a_job_that_says_so_proves_nothing_while_requests_succeed(two_pods, pods
 
 
 @pytest.mark.launches
+@pytest.mark.slow
 def test_what_chaos_mesh_does_not_inject_has_no_target_and_what_it_does_not_take_back_ends_the_run(
     pods_place, mesh_in_pods, connection, monkeypatch
 ):

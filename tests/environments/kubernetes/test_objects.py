@@ -97,15 +97,16 @@ def test_an_object_needs_a_name_and_a_role(run):
         run.create(PODS, some.pod("p0"), role="a role")
 
 
+@pytest.mark.usefixtures("crds")
 def test_a_fault_that_could_hit_others_is_refused_before_the_server_sees_it(run, connection, cluster, api_server):
     before = some.there(connection, cluster.namespace)
-    chaos = some.pod_chaos("kill", run)
+    chaos = some.partition("cut", run)
     for selector in ({}, {"namespaces": [cluster.namespace], "labelSelectors": {"app": "trainer"}}):
         with pytest.raises(ForeignTarget, match="could hit pods of others") as raised:
-            run.create(some.POD_CHAOS, {**chaos, "spec": {**chaos["spec"], "selector": selector}}, role="fault")
+            run.create(some.NETWORK_CHAOS, {**chaos, "spec": {**chaos["spec"], "selector": selector}}, role="fault")
         assert raised.value.why
     assert some.there(connection, cluster.namespace) == before
-    assert run.create(some.POD_CHAOS, chaos, role="fault")["spec"] == chaos["spec"]
+    assert run.create(some.NETWORK_CHAOS, chaos, role="fault")["spec"] == chaos["spec"]
 
 
 def test_a_preview_shows_the_pods_of_the_run_and_nobody_elses(run, connection, cluster, foreign):

@@ -36,7 +36,7 @@ def granted(role):
     }
 
 
-@pytest.mark.parametrize("cluster", [StagedCluster(), StagedCluster(kinds=()), StagedCluster(kinds=("PodChaos",))])
+@pytest.mark.parametrize("cluster", [StagedCluster(), StagedCluster(kinds=()), StagedCluster(kinds=("NetworkChaos",))])
 def test_with_the_role_nothing_that_is_needed_is_missing_and_without_any_of_it_something_is(cluster):
     _, role, _ = role_of(cluster)
     allowed = granted(role)
@@ -132,6 +132,18 @@ def test_a_run_of_a_further_kind_needs_that_kind_and_removes_what_its_controller
         said = rf"apiGroups: \[{group}\], resources: \[{resource}\], verbs: \[{verb}\]"
         with pytest.raises(UsageError, match=said):
             permissions.must_have(script.connection(patience=0), "staging", job=job)
+
+
+@pytest.mark.parametrize("verb", ["list", "delete"])
+@pytest.mark.parametrize("job", [each.api for each in KINDS])
+def test_a_run_whose_job_makes_volume_claims_must_be_allowed_to_remove_them(job, verb):
+    asked = ("persistentvolumeclaims", verb)
+    with StagedCluster(allows=lambda group, resource, each: (resource, each) != asked).serve() as script:
+        connection = script.connection(patience=0)
+        permissions.must_have(connection, "staging", job=job)
+        said = rf'apiGroups: \[""\], resources: \[persistentvolumeclaims\], verbs: \[{verb}\]'
+        with pytest.raises(UsageError, match=said):
+            permissions.must_have(connection, "staging", job=job, claims=True)
 
 
 def test_a_check_says_what_a_job_template_needs_and_that_other_runs_do_without():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaoskit.environments.kubernetes.kept_off import kept_off
-from chaoskit.environments.kubernetes.pod_trouble import ended, hopeless, waits_for
+from chaoskit.environments.kubernetes.pod_trouble import ended, hopeless, is_over, waits_for
 
 
 def status(*, state=None, phase="Pending", conditions=(), **more):
@@ -60,3 +60,12 @@ def test_how_it_has_ended():
     assert ended(status(state={"terminated": {"exitCode": 0}}, phase="Succeeded")) == "exit code 0"
     assert ended(status(phase="Failed", reason="Evicted", message="low on disk")) == "phase Failed (low on disk)"
     assert ended(status(state={"running": {}}, phase="Running")) is None
+
+
+def test_a_container_has_ended_whatever_the_others_do():
+    def pod(phase="Running", **states):
+        return {"status": {"phase": phase, "containerStatuses": [{"name": n, "state": s} for n, s in states.items()]}}
+
+    over, runs = {"terminated": {"exitCode": 0}}, {"running": {}}
+    assert is_over(pod(trainer=over, logs=runs), "trainer") and is_over({"status": {"phase": "Failed"}}, "trainer")
+    assert not is_over(pod(trainer=runs, logs=over), "trainer") and not is_over({}, "trainer")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from chaoskit.environments.environment import Ended, ExtraEvent
+from chaoskit.environments.environment import ExtraEvent
 from chaoskit.environments.kubernetes.api_kinds import PODS
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.listing import listed
-from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.errors import SupervisorGaveUp
-from tests.environments.kubernetes.test_controlled_pods import arrivals, starts
-from tests.environments.kubernetes.test_environment import killed_harness, news
-from tests.environments.kubernetes.test_job_set_pods import ends_with
+from tests.environments.kubernetes.conftest import left
+from tests.environments.kubernetes.jobs_of_stubs import (
+    arrivals,
+    ends_with,
+    starts,
+    suspended_and_back,
+    sweep_after_a_kill,
+)
 
 pytestmark = pytest.mark.launches
 
@@ -72,15 +76,7 @@ def test_a_suspended_job_loses_its_pods_and_gets_others(pytorch_job_place, conne
     with KubernetesEnvironment(pytorch_job_place()) as env:
         env.launch(0, [])
         arrivals(env, 2)
-        before = {node.uid for node in env.pods.now.values()}
-        env.suspend()
-        assert news(env, Ended) == Ended(0, -15)
-        assert env.is_suspended()
-        assert listed(connection, PODS, RunSelector(env.pods.objects.identity, "node")).manifests == ()
-        env.resume()
-        env.launch(1, [])
-        assert arrivals(env, 2) == {0, 1}
-        assert before.isdisjoint(node.uid for node in env.pods.now.values())
+        suspended_and_back(env, connection)
 
 
 def test_an_evicted_pod_is_made_again(pytorch_job_place, until):
@@ -119,12 +115,6 @@ def test_faults_of_chaos_mesh_hit_the_pod_of_a_worker(pytorch_job_place, mesh_in
 
 
 def test_of_a_killed_harness_the_job_and_its_pods_are_swept(pytorch_job_place, connection, until):
-    from chaoskit.environments.machine.sweep import sweep as sweep_machine
-    from tests.environments.kubernetes.conftest import left
-
     spec = pytorch_job_place()
-    killed_harness(spec)
-    sweep_machine(spec.store)
-    removed = KubernetesEnvironment.sweep(spec.store)
-    assert any("PyTorchJob chaoskit" in one for one in removed), removed
+    sweep_after_a_kill(spec, "PyTorchJob")
     until(lambda: left(connection, spec.cluster.namespace) == [])

@@ -10,19 +10,25 @@ import pytest
 import yaml
 
 from chaoskit.environments.environment import Arrived, Ended
-from chaoskit.environments.kubernetes import chaos_check, cluster_check, image_look, kubeconfig, objects
-from chaoskit.environments.kubernetes.api_kinds import CONFIG_MAPS, PODS
-from chaoskit.environments.kubernetes.chaos import pod_specs
+from chaoskit.environments.kubernetes import (
+    chaos_check,
+    cluster_check,
+    cluster_needs,
+    image_look,
+    kubeconfig,
+    objects,
+)
+from chaoskit.environments.kubernetes.api_kinds import CHAOS_FAULTS, CONFIG_MAPS, PODS
+from chaoskit.environments.kubernetes.chaos import network_specs
 from chaoskit.environments.kubernetes.chaos.aim import Aim
 from chaoskit.environments.kubernetes.chaos.chaos_fault import ChaosFault
 from chaoskit.environments.kubernetes.connection import ClusterConnection
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.objects import RunObjects
-from chaoskit.environments.kubernetes.permissions import CHAOS_MADE
 from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
 from chaoskit.nodes import Nodes
+from tests.environments.events import news
 from tests.environments.kubernetes.cluster_objects import named, pod
-from tests.environments.kubernetes.test_environment import news
 from tests.environments.kubernetes.test_permissions import granted
 from tests.kubernetes_server.chaos_controller import ChaosController
 from tests.kubernetes_server.faults import ApiFault
@@ -38,10 +44,10 @@ LOOKED_FOR = {("chaos-mesh.org", "list")}
 def small_user(api_server, cluster, tmp_path):
     """Makes a kubeconfig of somebody with the printed Role alone."""
 
-    def make(*, chaos):
+    def make(*, chaos, claims=False):
         api_server.add_user("chaosbot")
         connection = ClusterConnection(kubeconfig.of_context(cluster.context, file=str(cluster.kubeconfig)))
-        text = cluster_check.smallest_role(connection, cluster.namespace, chaos=chaos).as_yaml()
+        text = cluster_check.smallest_role(connection, cluster.namespace, chaos=chaos, claims=claims).as_yaml()
         connection.close()
         role, binding = yaml.safe_load_all(text.replace("kubernetes-admin", "chaosbot"))
         api_server.put("roles", role, group=RBAC, namespace=cluster.namespace)
@@ -76,6 +82,7 @@ def answers_are_lost():
 
 
 @pytest.mark.launches
+@pytest.mark.usefixtures("crds")
 def test_runs_without_chaos_mesh_ask_for_exactly_what_the_role_grants(
     pods_place, job_place, job_set_place, pytorch_job_place, train_job_place, stub, api_server, small_user
 ):
@@ -116,6 +123,23 @@ def test_runs_without_chaos_mesh_ask_for_exactly_what_the_role_grants(
     assert {one for one in requests if (one[0], one[2]) not in LOOKED_FOR} == role
 
 
+@pytest.mark.launches
+def test_volume_claims_of_pods_are_removed_with_exactly_what_the_role_grants_for_them(
+    scratch_place, api_server, small_user
+):
+    file, role = small_user(chaos=False, claims=True)
+    image_look._known.clear()
+    place = replace(scratch_place.cluster, kubeconfig=file)
+    with api_server.api.garbage.paused(), KubernetesEnvironment(replace(scratch_place, cluster=place)) as env:
+        env.launch(0, [])
+        news(env, Arrived)
+    of_claims = {("", "persistentvolumeclaims", verb) for verb in ("list", "delete")}
+    requests = {one for one in asked(api_server) if (one[0], one[2]) not in LOOKED_FOR}
+    assert of_claims <= requests <= role
+    assert role - small_user(chaos=False)[1] == of_claims
+
+
+@pytest.mark.usefixtures("crds")
 def test_a_fault_of_chaos_mesh_asks_for_exactly_what_the_role_grants(api_server, cluster, small_user, tmp_path):
     file, role = small_user(chaos=True)
     connection = ClusterConnection(kubeconfig.of_context(cluster.context, file=file))
@@ -127,22 +151,22 @@ def test_a_fault_of_chaos_mesh_asks_for_exactly_what_the_role_grants(api_server,
         running = {**api_server.store.get(api_server.catalogue.named("pods"), cluster.namespace, "p0")}
         api_server.store.put(api_server.catalogue.named("pods"), {**running, "status": {"phase": "Running"}})
         aim = Aim(RunSelector(run.identity, "node"), "one")
-        fault = ChaosFault.inject(run, connection, pod_specs.pod_failure(aim=aim, seconds=60.0), "fails")
+        fault = ChaosFault.inject(run, connection, network_specs.delay(aim=aim, latency=0.1, seconds=60.0), "slow")
         controller.stuck = "iptables: not found"
         assert fault.end(limit=1).how == "forced"
         run.close()
     finally:
         controller.stop()
         connection.close()
-    of_chaos = {one for one in asked(api_server) if one[1] == "podchaos"}
-    assert of_chaos == {one for one in role if one[1] == "podchaos"}
-    assert {one[1] for one in role if one[0] == "chaos-mesh.org"} == {kind.plural for kind in CHAOS_MADE}
+    of_chaos = {one for one in asked(api_server) if one[1] == "networkchaos"}
+    assert of_chaos == {one for one in role if one[1] == "networkchaos"}
+    assert {one[1] for one in role if one[0] == "chaos-mesh.org"} == {kind.plural for kind in CHAOS_FAULTS}
     assert {one[2] for one in role if one[0] == "chaos-mesh.org"} == {one[2] for one in of_chaos}
 
 
-def test_the_kinds_of_chaos_mesh_in_the_role_are_those_that_specs_are_made_of():
+def test_the_kinds_of_chaos_mesh_in_the_role_are_those_that_faults_need_and_specs_are_made_of():
     kinds = {spec.kind for spec in chaos_check.one_of_each(RunIdentity("staging", "r1", "u1"))}
-    assert kinds == set(CHAOS_MADE)
+    assert kinds == set(CHAOS_FAULTS) == set(cluster_needs._KINDS.values())
 
 
 def test_objects_of_dead_harnesses_are_swept_with_the_role(api_server, cluster, small_user):

@@ -14,8 +14,9 @@ from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.machine.processes import parent
 from chaoskit.environments.machine.sweep import sweep as sweep_machine
 from chaoskit.job import Job
+from tests.environments.events import news
 from tests.environments.kubernetes.conftest import left
-from tests.environments.kubernetes.test_environment import killed_harness, news
+from tests.environments.kubernetes.test_environment import killed_harness
 
 pytestmark = pytest.mark.launches
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from chaoskit.environments.environment import Ended
 from chaoskit.environments.kubernetes.api_kinds import JOB_SETS, PODS
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.errors import SupervisorGaveUp
-from tests.environments.kubernetes.test_controlled_pods import arrivals, starts
-from tests.environments.kubernetes.test_environment import killed_harness, news
-from tests.environments.kubernetes.test_job_set_pods import ends_with
+from tests.environments.kubernetes.conftest import left
+from tests.environments.kubernetes.jobs_of_stubs import (
+    arrivals,
+    ends_with,
+    starts,
+    suspended_and_back,
+    sweep_after_a_kill,
+)
 
 pytestmark = pytest.mark.launches
 
@@ -51,24 +55,10 @@ def test_a_suspended_job_loses_its_pods_and_gets_others(train_job_place, connect
     with KubernetesEnvironment(train_job_place()) as env:
         env.launch(0, [])
         arrivals(env, 2)
-        before = {node.uid for node in env.pods.now.values()}
-        env.suspend()
-        assert news(env, Ended) == Ended(0, -15)
-        assert env.is_suspended()
-        assert listed(connection, PODS, RunSelector(env.pods.objects.identity, "node")).manifests == ()
-        env.resume()
-        env.launch(1, [])
-        assert arrivals(env, 2) == {0, 1}
-        assert before.isdisjoint(node.uid for node in env.pods.now.values())
+        suspended_and_back(env, connection)
 
 
 def test_of_a_killed_harness_all_is_swept(train_job_place, connection):
-    from chaoskit.environments.machine.sweep import sweep as sweep_machine
-    from tests.environments.kubernetes.conftest import left
-
     spec = train_job_place()
-    killed_harness(spec)
-    sweep_machine(spec.store)
-    removed = KubernetesEnvironment.sweep(spec.store)
-    assert any("TrainJob chaoskit" in one for one in removed), removed
+    sweep_after_a_kill(spec, "TrainJob")
     assert left(connection, spec.cluster.namespace) == []

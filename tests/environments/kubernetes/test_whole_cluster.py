@@ -91,6 +91,7 @@ def test_whatever_goes_wrong_at_whichever_call_nothing_is_left(hasty, cluster, a
 
 @pytest.mark.parametrize("kind", ["conflict", "timeout", "reset", "too_many"])
 @pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.usefixtures("crds")
 def test_one_error_at_one_call_after_the_other(hasty, cluster, api_server, tmp_path, kind, applied):
     def live(name, faults):
         (tmp_path / name).mkdir()
@@ -125,6 +126,7 @@ def checked(api_server, tmp_path, namespace, *words, token):
     return main.main(["kubernetes", "check", *options, *words])
 
 
+@pytest.mark.usefixtures("crds")
 def test_a_user_who_gets_the_role_that_was_printed_can_do_all_that_a_run_does(
     connection, cluster, api_server, tmp_path, capfd
 ):
@@ -138,7 +140,7 @@ def test_a_user_who_gets_the_role_that_was_printed_can_do_all_that_a_run_does(
         connection.create(cluster.namespace, kind, manifest)
     assert checked(api_server, tmp_path, cluster.namespace, token="chaosbot") == ExitCode.PASS
     told = capfd.readouterr().out
-    assert "All that is needed is there." in told and "serves v1alpha1: PodChaos" in told
+    assert "All that is needed is there." in told and "serves v1alpha1: NetworkChaos" in told
     assert some.there(connection, cluster.namespace) == before
     address = kubeconfig.of_context("staging", file=str(api_server.kubeconfig(tmp_path, token="chaosbot")))
     bots = ClusterConnection(address)
@@ -157,13 +159,14 @@ def test_a_token_that_has_expired(cluster, api_server, tmp_path, capfd):
     assert "does not accept the credentials of this context: log in" in capfd.readouterr().err
 
 
+@pytest.mark.usefixtures("crds")
 def test_a_field_that_the_server_does_not_know_is_an_error(connection, cluster, api_server, tmp_path):
     """Without strict validation it would be dropped silently, and a fault would last for ever."""
     run = RunObjects(connection, namespace=cluster.namespace, run_id="r1", run_dir=tmp_path)
-    chaos = some.pod_chaos("kill", run)
+    chaos = some.partition("cut", run)
     chaos["spec"]["durration"] = chaos["spec"].pop("duration")
     with pytest.raises(ClusterError, match="durration") as raised:
-        run.create(some.POD_CHAOS, chaos, role="fault")
+        run.create(some.NETWORK_CHAOS, chaos, role="fault")
     assert raised.value.status == 400
     run.close()
 

@@ -150,3 +150,18 @@ def test_a_link_is_not_followed(tmp_path, run_id):
         assert (target / "owner.json").exists()
     finally:
         scratch.path(run_id).unlink()
+
+
+@pytest.mark.parametrize("link", ["runs/one", "runs", "runs/one/slots"])
+def test_a_store_with_links_is_swept_up_to_them(make, tmp_path, link):
+    """Only what is below the store itself is chaoskit's to remove or to rewrite."""
+    where = "runs/one/slots/0" if link.endswith("slots") else "runs/one"
+    _, child, _ = make(DEAD, where=where)
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / link).rename(elsewhere)
+    (tmp_path / link).symlink_to(elsewhere)
+    before = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()}
+    assert len(before) == 3
+    swept = sweep(tmp_path)
+    assert swept.runs == () and child.poll() is None
+    assert {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()} == before

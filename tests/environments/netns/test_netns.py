@@ -129,7 +129,7 @@ def test_the_registry():
     lacks = {
         name for name in capabilities.REMEDIES if not issubclass(NetnsEnvironment, getattr(capabilities, name))
     }
-    assert lacks == {"CanDrain", "CanEvict", "CanShowClaims", "CanSuspend"}
+    assert lacks == {"CanDrain", "CanEvict", "CanLimitTime", "CanShowClaims", "CanSuspend"}
 
 
 def test_every_node_is_told_where_the_others_are(begin, place, told, up, go, monkeypatch):

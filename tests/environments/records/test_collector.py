@@ -34,7 +34,7 @@ def events(tmp_path):
 
 
 def line(i):
-    return json.dumps({"i": i, "t": float(i), "e": "step"}) + "\n"
+    return json.dumps({"i": i, "t": float(i), "e": "told"}) + "\n"
 
 
 def test_a_shared_directory_needs_nothing():

@@ -28,7 +28,7 @@ def written(archive):
     """A suite of two experiments, whose writer is still at work."""
     writer = archive.begin(["chaoskit", "run", "--", "train {out}"])
     writer.add(result())
-    writer.add(result("test_y", "fail", table=({"rank": 0, "cells": {"model": "1"}},)))
+    writer.add(result("test_y", "fail", table=({"incarnation": 0, "rank": 0, "cells": {"model": "1"}},)))
     return writer
 
 

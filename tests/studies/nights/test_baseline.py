@@ -18,17 +18,22 @@ ENTRIES = st.one_of(
     st.text(max_size=6),
     st.sampled_from(["a b", "", " ", "\t", "\x85"]),
 )
-BASELINES = st.builds(
-    Baseline,
-    job=st.lists(st.text(max_size=4)).map(tuple),
-    steps=st.integers(0, 9),
-    deterministic=st.booleans(),
-    ranks=st.dictionaries(
-        st.integers(0, 3), st.dictionaries(st.text(max_size=4), st.lists(ENTRIES, max_size=5)), max_size=3
-    ),
-    idle=st.lists(st.text(max_size=4)).map(tuple),
-    settings=st.dictionaries(st.text(max_size=4), st.text(max_size=4)),
-)
+
+
+def baselines(steps):
+    column = st.lists(ENTRIES, min_size=steps, max_size=steps)
+    return st.builds(
+        Baseline,
+        job=st.lists(st.text(max_size=4)).map(tuple),
+        steps=st.just(steps),
+        deterministic=st.booleans(),
+        ranks=st.dictionaries(st.integers(0, 3), st.dictionaries(st.text(max_size=4), column), max_size=3),
+        idle=st.lists(st.text(max_size=4)).map(tuple),
+        settings=st.dictionaries(st.text(max_size=4), st.text(max_size=4)),
+    )
+
+
+BASELINES = st.integers(0, 5).flatmap(baselines)
 
 
 def plain(baseline):
@@ -38,7 +43,9 @@ def plain(baseline):
 
 
 @given(BASELINES)
-@example(replace(BASELINE, ranks={0: {"loss": ["\t"], "ema": [], "lr": [""], "model": ["a b", "c"]}}))
+@example(
+    replace(BASELINE, ranks={0: {"loss": ["\t", "x"], "ema": [None, None], "lr": ["", ""], "model": ["a b", "c"]}})
+)
 def test_it_survives_json(baseline):
     back = Baseline.from_json(json.loads(json.dumps(baseline.to_json())))
     assert plain(back) == plain(baseline)
@@ -71,5 +78,12 @@ def test_it_is_what_the_reference_says():
 def test_a_column_that_is_none_is_refused(column):
     told = BASELINE.to_json()
     told["ranks"]["0"]["loss"] = column
-    with pytest.raises(TypeError, match="a column must be a string or a list"):
+    with pytest.raises(ValueError, match=r"ranks\.0\.loss must be a text or a list"):
+        Baseline.from_json(told)
+
+
+def test_a_column_that_is_too_short_is_refused():
+    told = BASELINE.to_json()
+    told["ranks"]["0"]["loss"] = ["0x1p+0"]
+    with pytest.raises(ValueError, match=r"ranks\.0 does not have 2 steps"):
         Baseline.from_json(told)

@@ -155,6 +155,16 @@ def test_settings_that_differ_are_told_once_and_are_no_failure():
     assert one.exit_code() == ExitCode.PASS
 
 
+def test_a_library_that_only_one_of_them_had_imported_is_no_difference():
+    """The parent of a warm launch may have imported it for another job."""
+    for library, told in (("safetensors", 0), ("cuda", 1)):
+        new = suite(A, B, baselines={"ref": baseline(settings={**SETTINGS, library: "1"})})
+        assert len(compare_suites(suite(A, B), new).settings) == told
+    other = suite(A, B, baselines={"ref": baseline(settings={**SETTINGS, "numpy": "2"})})
+    same = suite(A, B, baselines={"ref": baseline(settings={**SETTINGS, "numpy": "1"})})
+    assert compare_suites(same, other).settings == (Setting("ranks", "numpy", "1", "2"),)
+
+
 def test_slower_launches_are_a_failure_only_where_that_was_asked_for():
     old = [result(f"test_{i}") for i in range(12)]
     new = [replace(one, launch_seconds=1.5 + i / 100) for i, one in enumerate(old)]

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from chaoskit.engine.result import Result
-from chaoskit.studies.nights.suite import result_of
 from chaoskit.verdict import Outcome
 from tests.studies.nights.made import BASELINE, result, suite
 
@@ -37,16 +36,30 @@ def test_the_baseline_of_an_experiment_is_the_first_that_is_kept():
 
 
 def test_a_result_of_this_version_comes_back_whole():
-    one = result(verdict="fail", runs=("/a", "/b"), table=({"rank": 0, "cells": {}},), stacks={"0": "here"})
-    assert result_of(json.loads(json.dumps(one.to_json()))) == one
+    row = {"incarnation": 1, "rank": 0, "cells": {}}
+    one = result(verdict="fail", runs=("/a", "/b"), table=(row,), stacks={"0": "here"})
+    assert Result.from_json(json.loads(json.dumps(one.to_json()))) == one
 
 
 def test_a_result_of_another_version_has_what_is_known():
     told = {"name": "test_x", "verdict": "pass", "codes": [], "weather": "fine"}
-    assert result_of(told) == Result("test_x", "pass")
+    assert Result.from_json(told) == Result("test_x", "pass")
 
 
-@pytest.mark.parametrize("told", [{}, {"name": "x"}, {"verdict": "pass"}, {"name": "x", "verdict": "great"}])
-def test_what_is_no_result_is_refused(told):
-    with pytest.raises(ValueError, match="needs a name and a verdict"):
-        result_of(told)
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ({}, "it lacks name, verdict"),
+        ({"name": "x"}, "it lacks verdict"),
+        ({"name": "x", "verdict": "great"}, "verdict must be one of pass, .*, not 'great'"),
+        ({"name": "x", "verdict": "pass", "seconds": "2"}, "seconds must be a number or null, not '2'"),
+        ({"name": "x", "verdict": "pass", "seconds": float("nan")}, "seconds must be a finite number"),
+        ({"name": "x", "verdict": "pass", "runs": ["a", 3]}, r"runs\[1\] must be a text, not 3"),
+        ({"name": "x", "verdict": "pass", "findings": [{"code": "hang"}]}, r"findings\[0\] lacks sentence"),
+        ({"name": "x", "verdict": "pass", "advice": {"hang": 1}}, "advice.hang must be a text, not 1"),
+        ({"name": "x", "verdict": "pass", "table": [{"rank": 0}]}, r"table\[0\] lacks .*incarnation"),
+    ],
+)
+def test_what_is_no_result_is_refused(told, why):
+    with pytest.raises(ValueError, match=why):
+        Result.from_json(told)

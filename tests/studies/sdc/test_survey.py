@@ -141,7 +141,7 @@ def test_interrupted_it_leaves_nothing_behind(tmp_path):
         ([], "the command of the job is missing"),
         (["--into", "gradiant"], "did you mean 'gradient'"),
         (["--into", "collective"], "say which"),
-        (["--window", "0"], "not a positive integer"),
+        (["--window", "0"], "a whole number from 1, not 0"),
         (["--tolerance", "-1"], "not a number >= 0"),
         (["--seconds", "0"], "not a positive number"),
         (["--picture", "/nowhere/at/all.svg", "--", "true", "{out}"], "--picture"),

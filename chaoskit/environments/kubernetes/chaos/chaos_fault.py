@@ -17,7 +17,6 @@ from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.removal import force, remove
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.kubernetes.watching import ObjectWatch
-from chaoskit.errors import UsageError
 
 #: Seconds that an injection may take, and a recovery; each takes a few.
 INJECTION_LIMIT, RECOVERY_LIMIT = 60.0, 60.0
@@ -77,8 +76,6 @@ class ChaosFault:
     def request(cls, run: RunObjects, connection: ClusterConnection, spec: ChaosSpec, name: str) -> ChaosFault:
         """Make the object of a fault; `settle` waits for the injection. Raises ClusterError if the cluster does not
         take it, UsageError for a schedule, which is no fault by itself, and ForeignTarget."""
-        if "schedule" in spec.spec:
-            raise UsageError(f"{spec.action}: a schedule injects nothing by itself: make the object, and watch the job")
         try:
             made = run.create(spec.kind, spec.manifest(name), role=name)
         except ClusterError as error:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaoskit.environments.kubernetes.api_kinds import SCHEDULES, ApiKind
+from chaoskit.environments.kubernetes.api_kinds import ApiKind
 from chaoskit.environments.kubernetes.chaos.aim import Aim, check_aim
-from chaoskit.environments.kubernetes.guards import LONGEST_FAULT, ONE_SHOTS, check_duration
+from chaoskit.environments.kubernetes.guards import LONGEST_FAULT, check_duration
 from chaoskit.errors import UsageError
 from chaoskit.validation import check_number, check_strings
 
@@ -22,25 +22,18 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class ChaosSpec:
-    """A fault of one `kind`; `action` names it in messages. It lasts `seconds`; None for one that happens once, and for
-    a schedule, which lasts until it is removed."""
+    """A fault of one `kind`; `action` names it in messages. It lasts `seconds`."""
 
     kind: ApiKind
     action: str
     spec: Mapping[str, Any]
-    seconds: float | None
+    seconds: float
 
     def __post_init__(self) -> None:
-        once = self.kind == SCHEDULES or self.is_one_shot
-        if not once and "duration" not in self.spec:
+        if "duration" not in self.spec:
             raise UsageError(f"{self.action}: a duration is missing: without one the fault would outlive chaoskit")
         if self.spec.get("action") == "partition" and not self.spec.get("target"):
             raise UsageError("partition: target is missing: without one all packets of the pods would be dropped")
-
-    @property
-    def is_one_shot(self) -> bool:
-        """Whether it happens once: nothing takes it back."""
-        return self.action in ONE_SHOTS
 
     def manifest(self, name: str) -> dict[str, Any]:
         """The object of this name. Raises UsageError for a name that cannot be one."""
@@ -60,16 +53,14 @@ def made(
     aim: Aim,
     fields: Mapping[str, Any],
     *,
-    seconds: float | None,
+    seconds: float,
     longest: float = LONGEST_FAULT,
 ) -> ChaosSpec:
-    """The spec of a fault at these pods. Raises UsageError for a duration that is missing, too long, or not wanted."""
+    """The spec of a fault at these pods. Raises UsageError for a duration that is missing, too short or too long."""
     check_aim(action, "aim", aim)
-    if seconds is not None and action not in ONE_SHOTS:
-        check_number(action, "duration", seconds, least=_SHORTEST, most=longest)
+    check_number(action, "duration", seconds, least=_SHORTEST, most=longest)
     duration = check_duration(action, seconds, longest=longest)
-    lasts = {} if duration is None else {"duration": duration}
-    return ChaosSpec(kind, action, {**aim.as_fields(), **fields, **lasts}, seconds)
+    return ChaosSpec(kind, action, {**aim.as_fields(), **fields, "duration": duration}, seconds)
 
 
 def go_duration(seconds: float) -> str:
@@ -77,13 +68,10 @@ def go_duration(seconds: float) -> str:
     return f"{round(seconds * 1e6)}us"
 
 
-def container_names(where: str, containers: Sequence[str], *, needed: bool = False) -> dict[str, list[str]]:
-    """The containers that are hit; without names, the first of each pod. Raises UsageError for what is no name, and for
-    none at all if they are `needed`."""
+def container_names(where: str, containers: Sequence[str]) -> dict[str, list[str]]:
+    """The containers that are hit; without names, the first of each pod. Raises UsageError for what is no name."""
     names = check_strings(where, "containers", containers)
     for name in names:
         if not _NAME.fullmatch(name):
             raise UsageError(f"{where}: containers must be names of containers, not {name!r}")
-    if needed and not names:
-        raise UsageError(f"{where}: containers must name the containers to kill: Chaos Mesh chooses none by itself")
     return {"containerNames": list(names)} if names else {}

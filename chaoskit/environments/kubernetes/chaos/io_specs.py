@@ -1,16 +1,16 @@
-"""IOChaos: slow, failing, lying or damaging system calls on one volume of a container."""
+"""IOChaos: slow or failing system calls on one volume of a container."""
 
 from __future__ import annotations
 
 import errno
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from chaoskit.environments.kubernetes.api_kinds import IO_CHAOS
 from chaoskit.environments.kubernetes.chaos.aim import Aim
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec, container_names, go_duration, made
 from chaoskit.errors import UsageError
-from chaoskit.validation import check_choice, check_choices, check_errno, check_number, check_whole
+from chaoskit.validation import check_choices, check_errno, check_number, check_whole
 
 #: Those that Chaos Mesh knows. Of any other word it says nothing, and injects nothing.
 METHODS = (
@@ -18,7 +18,6 @@ METHODS = (
     "link", "open", "read", "write", "flush", "release", "fsync", "opendir", "readdir", "releasedir", "fsyncdir",
     "statfs", "setxattr", "getxattr", "listxattr", "removexattr", "access", "create", "getlk", "setlk", "bmap",
 )  # fmt: skip
-_DATA = ("read", "write")
 _LONGEST = 600.0
 
 
@@ -32,20 +31,6 @@ def io_fault(*, aim: Aim, volume: str, error: str, seconds: float, **where: Any)
     """Let each call fail with this error of Linux, such as 'ENOSPC'."""
     number = getattr(errno, check_errno("io fault", "error", error))
     return _io("fault", aim, volume, {"errno": number}, seconds, **where)
-
-
-def io_mistake(
-    *, aim: Aim, volume: str, filling: Literal["zero", "random"] = "random", most_mistakes: int = 1,
-    longest_mistake: int = 16, methods: Sequence[str] = _DATA, seconds: float, **where: Any,
-) -> ChaosSpec:  # fmt: skip
-    """Put wrong bytes into what is read or written: up to `most_mistakes` of up to `longest_mistake` bytes a call."""
-    mistake = {
-        "filling": check_choice("io mistake", "filling", filling, ("zero", "random")),
-        "maxOccurrences": check_whole("io mistake", "most_mistakes", most_mistakes, least=1, most=2**31 - 1),
-        "maxLength": check_whole("io mistake", "longest_mistake", longest_mistake, least=1, most=2**31 - 1),
-    }
-    check_choices("io mistake", "methods", methods, _DATA)  # others carry no data
-    return _io("mistake", aim, volume, {"mistake": mistake}, seconds, methods=methods, **where)
 
 
 def _io(

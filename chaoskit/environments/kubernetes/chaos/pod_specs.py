@@ -1,4 +1,4 @@
-"""PodChaos, StressChaos, TimeChaos and DNSChaos: what happens to whole pods, their memory, clocks and names."""
+"""StressChaos, TimeChaos and DNSChaos: what happens to the processors, the memory, the clocks and the names of pods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, POD_CHAOS, STRESS_CHAOS, TIME_CHAOS
+from chaoskit.environments.kubernetes.api_kinds import DNS_CHAOS, STRESS_CHAOS, TIME_CHAOS
 from chaoskit.environments.kubernetes.chaos.aim import Aim
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec, container_names, made
 from chaoskit.errors import UsageError
@@ -19,23 +19,6 @@ CLOCKS = (
 #: `?` stands for one character; `*`, in the end only, for the rest.
 _PATTERN = re.compile(r"[A-Za-z0-9_?](?:[-A-Za-z0-9_.?]{0,251}[A-Za-z0-9_?])?\.?\*?")
 _DAY = 86400.0
-
-
-def pod_kill(*, aim: Aim, grace: int = 0, seconds: None = None) -> ChaosSpec:
-    """Delete the pods, with `grace` seconds before they are killed. It happens once."""
-    grace = check_whole("pod-kill", "grace", grace, least=0, most=3600)
-    return made(POD_CHAOS, "pod-kill", aim, {"action": "pod-kill", "gracePeriod": grace}, seconds=seconds)
-
-
-def pod_failure(*, aim: Aim, seconds: float) -> ChaosSpec:
-    """Replace the image of each container by one that only waits, for a time."""
-    return made(POD_CHAOS, "pod-failure", aim, {"action": "pod-failure"}, seconds=seconds)
-
-
-def container_kill(*, aim: Aim, containers: Sequence[str], seconds: None = None) -> ChaosSpec:
-    """Kill containers of the pods, which stay. It happens once."""
-    names = container_names("container-kill", containers, needed=True)
-    return made(POD_CHAOS, "container-kill", aim, {"action": "container-kill", **names}, seconds=seconds)
 
 
 def stress(

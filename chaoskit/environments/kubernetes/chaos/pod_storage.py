@@ -34,8 +34,7 @@ class _Trouble:
 
 
 class PodStorage:
-    """The errors of the storage of one run, numbered. `volume` is where the volume with `{out}` is mounted in the pods.
-   """
+    """The errors of the storage of one run, numbered. `volume` is where pods have the volume with `{out}`."""
 
     def __init__(self, pods: ChaosPods, *, volume: Path, out: Path, limits: ChaosLimits = USUAL) -> None:
         self._pods, self._volume, self._out = pods, volume, out

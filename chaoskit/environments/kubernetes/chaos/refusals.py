@@ -66,7 +66,7 @@ def of_injection(spec: ChaosSpec, name: str, state: FaultState | None, limit: fl
         sentence = f"{what}: its selector matches no running pod"
         remedy = "is the job running, and is the namespace one in which Chaos Mesh may inject (enableFilterNamespace)?"
     elif state.desired == "Stop":
-        sentence = f"{what}: its duration of {spec.seconds or 0:g} s was over before"
+        sentence = f"{what}: its duration of {spec.seconds:g} s was over before"
         remedy = "make it longer: Chaos Mesh counts from the creation"
     elif state.complaints:
         sentence = f"{what}: {'; '.join(state.complaints)}"

@@ -20,9 +20,32 @@ from chaoskit.environments.kubernetes.team_jobs.team_job import (
 from chaoskit.errors import SupervisorGaveUp
 
 
+class PodsByIndex:
+    """What jobs have in common whose pods are those of an Indexed Job: a pod has the number of its completion index."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """See `TeamJob`."""
+        return {}
+
+    def number(self, pod: Mapping[str, Any]) -> int:
+        """See `TeamJob`."""
+        metadata = pod["metadata"]
+        found = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
+        return int(found.get(INDEX, 0))
+
+    def selector(self, identity: RunIdentity, role: str, number: int) -> RunSelector:
+        """See `TeamJob`."""
+        return RunSelector(identity, role, index=number)
+
+    def suspension(self, suspended: bool) -> dict[str, Any]:
+        """See `TeamJob`."""
+        return {"spec": {"suspend": suspended}}
+
+
 @dataclass(frozen=True)
-class IndexedJob:
-    """See `TeamJob`. A pod has the number of its completion index."""
+class IndexedJob(PodsByIndex):
+    """See `TeamJob`."""
 
     manifest: Mapping[str, Any]
     api: ClassVar[ApiKind] = JOBS
@@ -44,11 +67,6 @@ class IndexedJob:
         """See `TeamJob`."""
         return int(self.manifest["spec"]["completions"])
 
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """See `TeamJob`."""
-        return {}
-
     def with_pods(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, service: str) -> dict[str, Any]:
         """See `TeamJob`."""
         return {**self.manifest, "spec": spec_with_pods(self.manifest["spec"], change, service=service)}
@@ -56,18 +74,6 @@ class IndexedJob:
     def address(self, number: int, *, job: str = JOB, service: str = SERVICE) -> str:
         """See `TeamJob`."""
         return f"{job}-{number}.{service}"
-
-    def number(self, pod: Mapping[str, Any]) -> int:
-        """See `TeamJob`."""
-        return index_of(pod)
-
-    def selector(self, identity: RunIdentity, role: str, number: int) -> RunSelector:
-        """See `TeamJob`."""
-        return RunSelector(identity, role, index=number)
-
-    def suspension(self, suspended: bool) -> dict[str, Any]:
-        """See `TeamJob`."""
-        return {"spec": {"suspend": suspended}}
 
     def gave_up(self, report: ControllerReport) -> SupervisorGaveUp | None:
         """See `TeamJob`."""
@@ -94,10 +100,3 @@ def spec_with_pods(
     """The specification of a Job with its pods changed, which have names below a service."""
     changed = change(spec["template"])
     return {**spec, "template": {**changed, "spec": {**changed["spec"], "subdomain": service}}}
-
-
-def index_of(pod: Mapping[str, Any]) -> int:
-    """The completion index of a pod of an Indexed Job."""
-    metadata = pod["metadata"]
-    found = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
-    return int(found.get(INDEX, 0))

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from chaoskit.environments.kubernetes.api_kinds import JOB_SETS, JOBS, ApiKind
 from chaoskit.environments.kubernetes.job_status import JobStatus
-from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
-from chaoskit.environments.kubernetes.team_jobs.indexed_job import index_of, refused_spec, spec_with_pods
+from chaoskit.environments.kubernetes.team_jobs.indexed_job import PodsByIndex, refused_spec, spec_with_pods
 from chaoskit.environments.kubernetes.team_jobs.pod_shape import missing_mapping
 from chaoskit.environments.kubernetes.team_jobs.team_job import (
     JOB,
@@ -28,8 +27,8 @@ _BUDGET, _RULE, _NO_POLICY = "ReachedMaxRestarts", "FailJobSetFailurePolicyActio
 
 
 @dataclass(frozen=True)
-class JobSet:
-    """See `TeamJob`. A pod has the number of its completion index in the one Job."""
+class JobSet(PodsByIndex):
+    """See `TeamJob`. Its pods are those of the one Job."""
 
     manifest: Mapping[str, Any]
     api: ClassVar[ApiKind] = JOB_SETS
@@ -74,11 +73,6 @@ class JobSet:
         """See `TeamJob`."""
         return int(self._job["template"]["spec"]["completions"])
 
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """See `TeamJob`."""
-        return {}
-
     def with_pods(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, service: str) -> dict[str, Any]:
         """See `TeamJob`. The service has the name of the JobSet, whose controller then makes none itself."""
         template = self._job["template"]
@@ -89,18 +83,6 @@ class JobSet:
     def address(self, number: int, *, job: str = JOB, service: str = SERVICE) -> str:
         """See `TeamJob`."""
         return f"{job}-{self._job['name']}-0-{number}.{service}"
-
-    def number(self, pod: Mapping[str, Any]) -> int:
-        """See `TeamJob`."""
-        return index_of(pod)
-
-    def selector(self, identity: RunIdentity, role: str, number: int) -> RunSelector:
-        """See `TeamJob`."""
-        return RunSelector(identity, role, index=number)
-
-    def suspension(self, suspended: bool) -> dict[str, Any]:
-        """See `TeamJob`."""
-        return {"spec": {"suspend": suspended}}
 
     def gave_up(self, report: ControllerReport) -> SupervisorGaveUp | None:
         """See `TeamJob`."""

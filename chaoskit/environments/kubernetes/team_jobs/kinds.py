@@ -24,3 +24,10 @@ def team_job(manifest: Mapping[str, Any]) -> TeamJob | None:
     """The job of a manifest, None for an object of another kind."""
     named = (manifest.get("apiVersion"), manifest.get("kind"))
     return next((kind(manifest) for kind in KINDS if (kind.api.api_version, kind.api.kind) == named), None)
+
+
+def accepted_job(manifest: Mapping[str, Any]) -> TeamJob:
+    """The job of a manifest that was not refused."""
+    found = team_job(manifest)
+    assert found is not None, "it has been refused"
+    return found

@@ -1,4 +1,5 @@
-"""Whether a part of a manifest is what the API has there, and why chaoskit cannot run pods. Pure functions."""
+"""Checks the parts of a manifest: whether each has the type that the API wants, and whether chaoskit can run the pods.
+Pure functions."""
 
 from __future__ import annotations
 

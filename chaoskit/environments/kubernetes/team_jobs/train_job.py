@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from chaoskit.environments.kubernetes.api_kinds import JOB_SETS, JOBS, TRAIN_JOBS, ApiKind
-from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
-from chaoskit.environments.kubernetes.team_jobs.indexed_job import index_of
+from chaoskit.environments.kubernetes.team_jobs.indexed_job import PodsByIndex
 from chaoskit.environments.kubernetes.team_jobs.job_set import JobSet
 from chaoskit.environments.kubernetes.team_jobs.pod_shape import missing_mapping
 from chaoskit.environments.kubernetes.team_jobs.team_job import (
@@ -26,14 +25,14 @@ from chaoskit.errors import SupervisorGaveUp
 _NODE = "node"
 #: Who has made the patch of a run.
 _MANAGER = "chaoskit.dev/run"
-#: What the controller sets itself, and refuses in a manifest.
+#: Variables that the controller sets. It refuses a manifest that sets them.
 _RESERVED = ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT")
 _RUNTIME = "chaoskit does not read the runtime"
 
 
 @dataclass(frozen=True)
-class TrainJob:
-    """See `TeamJob`. A pod has the number of its completion index in the Job `node`."""
+class TrainJob(PodsByIndex):
+    """See `TeamJob`. Its pods are those of the Job `node`."""
 
     manifest: Mapping[str, Any]
     api: ClassVar[ApiKind] = TRAIN_JOBS
@@ -89,11 +88,6 @@ class TrainJob:
         """See `TeamJob`."""
         return int(self.manifest["spec"]["trainer"]["numNodes"])
 
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """See `TeamJob`."""
-        return {}
-
     def with_pods(self, change: Callable[[Mapping[str, Any]], Mapping[str, Any]], *, service: str) -> dict[str, Any]:
         """See `TeamJob`. The JobSet has the name of the service, and takes it for the names of its pods."""
         spec, pod = self.manifest["spec"], change(self.pods[0].manifest)["spec"]
@@ -116,18 +110,6 @@ class TrainJob:
     def address(self, number: int, *, job: str = JOB, service: str = SERVICE) -> str:
         """See `TeamJob`."""
         return f"{job}-{_NODE}-0-{number}.{service}"
-
-    def number(self, pod: Mapping[str, Any]) -> int:
-        """See `TeamJob`."""
-        return index_of(pod)
-
-    def selector(self, identity: RunIdentity, role: str, number: int) -> RunSelector:
-        """See `TeamJob`."""
-        return RunSelector(identity, role, index=number)
-
-    def suspension(self, suspended: bool) -> dict[str, Any]:
-        """See `TeamJob`."""
-        return {"spec": {"suspend": suspended}}
 
     def gave_up(self, report: ControllerReport) -> SupervisorGaveUp | None:
         """See `TeamJob`: the reasons are those of its JobSet."""

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from chaoskit.environments.kubernetes.chaos import io_specs, network_specs, pod_specs
 from chaoskit.environments.kubernetes.chaos.aim import Aim
 from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
-from chaoskit.environments.kubernetes.chaos.schedule_specs import schedule
 from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector
 
 UID = "0b8a6f3e-6f0d-4c06-9d58-1df5c43a4b8e"
@@ -20,8 +19,8 @@ def examples(identity: RunIdentity = ONE) -> dict[str, ChaosSpec]:
     """A spec for each builder, by name, against pods of this run."""
     first = Aim(RunSelector(identity, "trainer", 0))
     other = Aim(RunSelector(identity, "trainer", 1))
-    one = Aim(RunSelector(identity), "one")
-    made = {
+    one, fixed = Aim(RunSelector(identity), "one"), Aim(RunSelector(identity), "fixed", 1)
+    return {
         "partition": network_specs.partition(aim=first, target=other, direction="to", seconds=30),
         "delay": network_specs.delay(aim=first, target=other, direction="both", latency=0.2, jitter=0.05, seconds=30),
         "delay of all": network_specs.delay(aim=first, latency=0.0015, correlation=25, seconds=30),
@@ -33,17 +32,10 @@ def examples(identity: RunIdentity = ONE) -> dict[str, ChaosSpec]:
         "io fault": io_specs.io_fault(
             aim=one, volume="/ckpt", error="ENOSPC", methods=("write", "fsync"), percent=50, seconds=30
         ),
-        "io mistake": io_specs.io_mistake(aim=one, volume="/ckpt", containers=("trainer",), seconds=30),
-        "stress": pod_specs.stress(aim=one, cpu_workers=1, cpu_load=80, memory_workers=1, memory=2**28, seconds=30),
+        "stress": pod_specs.stress(aim=fixed, cpu_workers=1, cpu_load=80, memory_workers=1, memory=2**28, seconds=30),
         "clock": pod_specs.clock_offset(aim=one, offset=-600, seconds=30),
         "names": pod_specs.wrong_names(aim=one, patterns=("minio.*", "trainer-1.names"), seconds=30),
-        "pod-kill": pod_specs.pod_kill(aim=one),
-        "pod-failure": pod_specs.pod_failure(aim=Aim(RunSelector(identity), "fixed", 1), seconds=30),
-        "container-kill": pod_specs.container_kill(aim=one, containers=("trainer",)),
     }
-    made["schedule"] = schedule(fault=made["pod-kill"], every=120)
-    made["schedule of partitions"] = schedule(fault=made["partition"], every=120)
-    return made
 
 
 identities = st.builds(
@@ -78,11 +70,7 @@ FITTING: dict[str, st.SearchStrategy[Any]] = {
     "methods": st.lists(st.sampled_from(io_specs.METHODS), max_size=3),
     "delay": st.floats(1e-6, 600),
     "error": st.sampled_from(["EIO", "ENOSPC"]),
-    "filling": st.sampled_from(["zero", "random"]),
-    "most_mistakes": st.integers(1, 2**31 - 1),
-    "longest_mistake": st.integers(1, 2**31 - 1),
     "containers": st.lists(st.sampled_from(["trainer", "side-car"]), max_size=2),
-    "grace": st.integers(0, 3600),
     "cpu_workers": st.integers(0, 8192),
     "cpu_load": st.integers(1, 100),
     "memory_workers": st.integers(0, 8192),

@@ -36,7 +36,7 @@ def test_where_chaos_mesh_is_nothing_is_lacking_and_nothing_is_left(mesh, connec
 
 
 def test_without_its_kinds():
-    with StagedCluster(kinds=("PodChaos",)).serve() as script:
+    with StagedCluster(kinds=("StressChaos",)).serve() as script:
         why = mesh_look.why_not(script.connection(patience=0), "staging", NETWORK_CHAOS)
     assert why == (
         "it needs NetworkChaos of Chaos Mesh, which this cluster does not have: install Chaos Mesh 2.x "

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from chaoskit.environments.kubernetes.chaos import io_specs, network_specs, pod_specs
 from chaoskit.environments.kubernetes.chaos.aim import Aim
-from chaoskit.environments.kubernetes.chaos.chaos_spec import ChaosSpec
-from chaoskit.environments.kubernetes.chaos.schedule_specs import schedule
-from chaoskit.environments.kubernetes.guards import LONGEST_FAULT, ONE_SHOTS
+from chaoskit.environments.kubernetes.guards import LONGEST_FAULT
 from chaoskit.environments.kubernetes.objects import RunObjects
 from chaoskit.environments.kubernetes.selectors import RunIdentity, RunSelector, foreign_targets
 from chaoskit.errors import UsageError
-from tests.environments.kubernetes.chaos.some_specs import FITTING, ONE, aims, anything, examples
+from tests.environments.kubernetes.chaos.some_specs import FITTING, ONE, anything, examples
 from tests.kubernetes_server.resources import Catalogue
 from tests.kubernetes_server.validation import check, completed, decoded
 
@@ -32,7 +30,7 @@ OF_IO = ("path", "methods", "percent", "containers")
 
 
 def test_all_builders_are_tried():
-    assert len(BUILDERS) == 13 and len(examples()) == 16
+    assert len(BUILDERS) == 9 and len(examples()) == 10
 
 
 def arguments(function):
@@ -71,8 +69,6 @@ def selectors_in(value):
 
 def bounded(spec):
     """Whether it ends by itself within the cap."""
-    if spec.get("action") in ONE_SHOTS:
-        return "duration" not in spec
     return 0 < int(spec["duration"].removesuffix("ms")) <= LONGEST_FAULT * 1000
 
 
@@ -100,22 +96,6 @@ def test_whatever_the_input():
 
     tried()
     assert min(happened.values()) > 15, "it would say little"
-
-
-@given(calls, anything)
-@settings(max_examples=200)
-def test_a_schedule_is_no_way_round(call, every):
-    if (made := built(*call)) is None:
-        return
-    for seconds in (every, 601):
-        try:
-            often = schedule(fault=made, every=seconds)
-        except UsageError:
-            assert seconds != 601
-            continue
-        (inner,) = (value for value in often.spec.values() if isinstance(value, dict))
-        assert bounded(inner) and list(foreign_targets(often.spec, ONE)) == []
-        assert inner.get("action") != "partition" or inner["target"]
 
 
 @given(anything, anything, anything)
@@ -164,6 +144,7 @@ WRONG = [
     ("partition", {"target": RunSelector(ONE)}, "target must be an Aim"),
     ("partition", {"direction": "out"}, "direction must be one of to, from, both"),
     ("partition", {"seconds": 601}, "duration must be"),
+    ("partition", {"seconds": None}, "duration must be"),
     ("partition", {"seconds": 1.9}, "duration must be a number from 2"),
     ("delay", {"latency": 0}, "latency must be"),
     ("delay", {"latency": 1e-8}, "latency must be a microsecond"),
@@ -184,13 +165,7 @@ WRONG = [
     ("io_fault", {"volume": "/ckpt/"}, "volume must be"),
     ("io_fault", {"path": "/other/*"}, "path must be a pattern below the volume"),
     ("io_latency", {"delay": 0}, "delay must be"),
-    ("io_mistake", {"methods": ("fsync",)}, "methods must be some of read, write"),
-    ("io_mistake", {"most_mistakes": 0}, "most_mistakes must be"),
-    ("pod_kill", {"seconds": 30}, "leave it out"),
-    ("pod_kill", {"grace": -1}, "grace must be"),
-    ("pod_failure", {"seconds": None}, "a duration is missing"),
-    ("container_kill", {"containers": ()}, "containers must name the containers to kill"),
-    ("container_kill", {"containers": ("A b",)}, "containers must be names"),
+    ("clock_offset", {"containers": ("A b",)}, "containers must be names"),
     ("stress", {}, "cpu_workers or memory_workers must be given"),
     ("stress", {"memory_workers": 1}, "memory must be a whole number"),
     ("stress", {"memory_workers": 1, "memory": 5, "kill_score": -1001}, "kill_score must be"),
@@ -210,14 +185,11 @@ def test_a_refusal_names_the_argument(name, given_, said):
     sound_ones |= {"target": SECOND, "rate": 1000, "delay": 1.0, "offset": 5}
     sound_ones |= {"patterns": ("a",), "containers": ("trainer",)}
     wanted = set(inspect.signature(BUILDERS[name]).parameters)
-    needed = {key: value for key, value in sound_ones.items() if key in wanted and name not in ("poor_link",)}
-    if name == "poor_link":
+    needed = {key: value for key, value in sound_ones.items() if key in wanted}
+    if name in ("poor_link", "stress"):
         needed = {"aim": FIRST, "seconds": 30}
-    elif name in ("pod_kill", "container_kill"):
-        needed["seconds"] = None
-    elif name == "stress":
-        needed = {"aim": FIRST, "seconds": 30}
-    BUILDERS[name](**needed) if name not in ("poor_link", "stress") else None
+    else:
+        BUILDERS[name](**needed)
     with pytest.raises(UsageError, match=said):
         BUILDERS[name](**{**needed, **given_})
 
@@ -247,8 +219,6 @@ def test_what_specs_look_like():
     assert made["io fault"].spec["errno"] == errno.ENOSPC and made["io fault"].spec["percent"] == 50
     assert made["clock"].spec["timeOffset"] == "-600000ms"
     assert made["poor link"].spec["rate"] == {"rate": "1000000bps"} and made["poor link"].spec["action"] == "netem"
-    assert made["schedule"].spec["schedule"] == "@every 120s" and made["schedule"].spec["type"] == "PodChaos"
-    assert made["pod-kill"].is_one_shot and not made["pod-failure"].is_one_shot
 
 
 def test_pods_on_both_sides():
@@ -266,13 +236,3 @@ def test_a_spec_made_by_hand_is_held_to_the_same():
     for name in ("", "A", "-a", "a" * 64, None, "a.b"):
         with pytest.raises(UsageError, match="name must be"):
             partition.manifest(name)
-
-
-@given(aims)
-def test_a_schedule_of_a_schedule_is_none(aim):
-    inner = schedule(fault=pod_specs.pod_kill(aim=aim), every=5)
-    with pytest.raises(UsageError, match="fault must be the spec of one of"):
-        schedule(fault=inner, every=10)
-    with pytest.raises(UsageError, match="every must be longer"):
-        schedule(fault=pod_specs.pod_failure(aim=aim, seconds=30), every=30)
-    assert isinstance(inner, ChaosSpec)

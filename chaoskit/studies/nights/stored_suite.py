@@ -1,0 +1,63 @@
+"""The formats of stored suites: the lines of a file of the archive, and the document of `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+from chaoskit.engine.result import Result
+from chaoskit.schema import Count, FileName, Seconds
+
+
+class _EveryLine(TypedDict):
+    e: str
+
+
+class SuiteLine(_EveryLine, total=False):
+    """Any line of a suite's file. `conditions` is in that of a result."""
+
+    conditions: FileName | Literal[""]
+
+
+class SuiteHead(TypedDict):
+    """The first line of a suite's file."""
+
+    id: FileName
+    created: str
+    command: tuple[str, ...]
+    chaoskit: str
+    machine: Mapping[str, str]
+
+
+class _EveryEnd(TypedDict):
+    status: str
+    seconds: Seconds
+    baselines: Mapping[str, FileName]
+
+
+class EndLine(_EveryEnd, total=False):
+    """The last line but for proofs: `results` is how many there are before it."""
+
+    results: Count
+
+
+class DocumentHead(SuiteHead, total=False):
+    """What a document of `--json` says of its suite."""
+
+    status: str
+    seconds: Seconds | None
+
+
+class _EveryDocument(TypedDict):
+    verdict: str
+    experiments: list[Result]
+
+
+class SuiteDocument(_EveryDocument, total=False):
+    """A document of `--json`."""
+
+    suite: DocumentHead
+    baselines: Mapping[str, dict[str, Any]]
+    proofs: list[dict[str, Any]]
+    conditions: Mapping[str, dict[str, Any]]
+    rests_on: Mapping[str, str]

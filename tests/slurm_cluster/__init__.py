@@ -1,0 +1,1 @@
+"""A real Slurm on this machine: one controller and several nodes, for one test session."""
