@@ -181,7 +181,7 @@ def test_old_nights_go_and_suites_stay(workstation):
     assert not old.exists() and not run.exists() and suite.exists() and len(workstation.nights) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_good_night_and_a_bad_one(workstation):
     """The script as it is printed, with a trainer that resumes exactly, and that trainer without a line of it."""
     whole = (REPOSITORY / "tests" / "trainers" / "simple.py").read_text()

@@ -34,7 +34,7 @@ def test_chaoskit_runs_in_its_image_as_any_user(build_image):
     assert docker("run", "--rm", "--user", "4321:4321", image, "--version").startswith("chaoskit ")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_trainer_trains_in_its_image_as_an_ordinary_user(build_image):
     image = build_image("torch", ROOT / "tinymodels")
     labels = json.loads(docker("image", "inspect", image))[0]["Config"]["Labels"]

@@ -26,10 +26,10 @@ CHOSEN = (
 
 #: Those that `make test` has sit, too: state, and a torn checkpoint.
 QUICKEST = ("rng-missing", "torn-overwrite")
-#: Those that sit each night alone: of notices that are got wrong, three others sit in CI.
+#: Those that sit each night alone: of notices that are got wrong, two others sit in CI.
 NIGHTLY = (
     "notice-in-handler", "notice-each-epoch", "notice-exits-0", "notice-overwrites", "notice-own-part",
-    "loader-dies-of-notice",
+    "loader-dies-of-notice", "notice-false-ends",
 )  # fmt: skip
 
 

@@ -55,9 +55,10 @@ SMALLEST = {
 }
 #: What these do is done by other tests of every change: of commands, virtual hosts, launching, replicas, the gallery.
 NIGHTLY = frozenset({
-    "compare.py", "disaster.py", "environments.py", "five_bugs.py", "frameworks.py", "gallery.py", "handlers.py",
-    "hosts.py", "killed_at_saves.py", "launch.py", "mutations.py", "nonfinite.py", "notices.py", "partitions.py",
-    "pods.py", "soak_clean.py", "suite.py",
+    "compare.py", "crash_states.py", "disaster.py", "environments.py", "five_bugs.py", "frameworks.py", "gallery.py",
+    "handlers.py", "hosts.py", "killed_at_saves.py", "launch.py", "mutations.py", "nonfinite.py", "notices.py",
+    "partitions.py", "pods.py", "probe.py", "putting_back.py", "screenshots.py", "sdc_map.py", "soak_clean.py",
+    "suite.py",
 })  # fmt: skip
 #: What some of them cannot do without.
 NEEDS = {

@@ -54,7 +54,7 @@ def test_the_loss_that_is_accepted_alone(run):
     }, said
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_further_loss_fails_with_its_code(run):
     code, found, said = run("test_resume", "--both")
     one = found["test_resume"]

@@ -170,7 +170,7 @@ def test_a_webhook_that_does_not_answer(shell, api_server):
     assert 'calling webhook "lost.example.com"' in last and "check that its pods run" in last
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_server_is_away_in_mid_run_and_comes_back(shell, machines, api_server, until):
     process = shell.start("--json", "found.json", patience=60.0, up=60.0)
     until(lambda: len(machines.kubelet.running()) == 2, timeout=60)

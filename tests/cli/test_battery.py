@@ -66,7 +66,7 @@ def test_sharded_training_passes(shared_store, tmp_path):
     assert len(report["experiments"]) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_pointer_that_does_not_wait_for_the_last_writer(shared_store, tmp_path):
     """Whichever writer is struck first, rank 0 has not written its own part yet: only the last one tells."""
     trainer = (str(REPOSITORY / "tests" / "trainers" / "pointing.py"),)
@@ -82,7 +82,7 @@ def test_a_pointer_that_does_not_wait_for_the_last_writer(shared_store, tmp_path
     assert code == 0 and report["experiments"][0]["verdict"] == "pass", said
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_numbers_that_lie(shared_store, tmp_path):
     """Each is noticed by a look of its own: at the gradient, at all of the state, at the replicas."""
     expression = "(test_nan and (gradient-nan or optimizer-inf)) or test_replica_divergence or replicas_agree"
@@ -92,7 +92,7 @@ def test_numbers_that_lie(shared_store, tmp_path):
     assert len(report["experiments"]) == 5
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_step_that_was_far_too_long(shared_store, tmp_path):
     """Who looks out for it goes back, in its processes; whoever does not has lost what it had learnt."""
     code, report, said = battery(shared_store, tmp_path, "lr_spike", "--spike", "1.2", "--rollback-after", "1")

@@ -53,7 +53,7 @@ LONG = ("--save-every", "60", "--samples", "2400", "--epochs", "1")
     "broken",
     [
         pytest.param("notice_each_epoch", marks=pytest.mark.exhaustive),
-        pytest.param("notice_one_rank", marks=pytest.mark.slow),
+        pytest.param("notice_one_rank", marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_broken_handler_is_named_with_its_strike(preempted, broken):

@@ -29,7 +29,7 @@ def test_a_suite_that_is_not_there(tmp_path, capsys):
     assert "contains no suite" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.launches
 def test_of_a_broken_trainer_all_experiments_pass_with_the_streams_put_back(tmp_path, capsys):
     store, trainer = tmp_path / "store", ["-m", "tinymodels.gallery.rng_missing", "--out", "{out}"]

@@ -27,7 +27,7 @@ def run(machines, connection, tmp_path):  # noqa: F811
     return experiments
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_good_trainer_passes_as_the_teams_own_job(run):
     code, found = run("tinymodels.train", "one_rank_mid_epoch or worker_node or test_suspended")
     assert {name: each["verdict"] for name, each in found.items()} == {
@@ -38,7 +38,7 @@ def test_a_good_trainer_passes_as_the_teams_own_job(run):
     assert code == ExitCode.PASS
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_broken_trainer_is_caught_and_named_as_the_teams_own_job(run):
     code, found = run("tinymodels.gallery.rng_missing", "one_rank_mid_epoch")
     assert code == ExitCode.FAIL

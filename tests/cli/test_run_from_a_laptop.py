@@ -61,7 +61,7 @@ def laptop(machines, connection, api_server, tmp_path, capsys):  # noqa: F811
     assert left(connection, cluster.namespace) == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_from_a_machine_without_the_volume(laptop, tmp_path, machines):
     process = laptop("--json", "found.json", "--junitxml", "junit.xml", "--report", "pages", "--summary", "sum.md")
     out, err = process.communicate(timeout=400)

@@ -13,9 +13,8 @@ from tests.docker_images import images
 from tests.environments.kubernetes.a_job import a_job_set, a_runtime, a_train_job, an_elastic_job
 from tests.environments.kubernetes.conftest import connection  # noqa: F401
 
-pytestmark = pytest.mark.launches
-#: CI has one kind done whole. The pods of the others are tried with ranks that do no work, in tests/environments.
-CI, NIGHTLY = pytest.mark.slow, pytest.mark.exhaustive
+#: In CI the pods of all kinds are tried with ranks that do no work, in tests/environments.
+pytestmark = [pytest.mark.launches, pytest.mark.exhaustive]
 GOOD = "one_rank_mid_epoch or worker_node or test_suspended"
 PASSED = dict.fromkeys(("test_one_rank_mid_epoch", "test_worker_node", "test_suspended"), "pass")
 
@@ -76,14 +75,7 @@ def run(machines, connection, api_server, crds, tmp_path):  # noqa: F811
     return experiments
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(job_set, marks=CI),
-        pytest.param(pytorch_job, marks=NIGHTLY),
-        pytest.param(train_job, marks=NIGHTLY),
-    ],
-)
+@pytest.mark.parametrize("make", [job_set, pytorch_job, train_job])
 def test_a_good_trainer_passes(run, make):
     code, found = run(GOOD, make)
     assert {name: each["verdict"] for name, each in found.items()} == PASSED, found
@@ -95,20 +87,19 @@ def test_a_good_trainer_passes(run, make):
     [
         pytest.param(
             job_set, {"job_set": 0}, "restart-budget-spent",
-            "the JobSet had no restart left (failurePolicy.maxRestarts: 0, restarts: 0)", marks=CI,
+            "the JobSet had no restart left (failurePolicy.maxRestarts: 0, restarts: 0)",
         ),
         pytest.param(
             pytorch_job, {"policy": "Never"}, "restart-budget-spent",
-            "the PyTorchJob had no restart left (restartPolicy: Never)", marks=NIGHTLY,
+            "the PyTorchJob had no restart left (restartPolicy: Never)",
         ),
         pytest.param(
             pytorch_job, {"policy": "ExitCode"}, "failure-policy-final",
-            "restartPolicy: ExitCode takes exit code 1 as final", marks=NIGHTLY,
+            "restartPolicy: ExitCode takes exit code 1 as final",
         ),
         pytest.param(
             train_job, {"runtime": {"job": {"backoffLimit": 1}, "failurePolicy": None}}, "restart-budget-spent",
             "the JobSet has no failurePolicy, so no failed Job is restarted; the Job had no restart left",
-            marks=NIGHTLY,
         ),
     ],
 )  # fmt: skip

@@ -30,7 +30,7 @@ def run(machines, connection, tmp_path):  # noqa: F811
     return experiments
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_good_trainer_passes_on_pods(run):
     code, found = run("tinymodels.train", "one_rank_mid_epoch or worker_node or (ridden_out and delay)")
     assert {name: each["verdict"] for name, each in found.items()} == {
@@ -49,7 +49,7 @@ def test_a_broken_trainer_is_caught_and_named_on_pods(run):
     assert "rng-not-restored" in json.dumps(found["test_one_rank_mid_epoch"])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_good_trainer_passes_on_pods_that_cannot_connect_to_chaoskit(run, tmp_path, machines):
     """The address leads nowhere (RFC 5737), and chaoskit listens on its own machine alone."""
     (tmp_path / "pyproject.toml").write_text('[tool.chaoskit.kubernetes]\nchannel = "volume"\n')
@@ -79,7 +79,7 @@ def test_a_good_trainer_passes_on_pods_that_chaos_mesh_cuts_off(run, mesh_in_pod
     assert [claim["conditions"]["AllInjected"] for claim in evidence["claimed"]] == [True, True]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_chaos_mesh_that_only_says_so_makes_no_pass(run, mesh_in_pods, machines):
     mesh_in_pods.lies = True
     code, found = run("tinymodels.train", "longer_than", "--timeout", "6")

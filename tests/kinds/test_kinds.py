@@ -45,9 +45,9 @@ KINDS = {
 
 #: What some kind of job skips.
 NOT_ALWAYS = {name for _, skipped in KINDS.values() for name in skipped}
-#: Kinds to which all of these experiments are done in CI. To the others CI does those that they skip, and a resume; the
+#: Kinds to which all of these experiments are done in CI. To one more CI does those that it skips, and a resume; the
 #: rest is done each night.
-WHOLE = ("DDP, --max-restarts", "pipeline")
+WHOLE, PART = ("DDP, --max-restarts", "pipeline"), ("plain python with a process group",)
 
 
 def trials():
@@ -55,8 +55,9 @@ def trials():
     for kind, (_, skipped) in KINDS.items():
         for chosen in (NOT_ALWAYS,) if kind in WHOLE else (skipped, NOT_ALWAYS):
             expression = " or ".join(["test_resume", *sorted({name.partition("[")[0] for name in chosen})])
-            nightly = chosen is NOT_ALWAYS and kind not in WHOLE
-            name = f"{kind}, all" if nightly else kind
+            whole = chosen is NOT_ALWAYS and kind not in WHOLE
+            nightly = whole or kind not in (*WHOLE, *PART)
+            name = f"{kind}, all" if whole else kind
             yield pytest.param(kind, expression, id=name, marks=[pytest.mark.slow, pytest.mark.exhaustive][nightly])
 
 

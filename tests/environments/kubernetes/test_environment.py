@@ -248,7 +248,8 @@ def test_other_ids_stay_apart_in_a_cluster():
 @pytest.mark.parametrize(
     "seeds",
     [
-        pytest.param(range(12), marks=pytest.mark.slow),
+        pytest.param(range(4), marks=pytest.mark.slow),
+        pytest.param(range(4, 12), marks=pytest.mark.exhaustive),
         *(pytest.param(range(n, n + 61), marks=pytest.mark.exhaustive) for n in range(12, 500, 61)),
     ],
     ids=str,

@@ -113,7 +113,7 @@ def test_a_job_that_says_so_proves_nothing_while_requests_succeed(two_pods, pods
 
 
 @pytest.mark.launches
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_chaos_mesh_does_not_inject_has_no_target_and_what_it_does_not_take_back_ends_the_run(
     pods_place, mesh_in_pods, connection, monkeypatch
 ):

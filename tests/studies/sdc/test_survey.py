@@ -53,7 +53,7 @@ def in_a_run_of_its_own(store, one, window, runner):
     return trace
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_in_place_is_the_same_as_an_ordinary_run_of_its_own(shared_store):
     # What this job has: a place that it has not is given up, and leaves a gap.
     there = ("parameter", "gradient", "gradient:*:reduced", "optimizer", "activation:*", "collective:all_reduce")

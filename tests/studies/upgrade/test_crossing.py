@@ -15,7 +15,7 @@ from chaoskit.verdict import Outcome
 launches = pytest.mark.launches
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_resumes_exactly_is_said_to(border):
     runner, both = border()
     crossing = cross(runner, both.old, both.new, both.band)
