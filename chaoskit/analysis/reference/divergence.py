@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from chaoskit.analysis.record.column import first_apart, is_constant
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
-from chaoskit.analysis.record.steps import LOSS, Step, Steps, first_apart
+from chaoskit.analysis.record.steps import LOSS, Step, Steps
 
 #: Components that each step computes from all of its inputs.
 COMPUTED = frozenset({"model", "buffers", "optimizer", "scaler", "ema"})
@@ -129,8 +130,9 @@ def diverged(
     diverged from it by then, and all that a step computes from them, on any rank."""
     diverged_before: dict[int, set[str]] = {}
     for rank, lifetime in lifetimes.items():
-        steps = lifetime.steps.part(0, len(lifetime.steps))
+        steps = lifetime.steps
         if lifetime.halted is not None:
+            steps = steps.part(0, len(steps))
             steps.append(lifetime.halted)
         if not steps:
             continue
@@ -146,4 +148,4 @@ def diverged(
 def _rests(steps: Steps, name: str) -> bool:
     """Whether it is a random stream that nobody drew from, as far as was seen."""
     column = steps.column(name) or []
-    return name.startswith("rng.") and len(column) > 1 and len(set(column)) == 1
+    return name.startswith("rng.") and len(column) > 1 and is_constant(column)
