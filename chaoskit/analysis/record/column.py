@@ -6,10 +6,10 @@ not fit is kept as texts, so that a column always holds exactly the values that 
 
 from __future__ import annotations
 
+import sys
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from sys import intern
 from typing import Any, cast, overload
 
 #: Bytes that a value takes as a text besides its characters: its own and a pointer.
@@ -20,47 +20,43 @@ _CHUNK = 512
 
 @dataclass(frozen=True)
 class _Words:
-    """How the words of a value are packed, each to `size` bytes; `none` stands for no word. `digits` is the length of
-    a word, 0 where they differ."""
+    """How words, divided by blanks, are packed, each to `size` bytes; `none` stands for no word. `digits` is the length
+    of a word, 0 where they differ."""
 
     size: int
-    none: bytes
+    none: str
     digits: int
-    pack: Callable[[list[str]], bytes]
-    unpack: Callable[[bytes], list[str]]
+    pack: Callable[[str], bytes]
+    unpack: Callable[[bytes], str]
+
+    def counts(self, values: Iterable[str]) -> set[int]:
+        """How many words these values have."""
+        if self.digits:
+            return {length // (self.digits + 1) + 1 for length in set(map(len, values))}
+        return {value.count(" ") + 1 for value in values}
 
 
 def _hex(size: int) -> _Words:
     """Hexadecimal digits: fingerprints of components, of 16 bytes, and of samples, of 8."""
-    none = bytes(size)
-    zeros = none.hex()
-    return _Words(
-        size,
-        none,
-        2 * size,
-        lambda words: bytes.fromhex("".join(words if all(words) else [word or zeros for word in words])),
-        lambda packed: packed.hex(" ", size).split(" "),
-    )
+    return _Words(size, "0" * 2 * size, 2 * size, bytes.fromhex, lambda cells: cells.hex(" ", size))
 
 
-def _numbers(code: str, none: bytes, read: Callable[[str], Any], write: Callable[[Any], str]) -> _Words:
+def _numbers(code: str, none: str, read: Callable[[str], Any], write: Callable[[Any], str]) -> _Words:
     """Numbers as an array holds them."""
-    (absent,) = array(code, none)
-
     return _Words(
-        len(none),
+        array(code).itemsize,
         none,
         0,
-        lambda words: array(code, [read(word) if word else absent for word in words]).tobytes(),
-        lambda packed: [write(number) for number in array(code, packed)],
+        lambda text: array(code, map(read, text.split(" "))).tobytes(),
+        lambda cells: " ".join(map(write, array(code, cells))),
     )
 
 
 _FINGERPRINTS, _SAMPLES = _hex(16), _hex(8)
-#: Losses and learning rates, as `float.hex` writes them. Each NaN of theirs has the same bits, which are not these.
-_FLOATS = _numbers("d", b"\xff" * 8, float.fromhex, float.hex)
+#: Losses and learning rates, as `float.hex` writes them.
+_FLOATS = _numbers("d", (-sys.float_info.max).hex(), float.fromhex, float.hex)
 #: Places in the data set.
-_PLACES = _numbers("I", b"\xff" * 4, int, str)
+_PLACES = _numbers("I", f"{2**32 - 1}", int, str)
 
 
 def _words_like(text: str) -> _Words | None:
@@ -89,33 +85,36 @@ class _Form:
 
     def pack(self, values: Sequence[str | None]) -> bytes | None:
         """The values as bytes; None if these would not tell exactly what the values were."""
-        words, count = self.words, self.count
+        words = self.words
         assert words is not None
-        if count == 1:
-            split = [value or "" for value in values] if not all(values) else cast("list[str]", values)
-        else:
-            every = [value.split(" ") if value else [] for value in values]
-            split = [word for own in every for word in own + [""] * (count - len(own))]
+        whole = all(values) and words.counts(cast("Sequence[str]", values)) == {self.count}
+        text = " ".join(cast("Sequence[str]", values) if whole else map(self._filled, values))
         try:
-            cells = words.pack(split)
+            cells = words.pack(text)
+            if len(cells) != self.width * len(values) or words.unpack(cells) != text:
+                return None
         except (ValueError, OverflowError):
             return None
-        return cells if len(cells) == self.width * len(values) and self.unpack(cells) == [*values] else None
+        # Words that stand for none, where there are such, must come out as none again, and no others.
+        return cells if (whole and words.none not in text) or self.unpack(cells) == [*values] else None
+
+    def _filled(self, value: str | None) -> str:
+        assert self.words is not None
+        missing = self.count - (value.count(" ") + 1 if value else 0)
+        return " ".join([*([value] if value else []), *[self.words.none] * missing])
 
     def unpack(self, cells: bytes) -> list[str | None]:
         """The values of these bytes."""
-        if not cells:
+        words, count = self.words, self.count
+        if not cells or words is None:
             return []
-        assert self.words is not None
-        size, count, none = self.words.size, self.count, self.words.none
-        found: list[str] = self.words.unpack(cells)
-        if none in cells:
-            found = [word if cells[at : at + size] != none else "" for at, word in zip(
-                range(0, len(cells), size), found, strict=True
-            )]  # fmt: skip
+        text = words.unpack(cells)
+        found = text.split(" ")
+        if words.none in text:
+            found = ["" if word == words.none else word for word in found]
         if count > 1:
             found = [" ".join(filter(None, found[at : at + count])) for at in range(0, len(found), count)]
-        return [value or self.blank for value in found] if "" in found else list(found)
+        return [value or self.blank for value in found] if "" in found else [*found]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -134,7 +133,7 @@ class Column(Sequence["str | None"]):
         form = _form(values, blank)
         if form.words is not None and (packed := form.pack(values)) is not None:
             return cls(form, packed, 0, len(values))
-        texts = tuple([value if value is None else intern(value) for value in values])
+        texts = tuple([value if value is None else sys.intern(value) for value in values])
         return cls(_Form(None, 1, blank), texts, 0, len(values))
 
     def __len__(self) -> int:
@@ -184,7 +183,7 @@ class Column(Sequence["str | None"]):
                 return self.cells.index(value, self.start + start, self.end) - self.start
             except ValueError:
                 return None
-        if self.form.count > 1 and value and value.count(" ") >= self.form.count:
+        if value and value.count(" ") >= self.form.count:
             return None
         cell, width = self.form.pack([value]), self.form.width
         if cell is None:
@@ -255,8 +254,7 @@ def _form(values: Sequence[str | None], blank: str | None) -> _Form:
     some = [value for value in values if value]
     words = _words_like(some[0]) if some else None
     if words is not None:
-        digits = words.digits
-        count = max(map(len, some)) // (digits + 1) + 1 if digits else 1 + max([one.count(" ") for one in some])
+        count = max(words.counts(some))
         if words.size * count * len(values) <= _TEXT * len(some) + sum(map(len, some)):
             return _Form(words, count, blank)
     return _Form(None, 1, blank)

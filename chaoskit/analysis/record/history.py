@@ -103,6 +103,14 @@ class History:
             return cls._put_in_order((list(read_events(path)) for path in paths), like)
 
     @classmethod
+    def read_controls(cls, run_dirs: Iterable[Path]) -> list[History]:
+        """The histories of several runs of one kind, in which all that equals the first is kept in memory once."""
+        found: list[History] = []
+        for run_dir in run_dirs:
+            found.append(cls.read(run_dir, like=found[0] if found else None))
+        return found
+
+    @classmethod
     def of(cls, entries: Iterable[Event | RecordGap]) -> History:
         """The history that these events tell, in whatever order they come from different sources."""
         sources: dict[str, list[Event | RecordGap]] = {}
