@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chaoskit.analysis.alignment.alignment import NOWHERE, Alignment
-from chaoskit.analysis.record.column import is_constant
+from chaoskit.analysis.record.column import is_constant, places_of
 from chaoskit.analysis.record.steps import Step, Steps
 
 
@@ -37,13 +37,7 @@ class _Piece:
 
     def find(self, fingerprint: str) -> Iterator[int]:
         """The positions at which it stood."""
-        place = -1
-        while True:
-            try:
-                place = self.column.index(fingerprint, place + 1)
-            except ValueError:
-                return
-            yield self.first + place
+        return (self.first + place for place in places_of(self.column, fingerprint))
 
 
 class Index:

@@ -10,6 +10,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, cast, overload
 
 #: Bytes that a value takes as a text besides its characters: its own and a pointer.
@@ -267,15 +268,25 @@ def is_constant(column: Sequence[str | None]) -> bool:
     return len(column) > 0 and column.count(column[0]) == len(column)
 
 
-def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:
-    """The first places at which two columns of equal length differ, at most `limit` of them."""
-    found: list[int] = []
-    if len(one) == len(other) and one == other:
-        return found
-    for start in range(0, len(one), _CHUNK):
+def places_of(column: Sequence[str | None], value: str) -> Iterator[int]:
+    """The places at which a column has this value."""
+    place = -1
+    while True:
+        try:
+            place = column.index(value, place + 1)
+        except ValueError:
+            return
+        yield place
+
+
+def places_apart(one: Sequence[str | None], other: Sequence[str | None]) -> Iterator[int]:
+    """The places at which two columns of equal length differ; what follows on the last one asked for is not read."""
+    for start in range(0, len(one), _CHUNK) if one != other else ():
         a, b = one[start : start + _CHUNK], other[start : start + _CHUNK]
         if a != b:
-            found += [start + i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
-            if len(found) >= limit:
-                break
-    return found[:limit]
+            yield from [start + i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+
+
+def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:
+    """The first of these places, at most `limit` of them."""
+    return list(islice(places_apart(one, other), limit))

@@ -16,7 +16,7 @@ from sys import intern
 from types import MappingProxyType
 from typing import TypeVar, cast, overload
 
-from chaoskit.analysis.record.column import Column, Packing, is_constant
+from chaoskit.analysis.record.column import Column, Packing, is_constant, places_of
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ class Steps(Sequence[Step]):
 
     def places(self, name: str, fingerprint: str) -> tuple[int, ...]:
         """The places at which a component had this fingerprint."""
-        return tuple(place for place, value in enumerate(self.columns.get(name, ())) if value == fingerprint)
+        return tuple(places_of(self.columns.get(name, ()), fingerprint))
 
     def until(self, t: float) -> int:
         """How many steps were about to be taken by time `t`, inclusive."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from chaoskit.analysis.record.column import first_apart, is_constant
+from chaoskit.analysis.record.column import first_apart, is_constant, places_apart
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
 from chaoskit.analysis.record.steps import LOSS, Step, Steps
@@ -116,7 +116,7 @@ def departures(
         for start, end in steps.runs():
             at = base + steps.numbers[start] - 1
             stop = min(end, count, start + len(other) - at)
-            for place in first_apart(own[start:stop], other[at : at + max(0, stop - start)], limit=len(own)):
+            for place in places_apart(own[start:stop], other[at : at + max(0, stop - start)]):
                 pair = own[start + place], other[at + place]
                 if pair[0] and pair[1]:
                     yield at + place + 1, name, (pair[0], pair[1])
