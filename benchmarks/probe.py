@@ -1,7 +1,10 @@
-"""What the probe costs: a training step with it over the same step without, and fingerprints against xxh3 itself.
+"""What the probe costs: a training step with it over the same step without, fingerprints against xxh3 itself, and how
+many bytes a step takes.
 
 Two processes train the same model, one under the probe and one not; they take turns, a block of steps each, so that
 whatever else the machine does strikes both alike. The figure is the median over the ratios of neighbouring blocks.
+The records are those of a run of tinymodels with its defaults, on one rank; what it wrote is written once more, to
+measure how long that takes.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from table import Figure, parser, show
 
 import chaoskit.probe
+from chaoskit.protocol.events import Event, EventWriter, read_events
 
 SITE = Path(chaoskit.probe.__file__).parent / "site"
 #: Flags of tinymodels, samples per step, steps per block.
@@ -119,6 +124,42 @@ def step_ratio(name: str, *, rounds: int, device: str) -> list[Figure]:
     ]
 
 
+def records(*, epochs: int, rounds: int) -> list[Figure]:
+    """The size of the record of a small job, and the share of a step that writing it takes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        run = Path(scratch) / "run"
+        for name in ("events", "logs", "out"):
+            (run / name).mkdir(parents=True)
+        root = Path(__file__).parents[1]
+        env = {**os.environ, "CHAOSKIT_RUN": str(run), "PYTHONPATH": f"{SITE}{os.pathsep}{root}"}
+        words = [sys.executable, "-m", "tinymodels.train", "--out", str(run / "out"), "--epochs", str(epochs)]
+        subprocess.run(words, env=env, cwd=root, check=True, stdout=subprocess.DEVNULL)
+        (path,) = (run / "events").glob("rank-*.jsonl")
+        lines = path.read_bytes().splitlines(keepends=True)
+        events = [event for event in read_events(path) if isinstance(event, Event)]
+        steps = [event for event in events if event.kind == "step"]
+        if not steps:
+            raise SystemExit("the probe recorded no step: nothing was measured")
+        writer, taken = EventWriter(run / "again.jsonl"), []
+        for _ in range(rounds):
+            begun = time.perf_counter()
+            for event in steps:
+                writer.write(event.kind, **event.data)
+            taken.append((time.perf_counter() - begun) / len(steps))
+        writer.close()
+    step = statistics.median(b.t - a.t for a, b in pairwise(steps))
+    own = [line for line in lines if b'"e":"step"' in line]
+    saves = sum(event.kind == "save.end" for event in events)
+    beside = sum(map(len, lines)) - sum(map(len, own))
+    samples = statistics.median(len(event.get("samples", ())) for event in steps)
+    return [
+        Figure(f"record of a rank and step, {samples:g} samples", statistics.mean(map(len, own)), "bytes"),
+        Figure("all other records, for each save", beside / max(saves, 1), "bytes"),
+        Figure("writing the record of a step", statistics.median(taken) * 1e6, "us"),
+        Figure("writing it / step", statistics.median(taken) / step, "share"),
+    ]
+
+
 def throughput(*, rounds: int, device: str) -> list[Figure]:
     """Fingerprints of a 10-million-parameter model with its optimizer, as a share of the device's own best."""
     import torch
@@ -182,6 +223,7 @@ def main() -> None:
     arguments.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     told = arguments.parse_args()
     figures = [f for name in MODELS for f in step_ratio(name, rounds=told.rounds, device=told.device)]
+    figures += records(epochs=3, rounds=told.rounds)
     figures += throughput(rounds=told.rounds * 3, device=told.device)
     show("What the probe costs", figures, json_file=told.json)
 

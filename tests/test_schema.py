@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -110,3 +110,27 @@ def test_an_event_conforms_or_its_error_names_a_field(data):
         check_event(kind, data.draw(st.dictionaries(names, JSON, max_size=6)))
     except SchemaError as error:
         assert any(name in str(error) for name in (*needed, *further, "evidence", "what")) or str(error)
+
+
+@pytest.mark.parametrize(
+    "kind", [Annotated[int, Range(0, 9)], Annotated[float, Range(-1, 9)], Annotated[int, Range(2**70, 2**71)]]
+)
+@pytest.mark.parametrize(
+    "value",
+    [0, 9, 10, -1, -0.5, 2.0, True, None, "1", [], 2**63, -(2**63), 2**80, math.nan, math.inf, -math.inf, 1e300],
+)
+def test_a_number_in_a_range_is_read_as_the_type_and_then_the_range(kind, value):
+    """However short the way is that a right number takes."""
+    base, test = get_args(kind)
+
+    def slowly():
+        test(conform(base, value))
+        return value
+
+    def said(read):
+        try:
+            return repr(read())
+        except SchemaError as error:
+            return str(error)
+
+    assert said(lambda: conform(kind, value)) == said(slowly)

@@ -86,11 +86,14 @@ def _of_another_rank(
     assert case.reference is not None
     value = lifetime.steps.columns[finding.component][0]
     own = _first(lifetime).get(finding.component, {})
+    without: set[int] = set()  # columns that do not have the value: replicas share theirs
     for rank, steps in case.reference.traces():
+        column = id(steps.columns.get(finding.component))
         if rank == finding.rank:
             continue
-        if value is not None and (places := steps.places(finding.component, value)):
+        if value is not None and column not in without and (places := steps.places(finding.component, value)):
             return replace(finding, found=places, whose=rank)
+        without.add(column)
         theirs = case.reference.tensors(rank, finding.step).get(finding.component, {})
         if apart and all(theirs.get(name) == own[name] for name in apart):
             return replace(finding, found=(finding.expected,), whose=rank, tensors=tuple(apart), of=len(own))

@@ -9,7 +9,8 @@ from chaoskit.analysis.alignment.global_steps import PLANNED
 from chaoskit.analysis.alignment.segment import Execution, Segment
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.corruption.injected import corruptions
-from chaoskit.analysis.record.steps import LOSS, Steps, first_apart
+from chaoskit.analysis.record.column import first_apart, is_constant
+from chaoskit.analysis.record.steps import LOSS, Steps
 from chaoskit.analysis.reference.reference import Reference
 
 #: How many differing steps of one segment are kept: after the first one all others differ.
@@ -162,7 +163,7 @@ class _Seen:
             if (one.incarnation, one.rank) == (incarnation, rank)
         ]
         columns += [self.timeline.expected(incarnation).get(rank, Steps()).column(name)]
-        return all(column is not None and len(set(column)) == 1 for column in columns)
+        return all(column is not None and is_constant(column) for column in columns)
 
     def require(self, one: Segment, start: int, end: int) -> None:
         """What was kept has to be whole; the last record of a rank that was killed may be cut short."""

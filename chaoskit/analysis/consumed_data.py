@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from chaoskit.analysis.alignment.timeline import Timeline
-from chaoskit.analysis.record.steps import Steps, first_apart
+from chaoskit.analysis.record.column import first_apart
+from chaoskit.analysis.record.steps import Steps
 from chaoskit.analysis.reference.reference import Reference
 
 #: What one rank consumed in one step.

@@ -136,7 +136,7 @@ def ledger(timeline: Timeline, reference: Reference) -> Ledger | None:
     """The ledger of a run; None if the reference consumed nothing that was seen, or, with another number of ranks,
     where samples could not be told apart."""
     seen = [steps for _, steps in reference.traces()] + [one.steps for one in timeline.segments]
-    unit: Unit = "sample" if all(all(steps.samples) for steps in seen) else "batch"
+    unit: Unit = "sample" if not any("" in steps.samples for steps in seen) else "batch"
     known = all("batch" in steps.columns for _, steps in reference.traces())
     found = _counted(timeline, reference, unit) if unit == "sample" or (known and not timeline.resized) else None
     if found is not None and found.codes and rows_tell(timeline, reference):

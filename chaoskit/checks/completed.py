@@ -140,7 +140,7 @@ def blind_spots(case: Case) -> list[str]:
     spots = [str(gap) for gap in case.history.gaps]
     for inc, lifetime in lifetimes(case.history):
         spots += [f"rank {lifetime.rank}: {error}" for error in lifetime.errors]
-        if list(lifetime.steps.numbers) != list(range(1, len(lifetime.steps) + 1)):
+        if not lifetime.steps.is_whole:
             spots.append(f"the record of rank {lifetime.rank} lacks steps of incarnation {inc.index}")
     for gap in case.timeline.unrecorded:
         if gap.taken is None:

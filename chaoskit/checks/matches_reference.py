@@ -208,10 +208,15 @@ def _nonfinite(comparison: Comparison) -> Difference | None:
 def _ranks_apart(case: Case, comparison: Comparison) -> Execution | None:
     """The first execution in which the ranks' models differ although the reference's are equal at that step."""
     assert case.reference is not None
+    expected = [steps for rank, steps in case.reference.traces() if rank < case.reference.world_size]
+    seen: set[tuple[int, int]] = set()
     for difference in comparison.differences:
         one = difference.execution
-        steps = [case.reference.step(rank, one.step) for rank in range(case.reference.world_size)]
-        equal = {step.components.get("model") for step in steps if step is not None}
+        if (one.incarnation, one.step) in seen:
+            continue  # as of another rank
+        seen.add((one.incarnation, one.step))
+        due = [steps.columns.get("model") for steps in expected if 1 <= one.step <= len(steps)]
+        equal = {column[one.step - 1] if column is not None else None for column in due}
         models = {
             other.steps.columns["model"][other.start + one.step - other.first]
             for other in case.timeline.segments

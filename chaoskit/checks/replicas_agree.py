@@ -10,10 +10,10 @@ from typing import Any
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.corruption.injected import is_corruption
 from chaoskit.analysis.finding import show_ranks
+from chaoskit.analysis.record.column import first_apart
 from chaoskit.analysis.record.history import Incarnation, lifetimes
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
 from chaoskit.analysis.record.replicas import replica_groups, why_no_replicas
-from chaoskit.analysis.record.steps import first_apart
 from chaoskit.checks.check import Check
 from chaoskit.checks.explanation import apart, components, named
 from chaoskit.checks.registry import check

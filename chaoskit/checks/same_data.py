@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,7 @@ def unread_data(name: str, case: Case) -> Verdict | None:
     return None
 
 
-def _unseen(columns: Mapping[str, list[str | None]], start: int, end: int) -> bool:
+def _unseen(columns: Mapping[str, Sequence[str | None]], start: int, end: int) -> bool:
     batches = columns.get("batch")
     return batches is None or None in batches[start:end]
 

@@ -95,7 +95,8 @@ def _load(store: Store, reference: Reference) -> KeptState | None:
             with open_stored(run_dir / FILES / name) as file:
                 if putting_back.digest_of(file.read()) != digest:
                     return None
-        if part(reference.controls[0], History.read(run_dir), reference.idle) is not None:
+        first = reference.controls[0]
+        if part(first, History.read(run_dir, like=first), reference.idle) is not None:
             return None
         return KeptState(str(run_dir / FILES), content["positions"], content["components"], content["files"])
     except (OSError, StoreError):

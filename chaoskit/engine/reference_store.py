@@ -122,7 +122,7 @@ def _read(
     port: int | None = None,
 ) -> Reference | None:
     """The reference of the controls in a directory; None where they are missing or damaged."""
-    controls = [History.read(directory / f"control-{number}") for number in range(count)]
+    controls = History.read_controls(directory / f"control-{number}" for number in range(count))
     try:
         return Reference.of(controls, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
     except ReferenceFailed:
@@ -146,7 +146,7 @@ def keep(
     """
     directory = store.references / name
     runs = [directory / f"control-{number}" for number in range(controls)]
-    histories = [History.read(run) for run in runs]
+    histories = History.read_controls(runs)
     port = _port(runs)
     reference = Reference.of(histories, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
     content = {
@@ -196,7 +196,9 @@ def _program(job: Job) -> list[str]:
 
 def alike(store: Store, name: str, *numbers: int) -> bool:
     """Whether these controls agree to the bit."""
-    return Reference.of([History.read(store.references / name / f"control-{n}") for n in numbers]).deterministic
+    return Reference.of(
+        History.read_controls(store.references / name / f"control-{n}" for n in numbers)
+    ).deterministic
 
 
 def replace_control(store: Store, name: str, number: int, *, by: int) -> None:

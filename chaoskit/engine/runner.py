@@ -64,7 +64,7 @@ class Run:
     @cached_property
     def history(self) -> History:
         """The record of the run."""
-        return History.read(self.dir)
+        return History.read(self.dir, like=self.reference.controls[0] if self.reference is not None else None)
 
     @cached_property
     def case(self) -> Case:

@@ -25,7 +25,7 @@ from chaoskit.schema import SchemaError, conform, reader
 _CLOCK = b'"e":"clock"'
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Event:
     """What happened (`kind`), when (`t`, seconds), who wrote it (`source`, the file's stem), and the other fields."""
 
@@ -123,9 +123,10 @@ def _head(record: Any) -> tuple[str, float, int]:
     """Take from a record its kind, its time and its number."""
     if type(record) is not dict:
         raise SchemaError("is no object")
-    if lacking := [name for name in ("e", "t", "i") if name not in record]:
-        raise SchemaError(f"lacks {lacking[0]}")
-    return _text(record.pop("e")), _number(record.pop("t")), _count(record.pop("i"))
+    try:
+        return _text(record.pop("e")), _number(record.pop("t")), _count(record.pop("i"))
+    except KeyError as error:
+        raise SchemaError(f"lacks {error.args[0]}") from None
 
 
 def _offset(content: bytes) -> float:

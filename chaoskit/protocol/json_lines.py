@@ -46,7 +46,7 @@ def decode(content: bytes) -> Iterator[JsonLine]:
         if not line:
             continue
         try:
-            yield JsonLine(number, json.loads(line), ended=number < last)
+            yield JsonLine(number, json.loads(line), None, number < last)
         except (ValueError, RecursionError) as error:
             if number < last:
                 yield JsonLine(number, None, error)

@@ -1,5 +1,6 @@
 """`History`: events in order, however they come."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -281,3 +282,31 @@ def test_faults_that_change_a_number_have_the_time_at_which_they_did():
     (fault,) = run.history().faults
     (event,) = run.history().incarnations[0].ranks[1].corrupted
     assert fault.evidence["since"] == event.t < fault.applied
+
+
+def test_what_equals_another_run_is_kept_once(tmp_path):
+    """The record is the same, whatever run it was read beside; of that run nothing is copied."""
+    for name, run in {"control": killed().control(), "again": killed().control(), "run": killed()}.items():
+        write(run, tmp_path / name)
+    first, second = History.read_controls([tmp_path / "control", tmp_path / "again"])
+    run = History.read(tmp_path / "run", like=first)
+    own, other = (History.read(tmp_path / name) for name in ("again", "run"))
+    assert [life.steps for _, life in lifetimes(second)] == [life.steps for _, life in lifetimes(own)]
+    assert [life.steps for _, life in lifetimes(run)] == [life.steps for _, life in lifetimes(other)]
+    for _, life in (*lifetimes(second), *lifetimes(run)):
+        known = first.incarnations[0].ranks[life.rank].steps
+        for name, column in life.steps.columns.items():
+            assert column.cells is known.columns[name].cells, name
+        assert life.steps.losses.cells is known.losses.cells
+
+
+def test_steps_that_are_added_to_packed_ones():
+    """Of a lifetime that was read: the step that it was killed at; the steps that were read stay as they were."""
+    read = killed().history().incarnations[0].ranks[0].steps
+    about = replace(read[0], n=len(read) + 1, parts={"model": "a part"}, losses=("0x1p+0", "0x1p+1"))
+    longer = read.part(0, len(read))
+    longer.append(about)
+    assert [*longer] == [*read, about] and len(read) == about.n - 1 and longer.is_whole and read.is_whole
+    assert not longer.part(1, 3).is_whole and longer.part(1, 3, less=1).is_whole
+    longer.append(replace(about, n=about.n + 2))
+    assert not longer.is_whole and list(longer.runs()) == [(0, about.n), (about.n, about.n + 1)]

@@ -154,7 +154,7 @@ class Alignment:
         names = [name for name in shown if _column(name) == column]
         if not found:
             return "mixed" if len(names) > 1 and all(self.positions[name] for name in names) else "none"
-        if len(found) > 1 and found >= NOWHERE.union(*(self.known[name] for name in names)):
+        if len(found) > 1 and all(found is self.known[name] or found >= self.known[name] for name in names):
             return "any"
         return show_positions(found)
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from chaoskit.analysis.record.steps import Steps, first_apart, values
+from chaoskit.analysis.record.column import first_apart
+from chaoskit.analysis.record.steps import Steps, values
 from chaoskit.protocol.fingerprint import of_bytes
 from chaoskit.protocol.sharded_hash import whole_of
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chaoskit.analysis.alignment.alignment import NOWHERE, Alignment
+from chaoskit.analysis.record.column import is_constant, places_of
 from chaoskit.analysis.record.steps import Step, Steps
 
 
@@ -36,13 +37,7 @@ class _Piece:
 
     def find(self, fingerprint: str) -> Iterator[int]:
         """The positions at which it stood."""
-        place = -1
-        while True:
-            try:
-                place = self.column.index(fingerprint, place + 1)
-            except ValueError:
-                return
-            yield self.first + place
+        return (self.first + place for place in places_of(self.column, fingerprint))
 
 
 class Index:
@@ -54,8 +49,8 @@ class Index:
     def __init__(self, *, loose: Collection[str] = ()) -> None:
         self.loose = frozenset(loose)
         self._pieces: dict[int, dict[str, list[_Piece]]] = {}
-        # Equal sets of thousands of positions, of hundreds of ranks, are kept once.
-        self._sets: dict[frozenset[int], frozenset[int]] = {}
+        # Equal sets of thousands of positions, of hundreds of ranks, are made once.
+        self._sets: dict[tuple[tuple[frozenset[int], ...], frozenset[int]], frozenset[int]] = {}
         self._ranges: dict[tuple[int, int], frozenset[int]] = {}
         self._known: dict[int, dict[str, frozenset[int]]] = {}
         self._unknown: dict[tuple[int, str], set[int]] = {}
@@ -110,13 +105,12 @@ class Index:
 
     def where(self, rank: int, name: str, fingerprint: str) -> frozenset[int]:
         """The positions at which the component of the rank had this fingerprint."""
-        found: set[int] = set()
-        for piece in self._pieces.get(rank, {}).get(name, ()):
-            if piece.column[0] == fingerprint and piece.column.count(fingerprint) == len(piece.column):
-                found |= self._range(piece)
-            else:
-                found.update(piece.find(fingerprint))
-        return self._shared(frozenset(found))
+        return self._union(
+            self._range(piece)
+            if piece.column[0] == fingerprint and is_constant(piece.column)
+            else frozenset(piece.find(fingerprint))
+            for piece in self._pieces.get(rank, {}).get(name, ())
+        )
 
     def base_of(self, step: Step, rank: int, *, likely: Collection[int] = ()) -> int | None:
         """The position at which an incarnation began whose record `step` is, told from that record alone.
@@ -138,10 +132,9 @@ class Index:
         """The positions at which each component of the rank is known."""
         if rank not in self._known:
             self._known[rank] = {
-                name: self._shared(
-                    NOWHERE.union(*(self._range(piece) for piece in pieces if piece.sure)).difference(
-                        self._unknown.get((rank, name), ())
-                    )
+                name: self._union(
+                    (self._range(piece) for piece in pieces if piece.sure),
+                    less=self._unknown.get((rank, name), ()),
                 )
                 for name, pieces in self._pieces.get(rank, {}).items()
             }
@@ -156,5 +149,8 @@ class Index:
             self._ranges[key] = frozenset(range(piece.first, piece.first + count))
         return self._ranges[key]
 
-    def _shared(self, found: frozenset[int]) -> frozenset[int]:
-        return self._sets.setdefault(found, found)
+    def _union(self, found: Iterable[frozenset[int]], *, less: Collection[int] = ()) -> frozenset[int]:
+        key = tuple(filter(None, found)), frozenset(less)
+        if key not in self._sets:
+            self._sets[key] = NOWHERE.union(*key[0]) - key[1]
+        return self._sets[key]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from chaoskit.analysis.record.column import Packing, is_constant
 from chaoskit.analysis.record.harness_record import (
     CutLog,
     FaultRecord,
@@ -29,6 +30,7 @@ from chaoskit.analysis.record.harness_record import (
 )
 from chaoskit.analysis.record.in_process_rollback import Rollbacks
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, fill
+from chaoskit.analysis.record.steps import Steps
 from chaoskit.protocol.events import Event, RecordGap, read_events
 
 
@@ -93,11 +95,20 @@ class History:
         return self.incarnations[0].world_size if self.incarnations else 0
 
     @classmethod
-    def read(cls, run_dir: Path) -> History:
-        """The history of a stored run; lines that were cut short are left out and damaged ones kept as gaps."""
+    def read(cls, run_dir: Path, *, like: History | None = None) -> History:
+        """The history of a stored run; lines that were cut short are left out and damaged ones kept as gaps. What its
+        ranks did just as those of `like`, such as a control of its reference, is kept in memory once."""
         paths = sorted((run_dir / "events").glob("*.jsonl"))
         with _uncollected():
-            return cls._put_in_order(list(read_events(path)) for path in paths)
+            return cls._put_in_order((list(read_events(path)) for path in paths), like)
+
+    @classmethod
+    def read_controls(cls, run_dirs: Iterable[Path]) -> list[History]:
+        """The histories of several runs of one kind, in which all that equals the first is kept in memory once."""
+        found: list[History] = []
+        for run_dir in run_dirs:
+            found.append(cls.read(run_dir, like=found[0] if found else None))
+        return found
 
     @classmethod
     def of(cls, entries: Iterable[Event | RecordGap]) -> History:
@@ -108,15 +119,16 @@ class History:
         return cls._put_in_order(sources.values())
 
     @classmethod
-    def _put_in_order(cls, sources: Iterable[list[Event | RecordGap]]) -> History:
+    def _put_in_order(cls, sources: Iterable[list[Event | RecordGap]], like: History | None = None) -> History:
         """One source after the other, so that the events of all ranks are never held at once."""
-        history = cls()
+        history, packing = cls(), Packing()
+        known = {rank: own.steps for rank, own in like.incarnations[0].ranks.items()} if like and like.ranks else {}
         found: dict[tuple[int, int], list[tuple[int, RankLifetime]]] = {}
         for entries in sources:
             history.gaps += [entry for entry in entries if isinstance(entry, RecordGap)]
             own = [entry for entry in entries if isinstance(entry, Event)]
             if own and own[0].kind == "process.start":
-                _read_process(found, own)
+                _read_process(found, own, packing, known)
             else:
                 _read_harness(history, own)
         for launch in sorted({launch for launch, _ in found}):
@@ -126,7 +138,7 @@ class History:
             else:
                 for restart, many in restarts.items():
                     history.incarnations += _incarnations(launch, restart, many)
-        _settle_untouched(history)
+        _settle_untouched(history, packing)
         rollbacks = Rollbacks()
         history.incarnations = [
             replace(inc, ranks=part.ranks, taken=part.taken)
@@ -152,14 +164,21 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _read_process(found: dict[tuple[int, int], list[tuple[int, RankLifetime]]], events: list[Event]) -> None:
-    """A file of one process: of a rank, its world size and its lifetime, by launch and restart."""
+def _read_process(
+    found: dict[tuple[int, int], list[tuple[int, RankLifetime]]],
+    events: list[Event],
+    packing: Packing,
+    known: Mapping[int, Steps],
+) -> None:
+    """A file of one process: of a rank, its world size and its lifetime, by launch and restart. `known` are the steps
+    that the ranks may have taken in the same way in another run."""
     start = events[0]
     if start.get("role") != "rank":
         return
     node, ticks = str(start.get("node", "")), int(start.get("start", 0))
     lifetime = RankLifetime(int(start["rank"]), int(start["pid"]), start.t, node=node, ticks=ticks)
     fill(lifetime, events[1:])
+    lifetime.steps.pack(packing, like=known.get(lifetime.rank))
     found.setdefault((int(start["launch"]), int(start["restart"])), []).append((int(start["world"]), lifetime))
 
 
@@ -274,7 +293,7 @@ def _read_node(nodes: list[NodeRecord], event: Event) -> None:
 UNTOUCHED = "untouched"
 
 
-def _settle_untouched(history: History) -> None:
+def _settle_untouched(history: History, packing: Packing) -> None:
     """Give streams that are still as some process of the run found them one name.
 
     Python seeds `random` anew in every process, so that their states differ and mean nothing, also where a checkpoint
@@ -283,9 +302,10 @@ def _settle_untouched(history: History) -> None:
     first = {(stream, value) for _, lifetime in lifetimes(history) for stream, value in lifetime.first_rng.items()}
     for _, lifetime in lifetimes(history):
         for stream in {stream for stream, _ in first} & set(lifetime.steps.columns):
-            lifetime.steps.columns[stream] = [
-                UNTOUCHED if (stream, value) in first else value for value in lifetime.steps.columns[stream]
-            ]
+            column = lifetime.steps.columns[stream]
+            if not is_constant(column) or (stream, column[0]) in first:
+                found = [UNTOUCHED if (stream, value) in first else value for value in column]
+                lifetime.steps.columns[stream] = packing.column(found, like=column)
         lifetime.begins = {
             n: {
                 at: {name: UNTOUCHED if (name, value) in first else value for name, value in named.items()}

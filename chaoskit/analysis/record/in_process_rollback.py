@@ -5,7 +5,7 @@ What follows on a rollback is a lifetime of its own, like one that a relaunch be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, Save
@@ -25,10 +25,10 @@ class RollbackPart:
 
 @dataclass
 class Rollbacks:
-    """Finds them in one incarnation after the other: `had` are the states that each rank was in so far, `saved` what it
-    saved in the lifetimes before."""
+    """Finds them in one incarnation after the other: `had` are the states that each rank was in so far, by lifetime,
+    `saved` what it saved in the lifetimes before."""
 
-    had: dict[int, set[str]] = field(default_factory=dict)
+    had: dict[int, list[Sequence[str | None]]] = field(default_factory=dict)
     saved: dict[int, list[Save]] = field(default_factory=dict)
 
     def parts(self, ranks: Mapping[int, RankLifetime]) -> Iterator[RollbackPart]:
@@ -54,16 +54,15 @@ class Rollbacks:
 
         A rank that goes back right after a checkpoint, for a first step that it left out, is in the state that it had
         been in: then what it read has to be what it had saved before that step."""
-        had = self.had.setdefault(rank, set())
-        loaded = set(lifetime.loaded)
-        before: str | None = None
-        for number, state in zip(lifetime.steps.numbers, lifetime.steps.columns.get(STATE, ()), strict=False):
-            back = number in loaded and number > 1 and state in had
+        had = self.had.setdefault(rank, [])
+        steps, states = lifetime.steps, lifetime.steps.columns.get(STATE, [])
+        loaded = {number for number in lifetime.loaded if number > 1} if states else ()
+        for place in [at for at, number in enumerate(steps.numbers) if number in loaded] if loaded else ():
+            number, state, before = steps.numbers[place], states[place], states[place - 1] if place else None
+            back = state is not None and any(state in one for one in (*had, states[:place]))
             if back and (state != before or self._read_again(rank, lifetime, number - 1)):
                 yield number
-            if state is not None:
-                had.add(state)
-            before = state
+        had.append(states)
         self.saved.setdefault(rank, []).extend(lifetime.saves)
 
     def _read_again(self, rank: int, lifetime: RankLifetime, n: int) -> bool:

@@ -1,7 +1,7 @@
 """`Steps`: the optimizer steps of one rank in one incarnation, kept by columns.
 
-A run of 256 ranks and 5,000 steps has ten million fingerprints. Kept as one list a component, of strings that equal
-values share, they are compared and searched a column at a time; a single `Step` is made when asked for.
+A run of 1,000 ranks and 10,000 steps has a hundred million fingerprints. They are kept, compared and searched a column
+at a time; a single `Step` is made when asked for. While a record is read, a column is a list; then it is packed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from types import MappingProxyType
-from typing import overload
+from typing import TypeVar, cast, overload
+
+from chaoskit.analysis.record.column import Column, Packing, is_constant, places_of
+
+T = TypeVar("T")
 
 #: The name of the losses where they stand among the components.
 LOSS = "loss"
@@ -52,14 +56,14 @@ class Steps(Sequence[Step]):
     where a step lacks it, and so does `parts`; `losses`, `samples` and `rows` hold those of a step as one text, divided
     by blanks."""
 
-    numbers: array[int] = field(default_factory=lambda: array("q"))
+    numbers: array[int] | range = field(default_factory=lambda: array("q"))
     times: array[float] = field(default_factory=lambda: array("d"))
-    losses: list[str] = field(default_factory=list)
-    samples: list[str] = field(default_factory=list)
-    columns: dict[str, list[str | None]] = field(default_factory=dict)
+    losses: Sequence[str] = field(default_factory=list)
+    samples: Sequence[str] = field(default_factory=list)
+    columns: dict[str, Sequence[str | None]] = field(default_factory=dict)
     nonfinite: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    parts: dict[str, list[str | None]] = field(default_factory=dict)
-    rows: list[str] = field(default_factory=list)
+    parts: dict[str, Sequence[str | None]] = field(default_factory=dict)
+    rows: Sequence[str] = field(default_factory=list)
     #: Negative where it is not known.
     own: array[float] = field(default_factory=lambda: array("d"))
 
@@ -83,25 +87,47 @@ class Steps(Sequence[Step]):
     ) -> None:
         """The same, field by field."""
         place = len(self.numbers)
+        if isinstance(self.numbers, range):
+            self.numbers = array("q", self.numbers)
         self.numbers.append(n)
         self.times.append(t)
-        self.losses.append(intern(" ".join(losses)))
-        self.samples.append(intern(" ".join(samples)))
-        self.rows.append(intern(rows))
+        self.losses = _longer(self.losses, " ".join(losses))
+        self.samples = _longer(self.samples, " ".join(samples))
+        self.rows = _longer(self.rows, rows)
         self.own.append(-1.0 if own is None else own)
         _append(self.columns, place, components)
         if parts or self.parts:
             _append(self.parts, place, parts)
 
+    def pack(self, packing: Packing, *, like: Steps | None = None) -> None:
+        """Make the columns small, once the last step was added; what equals `like` shares its memory with that. A step
+        that is added later costs as much as all that are there."""
+        like = like or Steps()
+        if self and self.numbers == array("q", numbers := range(self.numbers[0], self.numbers[0] + len(self))):
+            self.numbers = numbers
+        self.losses = packing.texts(self.losses, like=like.losses)
+        self.samples = packing.texts(self.samples, like=like.samples)
+        self.rows = packing.texts(self.rows, like=like.rows)
+        for own, others in ((self.columns, like.columns), (self.parts, like.parts)):
+            for name, column in own.items():
+                own[name] = packing.column(column, like=others.get(name))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the steps are numbered from 1 without a gap."""
+        numbers = range(1, len(self) + 1)
+        return self.numbers == numbers if isinstance(self.numbers, range) else list(self.numbers) == list(numbers)
+
     def column(self, name: str) -> Sequence[str | None] | None:
         """The fingerprints of a component, or the losses; None if no step has it."""
         if name == LOSS:
-            return self.losses if any(self.losses) else None
+            none = not self.losses or (not self.losses[0] and is_constant(self.losses))
+            return None if none else self.losses
         return self.columns.get(name)
 
     def places(self, name: str, fingerprint: str) -> tuple[int, ...]:
         """The places at which a component had this fingerprint."""
-        return tuple(place for place, value in enumerate(self.columns.get(name, ())) if value == fingerprint)
+        return tuple(places_of(self.columns.get(name, ()), fingerprint))
 
     def until(self, t: float) -> int:
         """How many steps were about to be taken by time `t`, inclusive."""
@@ -117,8 +143,13 @@ class Steps(Sequence[Step]):
 
     def part(self, start: int, end: int, *, less: int = 0) -> Steps:
         """The steps from place `start` to `end` (exclusive), their numbers lowered by `less`."""
+        numbers = self.numbers[start:end]
+        if isinstance(numbers, range):
+            numbers = range(numbers.start - less, numbers.stop - less)
+        elif less:
+            numbers = array("q", (number - less for number in numbers))
         return Steps(
-            array("q", (number - less for number in self.numbers[start:end])),
+            numbers,
             self.times[start:end],
             self.losses[start:end],
             self.samples[start:end],
@@ -167,17 +198,29 @@ class Steps(Sequence[Step]):
         )
 
 
-def _append(columns: dict[str, list[str | None]], place: int, values: Mapping[str, str]) -> None:
+def _longer(column: Sequence[T], value: T) -> Sequence[T]:
+    """A column with one value more: itself, as long as it is a list."""
+    if isinstance(column, list):
+        column.append(value)
+        return column
+    return cast("Sequence[T]", cast(Column, column).plus(cast("str | None", value)))
+
+
+def _append(columns: dict[str, Sequence[str | None]], place: int, values: Mapping[str, str]) -> None:
     """Add what a step has of each column, which holds `place` values so far."""
     for name, value in values.items():
+        text = value if type(value) is str else str(value)
         column = columns.get(name)
         if column is None:
             column = columns[intern(name)] = [None] * place
-        column.append(intern(value if type(value) is str else str(value)))
+        if type(column) is list:
+            column.append(text)
+        else:
+            columns[name] = _longer(column, text)
     if len(values) < len(columns):
-        for column in columns.values():
+        for name, column in columns.items():
             if len(column) == place:
-                column.append(None)
+                columns[name] = _longer(column, None)
 
 
 def values(losses: str) -> tuple[float, ...] | None:
@@ -217,16 +260,3 @@ def furthest(losses: str, others: str) -> float | None:
     if own is None or wanted is None or len(own) != len(wanted):
         return None if losses != others else 0.0
     return max(map(apart, own, wanted), default=0.0)
-
-
-def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:
-    """The first places at which two columns of equal length differ, at most `limit` of them."""
-    found: list[int] = []
-    size = 256
-    for start in range(0, len(one), size):
-        a, b = one[start : start + size], other[start : start + size]
-        if a != b:
-            found += [start + i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
-            if len(found) >= limit:
-                break
-    return found[:limit]

@@ -60,5 +60,5 @@ def _require_steps(incarnation: Incarnation, which: str) -> None:
             code="probe-blind",
         )
     for rank, lifetime in incarnation.ranks.items():
-        if list(lifetime.steps.numbers) != list(range(1, len(lifetime.steps) + 1)):
+        if not lifetime.steps.is_whole:
             raise ReferenceFailed(f"{which}: the record of rank {rank} lacks steps", code="probe-blind")

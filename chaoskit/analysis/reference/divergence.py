@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from chaoskit.analysis.record.column import first_apart, is_constant, places_apart
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
-from chaoskit.analysis.record.steps import LOSS, Step, Steps, first_apart
+from chaoskit.analysis.record.steps import LOSS, Step, Steps
 
 #: Components that each step computes from all of its inputs.
 COMPUTED = frozenset({"model", "buffers", "optimizer", "scaler", "ema"})
@@ -115,7 +116,7 @@ def departures(
         for start, end in steps.runs():
             at = base + steps.numbers[start] - 1
             stop = min(end, count, start + len(other) - at)
-            for place in first_apart(own[start:stop], other[at : at + max(0, stop - start)], limit=len(own)):
+            for place in places_apart(own[start:stop], other[at : at + max(0, stop - start)]):
                 pair = own[start + place], other[at + place]
                 if pair[0] and pair[1]:
                     yield at + place + 1, name, (pair[0], pair[1])
@@ -129,8 +130,9 @@ def diverged(
     diverged from it by then, and all that a step computes from them, on any rank."""
     diverged_before: dict[int, set[str]] = {}
     for rank, lifetime in lifetimes.items():
-        steps = lifetime.steps.part(0, len(lifetime.steps))
+        steps = lifetime.steps
         if lifetime.halted is not None:
+            steps = steps.part(0, len(steps))
             steps.append(lifetime.halted)
         if not steps:
             continue
@@ -146,4 +148,4 @@ def diverged(
 def _rests(steps: Steps, name: str) -> bool:
     """Whether it is a random stream that nobody drew from, as far as was seen."""
     column = steps.column(name) or []
-    return name.startswith("rng.") and len(column) > 1 and len(set(column)) == 1
+    return name.startswith("rng.") and len(column) > 1 and is_constant(column)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
-from chaoskit.analysis.record.steps import LOSS, first_apart, values
+from chaoskit.analysis.record.column import first_apart
+from chaoskit.analysis.record.steps import LOSS, values
 from chaoskit.analysis.stats.ulps import UlpDistance
 from chaoskit.errors import UsageError
 from chaoskit.studies.nights.baseline import Baseline, Column

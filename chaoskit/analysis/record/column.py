@@ -1,0 +1,292 @@
+"""`Column`: what one rank had of one component, or which losses, samples and rows, in every step, packed.
+
+A fingerprint takes 16 bytes here, and 89 as a text. Equal columns are compared, and values found, by bytes. What does
+not fit is kept as texts, so that a column always holds exactly the values that it was made of.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, cast, overload
+
+#: Bytes that a value takes as a text besides its characters: its own and a pointer.
+_TEXT = 57
+#: So many values are unpacked, or compared, at a time.
+_CHUNK = 512
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How words, divided by blanks, are packed, each to `size` bytes; `none` stands for no word. `digits` is the length
+    of a word, 0 where they differ."""
+
+    size: int
+    none: str
+    digits: int
+    pack: Callable[[str], bytes]
+    unpack: Callable[[bytes], str]
+
+    def counts(self, values: Iterable[str]) -> set[int]:
+        """How many words these values have."""
+        if self.digits:
+            return {length // (self.digits + 1) + 1 for length in set(map(len, values))}
+        return {value.count(" ") + 1 for value in values}
+
+
+def _hex(size: int) -> _Words:
+    """Hexadecimal digits: fingerprints of components, of 16 bytes, and of samples, of 8."""
+    return _Words(size, "0" * 2 * size, 2 * size, bytes.fromhex, lambda cells: cells.hex(" ", size))
+
+
+def _numbers(code: str, none: str, read: Callable[[str], Any], write: Callable[[Any], str]) -> _Words:
+    """Numbers as an array holds them."""
+    return _Words(
+        array(code).itemsize,
+        none,
+        0,
+        lambda text: array(code, map(read, text.split(" "))).tobytes(),
+        lambda cells: " ".join(map(write, array(code, cells))),
+    )
+
+
+_FINGERPRINTS, _SAMPLES = _hex(16), _hex(8)
+#: Losses and learning rates, as `float.hex` writes them.
+_FLOATS = _numbers("d", (-sys.float_info.max).hex(), float.fromhex, float.hex)
+#: Places in the data set.
+_PLACES = _numbers("I", f"{2**32 - 1}", int, str)
+
+
+def _words_like(text: str) -> _Words | None:
+    """How values such as this one may be packed."""
+    word = text.partition(" ")[0]
+    if len(word) in (16, 32) and "x" not in word:
+        return _SAMPLES if len(word) == 16 else _FINGERPRINTS
+    if "x" in word or word in ("nan", "inf", "-inf"):
+        return _FLOATS
+    return _PLACES if word.isdecimal() else None
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How the values of a column are packed: as `words`, `count` of them a value (None: as texts). `blank` is the value
+    without words."""
+
+    words: _Words | None
+    count: int
+    blank: str | None
+
+    @property
+    def width(self) -> int:
+        """The length of a value in `Column.cells`."""
+        return self.words.size * self.count if self.words is not None else 1
+
+    def pack(self, values: Sequence[str | None]) -> bytes | None:
+        """The values as bytes; None if these would not tell exactly what the values were."""
+        words = self.words
+        assert words is not None
+        whole = all(values) and words.counts(cast("Sequence[str]", values)) == {self.count}
+        text = " ".join(cast("Sequence[str]", values) if whole else map(self._filled, values))
+        try:
+            cells = words.pack(text)
+            if len(cells) != self.width * len(values) or words.unpack(cells) != text:
+                return None
+        except (ValueError, OverflowError):
+            return None
+        # Words that stand for none, where there are such, must come out as none again, and no others.
+        return cells if (whole and words.none not in text) or self.unpack(cells) == [*values] else None
+
+    def _filled(self, value: str | None) -> str:
+        assert self.words is not None
+        missing = self.count - (value.count(" ") + 1 if value else 0)
+        return " ".join([*([value] if value else []), *[self.words.none] * missing])
+
+    def unpack(self, cells: bytes) -> list[str | None]:
+        """The values of these bytes."""
+        words, count = self.words, self.count
+        if not cells or words is None:
+            return []
+        text = words.unpack(cells)
+        found = text.split(" ")
+        if words.none in text:
+            found = ["" if word == words.none else word for word in found]
+        if count > 1:
+            found = [" ".join(filter(None, found[at : at + count])) for at in range(0, len(found), count)]
+        return [value or self.blank for value in found] if "" in found else [*found]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Column(Sequence["str | None"]):
+    """The values from `start` to `end` (exclusive) of `cells`, which other columns may share. Make it by `Column.of`,
+    or many by `Packing`."""
+
+    form: _Form
+    cells: bytes | tuple[str | None, ...]
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, values: Sequence[str | None], *, blank: str | None = None) -> Column:
+        """A column of these values. `blank` is the value of a step that has nothing: None, or an empty text."""
+        form = _form(values, blank)
+        if form.words is not None and (packed := form.pack(values)) is not None:
+            return cls(form, packed, 0, len(values))
+        texts = tuple([value if value is None else sys.intern(value) for value in values])
+        return cls(_Form(None, 1, blank), texts, 0, len(values))
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    @overload
+    def __getitem__(self, place: int) -> str | None: ...
+    @overload
+    def __getitem__(self, place: slice) -> Column: ...
+    def __getitem__(self, place: int | slice) -> str | Column | None:
+        if isinstance(place, slice):
+            start, end, step = place.indices(len(self))
+            if step != 1:
+                raise ValueError("a column has no slices with a step")
+            return Column(self.form, self.cells, self.start + start, self.start + max(start, end))
+        at = self.start + range(len(self))[place]
+        return self._values(at, at + 1)[0]
+
+    def __iter__(self) -> Iterator[str | None]:
+        for at in range(self.start, self.end, _CHUNK):
+            yield from self._values(at, min(at + _CHUNK, self.end))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Column) and len(self) == len(other) and self.form == other.form:
+            shared = self.cells is other.cells and self.start == other.start
+            return shared or self._raw() == other._raw()
+        if not isinstance(other, list | tuple | Column):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __contains__(self, value: object) -> bool:
+        return (value is None or isinstance(value, str)) and self.find(value) is not None
+
+    def index(self, value: str | None, start: int = 0, stop: int | None = None) -> int:
+        """As of a list."""
+        found = self[:stop].find(value, start)
+        if found is None:
+            raise ValueError(f"{value!r} is not in the column")
+        return found
+
+    def find(self, value: str | None, start: int = 0) -> int | None:
+        """The first place from `start` on that has this value; None if none has."""
+        if isinstance(self.cells, tuple):
+            try:
+                return self.cells.index(value, self.start + start, self.end) - self.start
+            except ValueError:
+                return None
+        if value and value.count(" ") >= self.form.count:
+            return None
+        cell, width = self.form.pack([value]), self.form.width
+        if cell is None:
+            return None
+        at, last = (self.start + start) * width, self.end * width
+        while (at := self.cells.find(cell, at, last)) >= 0:
+            if at % width == 0:
+                return at // width - self.start
+            at += width - at % width
+        return None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there are values, and all are the same."""
+        raw, width = self._raw(), self.form.width
+        return len(raw) > 0 and raw[width:] == raw[:-width]
+
+    def plus(self, value: str | None) -> Column:
+        """The column with one value more at the end."""
+        if isinstance(self.cells, bytes) and (cell := self.form.pack([value])) is not None:
+            raw = self._raw()
+            assert isinstance(raw, bytes)
+            return Column(self.form, raw + cell, 0, len(self) + 1)
+        return Column.of([*self, value], blank=self.form.blank)
+
+    def within(self, other: Column) -> Column | None:
+        """The piece of another column that holds just these values; None if it was not found."""
+        if self.form != other.form or not len(self):
+            return None
+        at = other.find(self[0])
+        piece = other[at : at + len(self)] if at is not None else None
+        return piece if piece is not None and piece == self else None
+
+    def _raw(self) -> bytes | tuple[str | None, ...]:
+        width = self.form.width
+        return self.cells[self.start * width : self.end * width]
+
+    def _values(self, start: int, end: int) -> list[str | None]:
+        if isinstance(self.cells, tuple):
+            return list(self.cells[start:end])
+        width = self.form.width
+        return self.form.unpack(self.cells[start * width : end * width])
+
+
+@dataclass
+class Packing:
+    """Makes the columns of one run, and keeps equal ones once: replicas have most in common."""
+
+    _known: dict[tuple[_Form, Any], Column] = field(default_factory=dict)
+
+    def column(
+        self, values: Sequence[str | None], *, blank: str | None = None, like: Sequence[str | None] | None = None
+    ) -> Column:
+        """A column of these values; where `like` holds them as well, as in a run that does what the reference did, a
+        piece of that."""
+        made = values if isinstance(values, Column) else Column.of(values, blank=blank)
+        if isinstance(like, Column) and (piece := made.within(like)) is not None:
+            return piece
+        return self._known.setdefault((made.form, made._raw()), made)
+
+    def texts(self, values: Sequence[str], *, like: Sequence[str]) -> Sequence[str]:
+        """The same of losses, samples or rows, which are empty texts where there are none."""
+        return cast("Sequence[str]", self.column(values, blank="", like=like))
+
+
+def _form(values: Sequence[str | None], blank: str | None) -> _Form:
+    """How these values may be packed, if packing makes them smaller."""
+    some = [value for value in values if value]
+    words = _words_like(some[0]) if some else None
+    if words is not None:
+        count = max(words.counts(some))
+        if words.size * count * len(values) <= _TEXT * len(some) + sum(map(len, some)):
+            return _Form(words, count, blank)
+    return _Form(None, 1, blank)
+
+
+def is_constant(column: Sequence[str | None]) -> bool:
+    """Whether there are values, and all are the same."""
+    if isinstance(column, Column):
+        return column.is_constant
+    return len(column) > 0 and column.count(column[0]) == len(column)
+
+
+def places_of(column: Sequence[str | None], value: str) -> Iterator[int]:
+    """The places at which a column has this value."""
+    place = -1
+    while True:
+        try:
+            place = column.index(value, place + 1)
+        except ValueError:
+            return
+        yield place
+
+
+def places_apart(one: Sequence[str | None], other: Sequence[str | None]) -> Iterator[int]:
+    """The places at which two columns of equal length differ; what follows on the last one asked for is not read."""
+    for start in range(0, len(one), _CHUNK) if one != other else ():
+        a, b = one[start : start + _CHUNK], other[start : start + _CHUNK]
+        if a != b:
+            yield from [start + i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+
+
+def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:
+    """The first of these places, at most `limit` of them."""
+    return list(islice(places_apart(one, other), limit))
