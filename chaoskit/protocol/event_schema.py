@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, TypedDict
 
-from chaoskit.schema import Count, Range, Seconds, check_fields
+from chaoskit.schema import Count, Range, SchemaError, Seconds, check_fields
 
 #: The number of a step, a launch, a restart, a rank: what counts steps and processes stays small.
 Number = Annotated[int, Range(0, 2**31)]
@@ -97,13 +97,19 @@ _EVIDENCE_OF: dict[frozenset[str], Callable[[Mapping[str, Any]], None]] = {
 _WHAT = check_fields({}, {"text": str, "action": Plain, "trigger": Plain | None})
 
 
-def _evidence(record: Mapping[str, Any]) -> None:
-    evidence = record.get("evidence", {})
-    _EVIDENCE(evidence)
-    for names, check in _EVIDENCE_OF.items():
-        if names <= evidence.keys():
-            check(evidence)
+def _of_fault(record: Mapping[str, Any]) -> None:
+    _evidence(record.get("evidence", {}))
     _WHAT(record.get("what", {}))
+
+
+def _evidence(evidence: Mapping[str, Any]) -> None:
+    try:
+        _EVIDENCE(evidence)
+        for names, check in _EVIDENCE_OF.items():
+            if names <= evidence.keys():
+                check(evidence)
+    except SchemaError as error:
+        raise error.below(".evidence") from None
 
 
 #: By kind of event: the fields that it must have, and those that it may have.
@@ -171,8 +177,16 @@ def check_event(kind: str, record: Mapping[str, Any]) -> None:
         check(record)
 
 
+def add_evidence(known: dict[int, dict[str, Any]], record: Mapping[str, Any]) -> None:
+    """Add the evidence of one stage of a fault to what earlier stages told, by the number of the fault. Raises
+    SchemaError if it is not evidence of one and the same fault."""
+    told = {**known.get(record["fault"], {}), **record.get("evidence", {})}
+    _evidence(told)
+    known[record["fault"]] = told
+
+
 @lru_cache(maxsize=256)
 def _checks(kind: str) -> tuple[Callable[[Mapping[str, Any]], None], ...]:
     if kind.partition(".")[0] == "fault":
-        return check_fields(*_FAULT), _evidence
+        return check_fields(*_FAULT), _of_fault
     return (check_fields(*_FIELDS[kind]),) if kind in _FIELDS else ()
