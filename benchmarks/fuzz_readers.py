@@ -5,8 +5,8 @@ docstring says.
     python benchmarks/fuzz_readers.py build/fuzz -max_total_time=3600
 
 The directory keeps the corpus. If it is empty, the files of a small store are its seeds. The first byte of an input
-chooses the reader, from `tests/formats.py`. Every second mutation changes one value of the JSON, so that it stays JSON;
-the others are those of libFuzzer. Options that begin with a dash are libFuzzer's, too; it prints the counts.
+chooses the reader, from `tests/stored/formats.py`. Every second mutation changes one value of the JSON, so that it
+stays JSON; the others are those of libFuzzer. Options that begin with a dash are libFuzzer's, which prints the counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 with atheris.instrument_imports(include=["chaoskit"]):
     from tests import mutations
-    from tests.formats import FORMATS
+    from tests.stored.formats import FORMATS
 
 
 #: Of files that the small store does not have.

@@ -70,36 +70,36 @@ class NoticedNode(TypedDict):
 
 
 #: What the evidence of every fault may have, as far as the analysis reads it.
-_EVIDENCE = check_fields({}, {"since": float | None, "used_up": float | None, "missed": str, "processes": Strings})
-#: By the fields that tell what it is evidence of: its further fields, which mean something else in other evidence.
-_EVIDENCE_OF: dict[frozenset[str], Callable[[Mapping[str, Any]], None]] = {
-    frozenset(("component", "rank", "n")): check_fields(
-        {},
-        {
-            "component": str, "rank": Number, "n": Number, "launch": Number, "restart": Number, "where": str,
-            "before": Strings, "after": Strings, "changed": Count, "others": Sequence[StruckRank],
-        },
-    ),
-    **dict.fromkeys(
-        (frozenset(("save",)), frozenset(("saves",))),
-        check_fields(
-            {},
-            {
-                "save": SaveCall | None, "saves": Sequence[SaveCall], "spared": Sequence[SaveCall],
-                "mended": Sequence[SaveCall], "files": Sequence[AlteredFile],
-            },
-        ),
-    ),
-    frozenset(("cloud",)): check_fields(
-        {}, {"cloud": str, "since": float, "grace": Seconds, "nodes": Strings | Mapping[str, NoticedNode]}
-    ),
+EVIDENCE: dict[str, Any] = {
+    "since": float | None, "used_up": float | None, "missed": str, "processes": Strings,
 }  # fmt: skip
+_OF_SAVES: dict[str, Any] = {
+    "save": SaveCall | None, "saves": Sequence[SaveCall], "spared": Sequence[SaveCall], "mended": Sequence[SaveCall],
+    "files": Sequence[AlteredFile],
+}  # fmt: skip
+#: By the fields that tell what it is evidence of: its further fields, which mean something else in other evidence.
+EVIDENCE_OF: dict[frozenset[str], dict[str, Any]] = {
+    frozenset(("component", "rank", "n")): {
+        "component": str, "rank": Number, "n": Number, "launch": Number, "restart": Number, "where": str,
+        "before": Strings, "after": Strings, "changed": Count, "others": Sequence[StruckRank],
+    },
+    frozenset(("save",)): _OF_SAVES,
+    frozenset(("saves",)): _OF_SAVES,
+    frozenset(("cloud",)): {
+        "cloud": str, "since": float, "grace": Seconds, "nodes": Strings | Mapping[str, NoticedNode],
+    },
+}  # fmt: skip
+_EVIDENCE = check_fields({}, EVIDENCE)
+_EVIDENCE_OF = {names: check_fields({}, own) for names, own in EVIDENCE_OF.items()}
 _WHAT = check_fields({}, {"text": str, "action": Plain, "trigger": Plain | None})
 
 
 def _of_fault(record: Mapping[str, Any]) -> None:
     _evidence(record.get("evidence", {}))
-    _WHAT(record.get("what", {}))
+    try:
+        _WHAT(record.get("what", {}))
+    except SchemaError as error:
+        raise error.below(".what") from None
 
 
 def _evidence(evidence: Mapping[str, Any]) -> None:
@@ -113,7 +113,7 @@ def _evidence(evidence: Mapping[str, Any]) -> None:
 
 
 #: By kind of event: the fields that it must have, and those that it may have.
-_FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "process.start": (
         {"role": str, "rank": Number, "world": World, "launch": Number, "restart": Number, "pid": Count},
         {"start": Count, "node": str, "argv": Strings, "forked": bool},
@@ -189,4 +189,4 @@ def add_evidence(known: dict[int, dict[str, Any]], record: Mapping[str, Any]) ->
 def _checks(kind: str) -> tuple[Callable[[Mapping[str, Any]], None], ...]:
     if kind.partition(".")[0] == "fault":
         return check_fields(*_FAULT), _of_fault
-    return (check_fields(*_FIELDS[kind]),) if kind in _FIELDS else ()
+    return (check_fields(*FIELDS[kind]),) if kind in FIELDS else ()

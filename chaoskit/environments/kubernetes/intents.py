@@ -38,7 +38,9 @@ class _EveryLine(TypedDict):
     name: str
 
 
-class _Line(_EveryLine, total=False):
+class IntentLine(_EveryLine, total=False):
+    """A line of the journal about one object. `uid` is in that of an object that was made."""
+
     uid: str
 
 
@@ -87,7 +89,7 @@ def left(path: Path) -> tuple[Intent, ...]:
             found.clear()
             continue
         try:
-            told = conform(_Line, line.value)
+            told = conform(IntentLine, line.value)
         except SchemaError:
             continue
         key = (told["resource"], told["namespace"], told["name"])

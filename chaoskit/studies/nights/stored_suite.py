@@ -7,6 +7,8 @@ from typing import Any, Literal, TypedDict
 
 from chaoskit.engine.result import Result
 from chaoskit.schema import Count, FileName, Seconds
+from chaoskit.studies.nights.conditions import Conditions
+from chaoskit.studies.problems.problem import Proof
 
 
 class _EveryLine(TypedDict):
@@ -58,6 +60,6 @@ class SuiteDocument(_EveryDocument, total=False):
 
     suite: DocumentHead
     baselines: Mapping[str, dict[str, Any]]
-    proofs: list[dict[str, Any]]
-    conditions: Mapping[str, dict[str, Any]]
+    proofs: tuple[Proof, ...]
+    conditions: Mapping[str, Conditions]
     rests_on: Mapping[str, str]
