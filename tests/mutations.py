@@ -40,7 +40,7 @@ CHECKS = (
     "matches_reference", "stays_finite", "no_orphans", "replicas_agree",
 )  # fmt: skip
 #: How a command says that it left something out. The rest may pass.
-NOTES = ("suite ignored", "did not end", "no check was applied")
+NOTES = ("suite ignored", "suite missing", "did not end", "no check was applied")
 DOCUMENTED = frozenset({0, 1, 2, 3, 130})
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 REPLAYED = "read whole"

@@ -79,7 +79,7 @@ def test_a_damaged_document_is_refused_by_the_name_of_its_field(kind):
 def test_many_valid_and_damaged_documents():
     for kind in KINDS:
         hold(kind.__name__, documents(kind), lambda one, kind=kind: comes_back(kind, one), examples=30)
-        hold(kind.__name__, damaged(kind), lambda one, kind=kind: is_refused(kind, one), examples=120)
+        hold(kind.__name__, damaged(kind), lambda one, kind=kind: is_refused(kind, one), examples=100)
     print(f"\n{sum(COUNTS.values())} documents", *(f"{count:>7}  {what}" for what, count in COUNTS.items()), sep="\n")
 
 

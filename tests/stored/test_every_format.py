@@ -201,8 +201,8 @@ def test_many_damaged_files(tmp_path):
     for form in FORMATS:
         held = Held(form, tmp_path / "formats")
         hold(form.name, form.parts, held.is_read, examples=20)
-        hold(form.name, damaged_files(form.parts), held.is_said, examples=100)
-        hold(form.name, damaged_bytes(form.parts), held.stands, examples=60)
+        hold(form.name, damaged_files(form.parts), held.is_said, examples=80)
+        hold(form.name, damaged_bytes(form.parts), held.stands, examples=40)
     hold("suites", suites_with_damage(), lambda drawn: passes_no_more(tmp_path, *drawn), examples=500)
     run = LostRun(tmp_path / "lost")
     hold("events", run.drawn(), run.is_no_pass, examples=300)

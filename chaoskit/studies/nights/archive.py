@@ -255,7 +255,8 @@ class Writer:
         with archive.store.writing():
             for name in ("baselines", CONDITIONS):
                 make_directories(archive.directory / name)
-            self._add("suite", format=FORMAT, **suite.head())
+            before = [path.stem for path in archive.all()]
+            self._add("suite", format=FORMAT, **suite.head(), after=before[-1] if before else "")
 
     def add(self, result: Result, conditions: Conditions | None = None) -> None:
         """Append the result of an experiment, and what it rests on (default: by its stored runs)."""
@@ -348,5 +349,11 @@ def _is_proof(line: JsonLine) -> bool:
 
 def _suite(head: SuiteHead, found: Sequence[Result]) -> Suite:
     return Suite(
-        head["id"], head["created"], head["command"], tuple(found), chaoskit=head["chaoskit"], machine=head["machine"]
+        head["id"],
+        head["created"],
+        head["command"],
+        tuple(found),
+        chaoskit=head["chaoskit"],
+        machine=head["machine"],
+        after=head.get("after", ""),
     )

@@ -21,14 +21,18 @@ class SuiteLine(_EveryLine, total=False):
     conditions: FileName | Literal[""]
 
 
-class SuiteHead(TypedDict):
-    """The first line of a suite's file."""
-
+class _EveryHead(TypedDict):
     id: FileName
     created: str
     command: tuple[str, ...]
     chaoskit: str
     machine: Mapping[str, str]
+
+
+class SuiteHead(_EveryHead, total=False):
+    """The first line of a suite's file. `after` is the id of the newest suite that the store had then, "" for none."""
+
+    after: FileName | Literal[""]
 
 
 class _EveryEnd(TypedDict):
