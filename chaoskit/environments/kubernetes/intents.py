@@ -31,14 +31,14 @@ class Intent:
         return f"kubectl delete {self.resource} {self.name} --namespace {self.namespace}"
 
 
-class _EveryLine(TypedDict):
+class _EveryIntent(TypedDict):
     do: Literal["intend", "made", "absent"]
     resource: str
     namespace: str
     name: str
 
 
-class IntentLine(_EveryLine, total=False):
+class IntentLine(_EveryIntent, total=False):
     """A line of the journal about one object. `uid` is in that of an object that was made."""
 
     uid: str
