@@ -1,19 +1,22 @@
-"""Fuzz the readers of stored files, guided by their coverage: whatever the bytes are, only a StoreError may be raised.
+"""Fuzz the readers of stored files, guided by their coverage: whatever the bytes are, a reader raises only what its
+docstring says.
 
     pip install atheris                                   # not among the dependencies
     python benchmarks/fuzz_readers.py build/fuzz -max_total_time=3600
 
 The directory keeps the corpus. If it is empty, the files of a small store are its seeds. The first byte of an input
-chooses the reader. Options that begin with a dash are those of libFuzzer, which prints the counts.
+chooses the reader, from `tests/stored/formats.py`. Every second mutation changes one value of the JSON, so that it
+stays JSON; the others are those of libFuzzer. Options that begin with a dash are libFuzzer's, which prints the counts.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
+import random
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import atheris
@@ -22,44 +25,51 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 with atheris.instrument_imports(include=["chaoskit"]):
-    from chaoskit.analysis.record.history import History
-    from chaoskit.engine.run_store import JudgedRecord, RunRecord, Store
-    from chaoskit.engine.runner import stored
-    from chaoskit.engine.stored_json import read_json
-    from chaoskit.errors import ChaoskitError
-    from chaoskit.protocol import putting_back
-    from chaoskit.protocol.io_journal import Journal, JournalError
-    from chaoskit.studies.nights.archive import Archive
     from tests import mutations
+    from tests.stored.formats import FORMATS
 
-#: The place of the input of each reader, and how it is read.
-READERS: tuple[tuple[str, Callable[[Path, Path], object]], ...] = (
-    ("suites/x.jsonl", lambda root, path: Archive(Store(root / "elsewhere")).read(path)),
-    ("runs/x/events/rank-0.jsonl", lambda root, path: History.read(path.parents[1])),
-    ("runs/x/events/harness.jsonl", lambda root, path: History.read(path.parents[1])),
-    (
-        "runs/x/run.json",
-        lambda root, path: (read_json(path, RunRecord, missing=""), stored(path.parent, Store(root))),
+
+#: Of files that the small store does not have.
+SEEDS = {
+    "putting-back.json": (
+        {"format": 1, "directory": "/x", "keep": {"positions": [4], "components": ["model", "rng.torch"]}},
+        {
+            "format": 1, "directory": "/x",
+            "put_back": {
+                "moment": "draw", "way": "flow", "digests": {"position-4-rank-0.pt": "ab"},
+                "resumed": [{"launch": 1, "restart": 0, "position": 4, "ranks": {"0": ["model"]}}],
+            },
+        },
     ),
-    ("runs/x/verdicts.json", lambda root, path: read_json(path, JudgedRecord, missing="")),
-    ("runs/x/putting-back.json", lambda root, path: putting_back.read(path.parent)),
-    ("runs/x/journal/operations.jsonl", lambda root, path: Journal.read(path.parents[1])),
-    (
-        "suites/baselines/x.json",
-        lambda root, path: Archive(Store(root))._baseline("x", root / "suites" / "s.jsonl"),
+    "operations.jsonl": (
+        {"format": 1},
+        {"n": 0, "t": 0.5, "kind": "create", "path": "a", "file": 1, "mode": 420},
+        {"n": 1, "t": 0.75, "kind": "rename", "path": "a", "file": 1, "to": "b", "replaced": 2},
     ),
-    (
-        "suites/conditions/x.json",
-        lambda root, path: Archive(Store(root))._conditions("x", root / "suites" / "s.jsonl"),
+    "reference.json": (
+        {
+            "format": 1, "digest": "x", "seconds": 1.5, "controls": 2, "files": [{"path": "/x.py", "size": 1}],
+            "mode": {"warm": True, "modules": ["torch"], "captures": [["a", "b", 1]]}, "program": ["x.py"], "port": 1,
+        },
     ),
-)
+    "kept.json": ({"format": 1, "positions": [4], "components": ["model"], "files": {"position-4-rank-0.pt": "a"}},),
+    "cluster-objects.jsonl": (
+        {"do": "intend", "resource": "pods", "namespace": "ours", "name": "a"},
+        {"do": "made", "resource": "pods", "namespace": "ours", "name": "a", "uid": "b"},
+        {"do": "absent", "resource": "pods", "namespace": "ours", "name": "c"}, {"do": "done"},
+    ),
+    "owner.json": ({"pid": 1, "start": 1, "host": "x", "boot": "x"},),
+    "cgroups.json": (["/sys/fs/cgroup/chaoskit-x"],),
+}  # fmt: skip
 
 
 def main() -> None:
     """Seed the corpus, and fuzz."""
     root = Path(tempfile.mkdtemp(prefix="chaoskit-fuzz-"))
-    for name, _ in READERS:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
+    paths = [each.made_in(root) for each in FORMATS]
+    for path in paths:
+        if path.name in ("run.json", "verdicts.json"):
+            (path.parent / "events").mkdir(exist_ok=True)
     corpus = [Path(word) for word in sys.argv[1:] if not word.startswith("-")]
     for directory in corpus[:1]:
         _seed(directory)
@@ -67,20 +77,36 @@ def main() -> None:
     def one(data: bytes) -> None:
         if not data:
             return
-        name, read = READERS[data[0] % len(READERS)]
-        path = root / name
+        number = data[0] % len(FORMATS)
+        path = paths[number]
         path.write_bytes(data[1:])
         try:
-            with contextlib.suppress(ChaoskitError, JournalError):
-                read(root, path)
-        except ValueError:
-            if "putting-back" not in name:  # it says so in its docstring
-                raise
+            with contextlib.suppress(*FORMATS[number].raises):
+                FORMATS[number].read(root, path)
         finally:
             path.unlink()
 
-    atheris.Setup(sys.argv, one)
+    atheris.Setup(sys.argv, one, custom_mutator=_mutated)
     atheris.Fuzz()
+
+
+def _mutated(data: bytes, most: int, seed: int) -> bytes:
+    """Change one value of one document, or, where that is not possible and every second time, some bytes."""
+    draw = random.Random(seed)
+    head, lines = data[:1], data[1:].split(b"\n") if Path(_place(data)).suffix == ".jsonl" else [data[1:]]
+    at = draw.randrange(len(lines))
+    try:
+        changed = mutations.change_value(draw, lines[at].decode()) if draw.random() < 0.5 else None
+    except (ValueError, RecursionError):
+        changed = None
+    if changed is None or len(changed[0]) + len(data) > most:
+        return bytes(atheris.Mutate(data, most))
+    lines[at] = changed[0].encode()
+    return head + b"\n".join(lines)
+
+
+def _place(data: bytes) -> str:
+    return FORMATS[data[0] % len(FORMATS)].place if data else ""
 
 
 def _seed(directory: Path) -> None:
@@ -89,10 +115,16 @@ def _seed(directory: Path) -> None:
         return
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
         files = mutations.make_store(Path(place) / ".chaoskit")
+        for kind, each in enumerate(FORMATS):
+            own = [json.dumps(one).encode() for one in SEEDS.get(Path(each.place).name, ())]
+            whole = [b"\n".join(own)] if each.place.endswith(".jsonl") else own
+            for number, content in enumerate(whole):
+                (directory / f"seed-own-{number}-{kind}").write_bytes(bytes([kind]) + content + b"\n")
         for number, (path, _) in enumerate(files):
-            for kind, (name, _) in enumerate(READERS):
-                alike = Path(name).suffix == path.suffix and Path(name).parent.name == path.parent.name
-                if alike or Path(name).name == path.name:
+            for kind, each in enumerate(FORMATS):
+                wanted = Path(each.place)
+                alike = wanted.suffix == path.suffix and wanted.parent.name == path.parent.name
+                if alike or wanted.name == path.name:
                     (directory / f"seed-{number}-{kind}").write_bytes(bytes([kind]) + path.read_bytes())
 
 

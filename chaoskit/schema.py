@@ -275,7 +275,13 @@ def _pairs(every: Sequence[Reader]) -> Reader:
     def read(value: Any) -> Any:
         if type(value) not in (list, tuple) or len(value) != len(every):
             raise SchemaError(f"must be a list of {len(every)}", value)
-        return tuple(own(each) for own, each in zip(every, value, strict=True))
+        found = []
+        for at, (own, each) in enumerate(zip(every, value, strict=True)):
+            try:
+                found.append(own(each))
+            except SchemaError as error:
+                raise error.below(f"[{at}]") from None
+        return tuple(found)
 
     return read
 

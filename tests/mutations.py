@@ -40,7 +40,7 @@ CHECKS = (
     "matches_reference", "stays_finite", "no_orphans", "replicas_agree",
 )  # fmt: skip
 #: How a command says that it left something out. The rest may pass.
-NOTES = ("suite ignored", "did not end", "no check was applied")
+NOTES = ("suite ignored", "suite missing", "did not end", "no check was applied")
 DOCUMENTED = frozenset({0, 1, 2, 3, 130})
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 REPLAYED = "read whole"
@@ -193,10 +193,21 @@ def _as_json(draw: random.Random, path: Path) -> str:
     """Change one value of one document of the file."""
     lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
     at = draw.randrange(len(lines))
-    document = json.loads(lines[at])
+    changed = change_value(draw, lines[at])
+    if changed is None:
+        return _truncated(draw, path)
+    lines[at], what = changed
+    path.write_text("\n".join(lines) + "\n")
+    return f"line {at + 1}, {what}"
+
+
+def change_value(draw: random.Random, text: str) -> tuple[str, str] | None:
+    """Change one value of a JSON text. Returns the text, and what was done; None where it has no value inside. Raises
+    ValueError where it is no JSON."""
+    document = json.loads(text)
     places = [(holder, key) for holder, key in _places(document)]
     if not places:
-        return _truncated(draw, path)
+        return None
     holder, key = draw.choice(places)
     match draw.randrange(8):
         case 0:
@@ -220,9 +231,7 @@ def _as_json(draw: random.Random, path: Path) -> str:
             what = f"= {str(value)[:30]!r}" if not (isinstance(value, int) and value > 2**70) else "= huge"
     deep = "[" * 100_000 + "]" * 100_000
     with _long_numbers():
-        lines[at] = json.dumps(document).replace('"\\u0000deep"', deep)
-    path.write_text("\n".join(lines) + "\n")
-    return f"line {at + 1}, {key!r} {what}"
+        return json.dumps(document).replace('"\\u0000deep"', deep), f"{key!r} {what}"
 
 
 @contextlib.contextmanager

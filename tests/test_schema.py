@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoskit.protocol.event_schema import _FIELDS, check_event
+from chaoskit.protocol.event_schema import FIELDS, check_event
 from chaoskit.schema import Count, FileName, Like, OneOf, Range, SchemaError, conform
 from chaoskit.verdict import Outcome
 
@@ -103,8 +103,8 @@ JSON = st.recursive(
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_an_event_conforms_or_its_error_names_a_field(data):
-    kind = data.draw(st.sampled_from(sorted(_FIELDS)))
-    needed, further = _FIELDS[kind]
+    kind = data.draw(st.sampled_from(sorted(FIELDS)))
+    needed, further = FIELDS[kind]
     names = st.sampled_from(sorted({*needed, *further, "other"}))
     try:
         check_event(kind, data.draw(st.dictionaries(names, JSON, max_size=6)))

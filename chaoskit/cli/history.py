@@ -74,9 +74,13 @@ def do(args: argparse.Namespace) -> int:
     archive = Archive(Store(options.root_of(args)))
     paths = archive.all() or [archive.last()]
     damaged: list[str] = []
-    history = SuiteHistory.of(_read(archive, _chosen(paths, args), args.since, damaged))
+    missing: dict[str, str] = {}
+    history = SuiteHistory.of(_read(archive, _chosen(paths, args), args.since, damaged, missing))
     for line in damaged:
         complain(f"suite ignored: {line}")
+    for name, later in missing.items():
+        complain(f"suite missing: {name}, which began before {later}, is not in {archive.directory}: it was deleted, "
+                 "or it was not copied")  # fmt: skip
     if not history.nights:
         since = f" since {args.since}" if args.since else ""
         raise UsageError(f"{archive.directory} contains no readable suite{since}: check --dir and --since")
@@ -97,15 +101,21 @@ def _chosen(paths: Sequence[Path], args: argparse.Namespace) -> Sequence[Path]:
     return paths if args.last is None else paths[-args.last :]
 
 
-def _read(archive: Archive, paths: Sequence[Path], since: date | None, damaged: list[str]) -> Iterator[Suite]:
+def _read(
+    archive: Archive, paths: Sequence[Path], since: date | None, damaged: list[str], missing: dict[str, str]
+) -> Iterator[Suite]:
     """Yield the suites one by one. One that cannot be read is omitted, and its error is appended to `damaged`; a suite
-    without a date counts as the oldest."""
+    without a date counts as the oldest. `missing` gets each suite that another one names and that is not there, with
+    the other one. Who removes old suites removes the oldest: these are not missed."""
+    known = [path.stem for path in archive.all()]
     for path in paths:
         try:
             suite = archive.read(path)
         except StoreError as error:
             damaged.append(str(error))
             continue
+        if suite.after not in known and suite.after > known[0]:
+            missing.setdefault(suite.after, suite.id)
         if since is None or (_day(suite.created) or date.min) >= since:
             complain_unended(suite)
             yield suite

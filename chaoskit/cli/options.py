@@ -226,8 +226,11 @@ CLUSTER = ("namespace", "volume", "context", "kubeconfig", "i_mean", "address")
 
 
 def cluster_of(given: Mapping[str, Any], pods: Mapping[str, Any]) -> ClusterPlace | None:
-    """The place in a cluster that these options name, by their attributes, None if they name none; `pods` are the
-    settings of its pods. Raises UsageError for half a place, and for a job template that cannot be run."""
+    """The place in a cluster that these options name, by their attributes, None if they name none, or if the
+    environment uses none; `pods` are the settings of its pods. Raises UsageError for half a place, and for a job
+    template that cannot be run."""
+    if "namespace" in unused(given.get("env")):
+        return None
     told: dict[str, Any] = {name: given.get(name) for name in CLUSTER if given.get(name)}
     settings = {name: value for name, value in pods.items() if name != "job_template"}
     template = _template_of(given, pods)
@@ -243,12 +246,9 @@ def cluster_of(given: Mapping[str, Any], pods: Mapping[str, Any]) -> ClusterPlac
 
 
 def _template_of(given: Mapping[str, Any], pods: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The job template that the options or else the settings of the pods name; none for another environment."""
-    file, environment = given.get("job_template"), environment_of(given.get("env"))
-    if file and environment != "kubernetes":
-        raise UsageError(f"--job-template is for --env kubernetes, not for {environment!r}: leave it out")
-    file = file or pods.get("job_template")
-    if not file or environment != "kubernetes":
+    """The job template that the options or else the settings of the pods name."""
+    file = given.get("job_template") or pods.get("job_template")
+    if not file:
         return {}
     from chaoskit.environments.kubernetes.job_template import read_template
 
@@ -272,13 +272,29 @@ def job_of_template(cluster: ClusterPlace | None, command: Sequence[str]) -> dic
     return {"command": template.words, "image": template.image, "nnodes": template.nodes, "env": template.telling}
 
 
-def partition_of(given: Mapping[str, Any]) -> str:
-    """The partition of a Slurm cluster that these options name, by their attributes; "" if none. Raises UsageError for
-    another environment."""
-    partition, environment = given.get("partition") or "", environment_of(given.get("env"))
-    if partition and environment != "slurm":
-        raise UsageError(f"--partition is for --env slurm, not for {environment!r}: leave it out")
-    return partition
+def unused(environment: str | None) -> dict[str, list[str]]:
+    """The options that this environment does not use, each with the names of those that do."""
+    from chaoskit import environments
+
+    return environments.unused_options(environment_of(environment))
+
+
+def must_be_used(given: Mapping[str, Any], *, flag: str = "--") -> None:
+    """Raises UsageError if somebody has typed an option, by its attribute, that the environment does not use."""
+    chosen = environment_of(given.get("env"))
+    used_by = unused(chosen)
+    for option in SHARED:
+        if option.name in used_by and given.get(option.attribute):
+            names = " or ".join(f"{flag}env {name}" for name in used_by[option.name])
+            what = f"{flag}{option.name} is for {names}, not for {chosen!r}"
+            raise UsageError(f"{what}: choose {names}, or leave {flag}{option.name} out")
+
+
+def leave_out_unused(args: argparse.Namespace) -> None:
+    """Forget what a configuration file says for other environments than the one that is used."""
+    for option in unused(args.env):
+        if getattr(args, option.replace("-", "_"), None):
+            setattr(args, option.replace("-", "_"), None)
 
 
 def limit_of(given: str | None) -> int | None:
@@ -378,6 +394,4 @@ def given_to(config: pytest.Config) -> dict[str, Any]:
 
 def overrides(config: pytest.Config) -> dict[str, Any]:
     """Return the fields of a `Job` that options override."""
-    given = given_to(config)
-    partition_of(given)
-    return job_fields(given)
+    return job_fields(given_to(config))

@@ -17,6 +17,7 @@ from chaoskit.cli import options
 if TYPE_CHECKING:
     import pytest
 
+    from chaoskit.cli.configuration import Configuration
     from chaoskit.job import Job
     from chaoskit.studies.problems.acceptance import Acceptance
 
@@ -53,25 +54,37 @@ class Settings:
 
 def settings_of(config: pytest.Config) -> Settings:
     """Return the settings of the session, and fill in the options that the file of pytest's root directory gives and
-    the command line does not. Raises UsageError for a wrong file."""
+    the command line does not. Raises UsageError for a wrong file, and for options that the environment does not use.
+    """
     if text := getattr(config.option, HIDDEN):
         return Settings.from_text(text)
-    if not any((config.rootpath / name).is_file() for name in ("pyproject.toml", "chaoskit.toml")):
-        return Settings()
-    from chaoskit.cli import configuration
-
-    found = configuration.read(config.rootpath)
+    found = _file_of(config)
+    typed = options.given_to(config)
+    environment = typed["env"] or (found.value("env") if found is not None else None)
+    if any(typed.values()):  # most sessions of pytest have nothing to do with chaoskit, and import nothing
+        options.must_be_used({**typed, "env": environment}, flag="--chaos-")
     if found is None:
         return Settings()
-    for option in options.SHARED:
+    told = {option: found.value(option.name) for option in options.SHARED}
+    unused = options.unused(environment) if any(told.values()) else ()
+    for option, value in told.items():
+        if option.name in unused:
+            continue
         attribute = f"chaos_{option.attribute}"
-        value = found.value(option.name)
         # Standard output belongs to pytest.
         if value is not None and value != "-" and getattr(config.option, attribute) in (None, False):
             setattr(config.option, attribute, value)
     made = Settings(found.acceptances, found.variables, found.command, str(Path(config.rootpath)), found.pods)
     setattr(config.option, HIDDEN, made.to_text())
     return made
+
+
+def _file_of(config: pytest.Config) -> Configuration | None:
+    if not any((config.rootpath / name).is_file() for name in ("pyproject.toml", "chaoskit.toml")):
+        return None
+    from chaoskit.cli import configuration
+
+    return configuration.read(config.rootpath)
 
 
 def job_given(config: pytest.Config, settings: Settings) -> Job | None:

@@ -129,10 +129,12 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     from chaoskit.studies.problems import acceptance
 
     found = configuration.read(Path.cwd())
-    typed = args.k
+    typed, options_typed = args.k, dict(vars(args))
     if found is not None:
         configuration.apply(args, found)
     options.check(vars(args))
+    options.must_be_used({**options_typed, "env": args.env})
+    options.leave_out_unused(args)
     chosen = battery.Selection(args.k, only=args.only, quick=args.quick)
     where = found.places.get("select", "") if found is not None and args.k != typed else ""
     if args.list:
@@ -151,7 +153,6 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
         raise UsageError(_no_command())
     args.image, args.nodes = args.image or decided.get("image"), args.nodes or decided.get("nnodes")
     _check_parameters(settings.acceptances)
-    options.partition_of(vars(args))
     variables = {**settings.variables, **decided.get("env", {})}
     job = Job.from_command(
         command, cwd=os.getcwd(), env=variables, cluster=cluster, **options.job_fields(vars(args))

@@ -34,6 +34,7 @@ def exploring(
     if not args.command:
         raise UsageError(f"the command of the job is missing: put it after '--', for example\n  {example}")
     options.check(vars(args))
+    options.must_be_used(vars(args))
     cluster = options.cluster_of(vars(args), {})
     job = Job.from_command(args.command, cluster=cluster, **options.job_fields(vars(args)))
     environment = options.environment_of(args.env)

@@ -106,6 +106,7 @@ def _prepared(args: argparse.Namespace) -> Upgrade:
             json_report.check_target(target, option=option)
     stated = band.stated(args.band) if args.band is not None else None
     options.check(vars(args))
+    options.must_be_used(vars(args))
     environment = options.environment_of(args.env)
     job = Job.from_command(args.command, cwd=os.getcwd(), **options.job_fields(vars(args)))
     environments.must_fit(environment, job.nodes)

@@ -22,7 +22,7 @@ from chaoskit.analysis.recovery.recovery import Summary, summary
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.capabilities import LIMITS, CanFailStorage
 from chaoskit.checks import Check, judge
-from chaoskit.engine import reference_store, target_validation
+from chaoskit.engine import reference_store, stored_json, target_validation
 from chaoskit.engine.arguments import check_checks, check_faults, check_job
 from chaoskit.engine.execution import execute
 from chaoskit.engine.progress import Progress, quiet
@@ -40,6 +40,7 @@ from chaoskit.protocol import putting_back
 from chaoskit.protocol.io_journal import NAME as JOURNAL
 from chaoskit.protocol.io_journal import Journal, JournalError
 from chaoskit.protocol.putting_back import PutBack
+from chaoskit.schema import SchemaError
 from chaoskit.validation import check_choice, check_flag
 from chaoskit.verdict import Outcome, Verdict, merge
 
@@ -283,6 +284,9 @@ def stored(run_dir: Path, store: Store) -> Run:
     content = store.read(run_dir)
     try:
         job = Job.from_json(content["job"])
+    except SchemaError as error:
+        what = f"is damaged ({error.below('.job')})"
+        raise stored_json.unreadable(run_dir / "run.json", what, "restore it from a copy") from error
     except (ValueError, UsageError) as error:
         raise StoreError(f"{run_dir}: its job cannot be read: {error}", path=str(run_dir)) from error
     reference = reference_store.attached(run_dir, str(content["reference"]))

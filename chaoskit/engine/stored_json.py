@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from chaoskit.errors import ExitCode, StoreError
 from chaoskit.files.whole_files import replace_file
-from chaoskit.protocol.stored_files import read_stored, why_unread
+from chaoskit.protocol.stored_files import read_value, why_unread
 from chaoskit.schema import SchemaError, conform
+from chaoskit.validation import shown
 
 T = TypeVar("T")
 
@@ -26,12 +27,12 @@ def read_json(path: Path, kind: type[T], *, missing: str) -> T:
     """The content of a file, of the type `kind` (see `chaoskit.schema`), without its format. Raises StoreError,
     which names the field that is wrong, or says `missing` if there is no such file."""
     try:
-        data = json.loads(read_stored(path))
+        data = read_value(path)
     except FileNotFoundError as error:
         raise unreadable(path.parent if path.name == "run.json" else path, missing) from error
     except OSError as error:
         raise unreadable(path, why_unread(error)) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise unreadable(
             path, "is truncated or no JSON", "it was damaged, or chaoskit did not write it"
         ) from error
@@ -39,7 +40,7 @@ def read_json(path: Path, kind: type[T], *, missing: str) -> T:
         raise unreadable(path, "is JSON, but chaoskit did not write it (it has no format)")
     if data["format"] != FORMAT:
         remedy = "read it with the chaoskit that wrote it"
-        raise unreadable(path, f"is of format {data['format']!r}, this chaoskit reads {FORMAT}", remedy)
+        raise unreadable(path, f"is of format {shown(data['format'])}, this chaoskit reads {FORMAT}", remedy)
     del data["format"]
     try:
         return conform(kind, data)

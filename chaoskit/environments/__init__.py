@@ -23,6 +23,7 @@ from chaoskit.environments.registry import (
     register_environment,
     remedy_for,
     sweep,
+    unused_options,
 )
 from chaoskit.environments.traits import EnvironmentTraits, StorageKind
 
@@ -50,6 +51,7 @@ __all__ = [
     "register_environment",
     "remedy_for",
     "sweep",
+    "unused_options",
 ]
 
 

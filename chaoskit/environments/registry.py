@@ -101,6 +101,15 @@ def must_fit(name: str, nodes: Nodes) -> None:
         raise UsageError(f"nnodes={nodes}: environment {name!r} needs a job of {traits.nodes_least} nodes or more")
 
 
+def unused_options(name: str) -> dict[str, list[str]]:
+    """The options that the environment of that name does not use, each with the names of those that do."""
+    used, found = environment(name).traits.options, dict[str, list[str]]()
+    for other, kind in environments().items():
+        for option in set(kind.traits.options).difference(used):
+            found.setdefault(option, []).append(other)
+    return dict(sorted(found.items()))
+
+
 def sweep(root: Path) -> tuple[list[str], dict[str, str]]:
     """What `EnvironmentType.sweep` of all environments has removed; and by name those that it could not reach, and
     why."""

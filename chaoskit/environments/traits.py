@@ -24,7 +24,8 @@ class EnvironmentTraits:
     process that has imported torch. `shares_files`: the harness and all ranks see the run's directory at the same path,
     so that one rank can read a file that another one wrote there. `shares_ports`: two runs cannot listen at the same
     port. `one_clock`: all records have times of one clock; if not, each rank measures the offset of its machine's
-    clock. `files_here`: the programs and files that the job's command names are those of this machine.
+    clock. `files_here`: the programs and files that the job's command names are those of this machine. `options` are
+    those of the command line that not every environment uses, and this one does, without their dashes.
     """
 
     name: str
@@ -40,3 +41,4 @@ class EnvironmentTraits:
     shares_ports: bool = False
     one_clock: bool = True
     files_here: bool = True
+    options: tuple[str, ...] = ()

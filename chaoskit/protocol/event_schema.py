@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, TypedDict
 
-from chaoskit.schema import Count, Range, Seconds, check_fields
+from chaoskit.schema import Count, Range, SchemaError, Seconds, check_fields
 
 #: The number of a step, a launch, a restart, a rank: what counts steps and processes stays small.
 Number = Annotated[int, Range(0, 2**31)]
@@ -70,44 +70,50 @@ class NoticedNode(TypedDict):
 
 
 #: What the evidence of every fault may have, as far as the analysis reads it.
-_EVIDENCE = check_fields({}, {"since": float | None, "used_up": float | None, "missed": str, "processes": Strings})
-#: By the fields that tell what it is evidence of: its further fields, which mean something else in other evidence.
-_EVIDENCE_OF: dict[frozenset[str], Callable[[Mapping[str, Any]], None]] = {
-    frozenset(("component", "rank", "n")): check_fields(
-        {},
-        {
-            "component": str, "rank": Number, "n": Number, "launch": Number, "restart": Number, "where": str,
-            "before": Strings, "after": Strings, "changed": Count, "others": Sequence[StruckRank],
-        },
-    ),
-    **dict.fromkeys(
-        (frozenset(("save",)), frozenset(("saves",))),
-        check_fields(
-            {},
-            {
-                "save": SaveCall | None, "saves": Sequence[SaveCall], "spared": Sequence[SaveCall],
-                "mended": Sequence[SaveCall], "files": Sequence[AlteredFile],
-            },
-        ),
-    ),
-    frozenset(("cloud",)): check_fields(
-        {}, {"cloud": str, "since": float, "grace": Seconds, "nodes": Strings | Mapping[str, NoticedNode]}
-    ),
+EVIDENCE: dict[str, Any] = {
+    "since": float | None, "used_up": float | None, "missed": str, "processes": Strings,
 }  # fmt: skip
+_OF_SAVES: dict[str, Any] = {
+    "save": SaveCall | None, "saves": Sequence[SaveCall], "spared": Sequence[SaveCall], "mended": Sequence[SaveCall],
+    "files": Sequence[AlteredFile],
+}  # fmt: skip
+#: By the fields that tell what it is evidence of: its further fields, which mean something else in other evidence.
+EVIDENCE_OF: dict[frozenset[str], dict[str, Any]] = {
+    frozenset(("component", "rank", "n")): {
+        "component": str, "rank": Number, "n": Number, "launch": Number, "restart": Number, "where": str,
+        "before": Strings, "after": Strings, "changed": Count, "others": Sequence[StruckRank],
+    },
+    frozenset(("save",)): _OF_SAVES,
+    frozenset(("saves",)): _OF_SAVES,
+    frozenset(("cloud",)): {
+        "cloud": str, "since": float, "grace": Seconds, "nodes": Strings | Mapping[str, NoticedNode],
+    },
+}  # fmt: skip
+_EVIDENCE = check_fields({}, EVIDENCE)
+_EVIDENCE_OF = {names: check_fields({}, own) for names, own in EVIDENCE_OF.items()}
 _WHAT = check_fields({}, {"text": str, "action": Plain, "trigger": Plain | None})
 
 
-def _evidence(record: Mapping[str, Any]) -> None:
-    evidence = record.get("evidence", {})
-    _EVIDENCE(evidence)
-    for names, check in _EVIDENCE_OF.items():
-        if names <= evidence.keys():
-            check(evidence)
-    _WHAT(record.get("what", {}))
+def _of_fault(record: Mapping[str, Any]) -> None:
+    _evidence(record.get("evidence", {}))
+    try:
+        _WHAT(record.get("what", {}))
+    except SchemaError as error:
+        raise error.below(".what") from None
+
+
+def _evidence(evidence: Mapping[str, Any]) -> None:
+    try:
+        _EVIDENCE(evidence)
+        for names, check in _EVIDENCE_OF.items():
+            if names <= evidence.keys():
+                check(evidence)
+    except SchemaError as error:
+        raise error.below(".evidence") from None
 
 
 #: By kind of event: the fields that it must have, and those that it may have.
-_FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "process.start": (
         {"role": str, "rank": Number, "world": World, "launch": Number, "restart": Number, "pid": Count},
         {"start": Count, "node": str, "argv": Strings, "forked": bool},
@@ -171,8 +177,16 @@ def check_event(kind: str, record: Mapping[str, Any]) -> None:
         check(record)
 
 
+def add_evidence(known: dict[int, dict[str, Any]], record: Mapping[str, Any]) -> None:
+    """Add the evidence of one stage of a fault to what earlier stages told, by the number of the fault. Raises
+    SchemaError if it is not evidence of one and the same fault."""
+    told = {**known.get(record["fault"], {}), **record.get("evidence", {})}
+    _evidence(told)
+    known[record["fault"]] = told
+
+
 @lru_cache(maxsize=256)
 def _checks(kind: str) -> tuple[Callable[[Mapping[str, Any]], None], ...]:
     if kind.partition(".")[0] == "fault":
-        return check_fields(*_FAULT), _evidence
-    return (check_fields(*_FIELDS[kind]),) if kind in _FIELDS else ()
+        return check_fields(*_FAULT), _of_fault
+    return (check_fields(*FIELDS[kind]),) if kind in FIELDS else ()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.protocol import json_lines
-from chaoskit.protocol.event_schema import check_event
+from chaoskit.protocol.event_schema import add_evidence, check_event
 from chaoskit.protocol.json_lines import LineWriter
 from chaoskit.protocol.stored_files import LONGEST_RECORD, read_stored, why_unread
 from chaoskit.schema import SchemaError, conform, reader
@@ -99,6 +99,7 @@ def read_events(path: Path) -> Iterator[Event | RecordGap]:
         return
     offset = _offset(content)
     expected = 0
+    evidence: dict[int, dict[str, Any]] = {}
     for line in json_lines.decode(content):
         record = line.value
         try:
@@ -106,6 +107,8 @@ def read_events(path: Path) -> Iterator[Event | RecordGap]:
                 raise SchemaError("is no JSON")
             kind, t, count = _head(record)
             check_event(kind, record)
+            if kind.startswith("fault."):
+                add_evidence(evidence, record)
         except SchemaError as error:
             if line.ended:
                 yield RecordGap(source, line.number, str(error))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chaoskit.protocol.descriptors import OwnDescriptor
+from chaoskit.protocol.stored_files import LONGEST_RECORD, read_stored
 
 
 def encode(value: Any) -> bytes:
@@ -54,7 +55,7 @@ def decode(content: bytes) -> Iterator[JsonLine]:
 
 def read(path: Path) -> Iterator[JsonLine]:
     """The lines of the file. Raises OSError if it cannot be read."""
-    return decode(path.read_bytes())
+    return decode(read_stored(path, longest=LONGEST_RECORD))
 
 
 class LineWriter:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from chaoskit.protocol.stored_files import read_stored, why_unread
+from chaoskit.protocol.stored_files import read_value, why_unread
+from chaoskit.schema import conform
 
 #: The file's name, in the directory of a run.
 NAME = "putting-back.json"
@@ -131,6 +132,30 @@ class PutBack:
         return next((one for one in self.resumed if (one.launch, one.restart) == (launch, restart)), None)
 
 
+class _KeepOrder(TypedDict):
+    positions: tuple[int, ...]
+    components: tuple[str, ...]
+
+
+class _PutBackOrder(TypedDict):
+    moment: str
+    way: str
+    digests: Mapping[str, str]
+    resumed: tuple[Resumed, ...]
+
+
+class _EveryOrder(TypedDict):
+    format: int
+    directory: str
+
+
+class StoredOrder(_EveryOrder, total=False):
+    """The content of the file: one of the two."""
+
+    keep: _KeepOrder
+    put_back: _PutBackOrder
+
+
 def write(order: Keep | PutBack, run_dir: Path) -> None:
     """Write the file. Raises OSError where that fails."""
     content: dict[str, Any] = {"format": FORMAT, "directory": order.directory}
@@ -157,37 +182,20 @@ def write(order: Keep | PutBack, run_dir: Path) -> None:
 def read(run_dir: Path) -> Keep | PutBack | None:
     """What the file says; None where there is none. Raises ValueError for anything that was not written so."""
     try:
-        text = read_stored(run_dir / NAME)
+        told = conform(StoredOrder, read_value(run_dir / NAME))
+        if told["format"] != FORMAT:
+            raise ValueError(f"is of format {told['format']}, this chaoskit reads {FORMAT}")
+        if (keep := told.get("keep")) is not None:
+            return Keep(told["directory"], keep["positions"], keep["components"])
+        if (put := told.get("put_back")) is not None:
+            return PutBack(told["directory"], put["resumed"], put["digests"], put["moment"], put["way"])
+        raise ValueError("has neither keep nor put_back")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ValueError(f"{NAME} {why_unread(error)}") from error
-    try:
-        content = json.loads(text)
-        if content["format"] != FORMAT:
-            raise ValueError(f"format {content['format']!r} instead of {FORMAT}")
-        directory = content["directory"]
-        if "keep" in content:
-            return Keep(directory, _tuple(content["keep"]["positions"]), _tuple(content["keep"]["components"]))
-        told = content["put_back"]
-        resumed = tuple(
-            Resumed(
-                one["launch"],
-                one["restart"],
-                one["position"],
-                {int(rank): _tuple(own) for rank, own in one["ranks"].items()},
-            )
-            for one in told["resumed"]
-        )
-        return PutBack(directory, resumed, dict(told["digests"]), told["moment"], told["way"])
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ValueError(f"{NAME}: {error!r}") from error
-
-
-def _tuple(value: Iterable[Any]) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"{value!r} is no list")
-    return tuple(value)
+    except ValueError as error:
+        raise ValueError(f"{NAME}: {error}") from error
 
 
 def _whole(value: object, least: int) -> bool:
@@ -196,4 +204,4 @@ def _whole(value: object, least: int) -> bool:
 
 def _require(holds: bool, otherwise: str) -> None:
     if not holds:
-        raise ValueError(f"{NAME}: {otherwise}")
+        raise ValueError(otherwise)

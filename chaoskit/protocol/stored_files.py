@@ -1,4 +1,4 @@
-"""`read_stored`: the content of a file that somebody else may have written, or damaged.
+"""`read_stored`, `read_value`: the content of a file that somebody else may have written, or damaged.
 
 It opens regular files only, without waiting and without following a link in their place: a FIFO would wait for ever,
 a device never ends, a link leads out of the store. Standard library only; ranks import it.
@@ -7,10 +7,11 @@ a device never ends, a link leads out of the store. Standard library only; ranks
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 #: Longest document, and longest record of events, in bytes: what is longer was not written by chaoskit.
 LONGEST, LONGEST_RECORD = 2**28, 2**32
@@ -44,6 +45,15 @@ def read_stored(path: Path | str, *, longest: int = LONGEST) -> bytes:
         if size > longest:
             raise OSError(errno.EFBIG, f"has {size} bytes, more than chaoskit writes ({longest})", str(path))
         return file.read(size)
+
+
+def read_value(path: Path | str) -> Any:
+    """The value of a regular file with JSON. Raises OSError; ValueError for anything else than JSON."""
+    content = read_stored(path)
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("is nested too deeply") from error
 
 
 def why_unread(error: OSError) -> str:

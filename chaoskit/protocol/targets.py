@@ -57,6 +57,9 @@ class InjectionTarget:
         if self.kind not in KINDS:
             raise UsageError(f"into: {_no_such('target', self.kind, KINDS)}")
         check_pattern(self.kind, "pattern", self.pattern, example="head.*")
+        if ":" in self.pattern or self.pattern in set(_FLAGS).intersection(_FIELDS[self.kind]):
+            what = f"the text form of a target could not tell {shown(self.pattern)} from its other words"
+            raise UsageError(f"{self.kind}: pattern must be a pattern of names without a colon: {what}")
         check_text(self.kind, "op", self.op, what="the name of a collective")
         if self.kind == "collective" and self.op not in COLLECTIVES:
             raise UsageError(f"collective: op: {_no_such('collective', self.op, COLLECTIVES)}")

@@ -92,7 +92,7 @@ def every_call() -> Iterator[Call]:
     for name, make in vars(targets).items():
         own = inspect.isfunction(make) and make.__module__ == targets.__name__
         if own and not name.startswith("_") and name not in INTERNAL:
-            yield call(name, make, after=lambda made: targets.InjectionTarget.parse(str(made)))
+            yield call(name, make, after=written_target)
     yield call("InjectionTarget", targets.InjectionTarget, after=str, known_as={"kind": "target|kind"})
     killed = faults.kill(rank=0)
     yield call("Fault", Fault, given={"action": killed.action})
@@ -142,6 +142,13 @@ def stored_check(made: checks.Check) -> checks.Check:
     text = json.dumps(made.to_json(), allow_nan=False)
     found = checks.from_json(json.loads(text))
     assert found == made, text
+    return found
+
+
+def written_target(made: targets.InjectionTarget) -> targets.InjectionTarget:
+    """What its text form comes to."""
+    found = targets.InjectionTarget.parse(str(made))
+    assert found == made, str(made)
     return found
 
 

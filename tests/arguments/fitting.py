@@ -1,6 +1,7 @@
 """Whether a value fits the annotation of an argument: what a call may accept, and not only survive."""
 
 import math
+import os
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -39,10 +40,18 @@ def fits(value: object, hint: Any) -> bool:
     if hint is float:
         return fits(value, int) or (isinstance(value, float) and math.isfinite(value))
     if hint is str:
-        return isinstance(value, str) and "\0" not in value and "\ud800" not in value
+        return isinstance(value, str) and "\0" not in value and _is_encodable(value)
     if isinstance(hint, TypeVar):
         return True
     if getattr(hint, "_is_protocol", False):
         wanted = [name for name in vars(hint) if not name.startswith("_") or name == "__call__"]
         return all(hasattr(value, name) for name in wanted)
     return isinstance(value, origin or hint)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chaoskit.errors import UsageError
+from chaoskit.validation import shown
 from tests.arguments.calls import Call
 from tests.arguments.fitting import fits
 from tests.arguments.values import VALUES
@@ -31,15 +32,22 @@ class Ending:
 
 def endings(call: Call) -> Iterator[Ending]:
     """Each argument with each value, the other arguments being right."""
-    for argument, hint in call.hints.items():
+    for argument in call.hints:
         if argument == "return":
             continue
         for name, value in VALUES.items():
-            fit = fits(value, hint)
-            if fit and call.runs:
-                continue
-            how, said = _ending(call, argument, value, fit)
-            yield Ending(call.name, argument, name, how, said)
+            found = ending(call, argument, value, name)
+            if found is not None:
+                yield found
+
+
+def ending(call: Call, argument: str, value: object, name: str = "") -> Ending | None:
+    """The argument with one value; None where that would run something."""
+    fit = fits(value, call.hints[argument])
+    if fit and call.runs:
+        return None
+    how, said = _ending(call, argument, value, fit)
+    return Ending(call.name, argument, name or shown(value), how, said)
 
 
 def _ending(call: Call, argument: str, value: object, fit: bool) -> tuple[str, str]:

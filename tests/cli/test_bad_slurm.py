@@ -89,7 +89,7 @@ def test_jobs_that_cannot_run(say, slurm, options, words, sentence):
 def test_a_partition_is_for_slurm_alone(tmp_path):
     words = [sys.executable, "-m", "chaoskit", "run", "--partition", "x", "--", sys.executable, "-c", "", "{out}"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "--partition is for --env slurm, not for 'local': leave it out" in done.stderr
+    assert "--partition is for --env slurm, not for 'local': choose --env slurm, or leave" in done.stderr
     assert done.returncode == ExitCode.USAGE
 
 

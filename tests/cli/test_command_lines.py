@@ -90,3 +90,24 @@ def test_a_line_that_can_be_carried_out_is(said, monkeypatch, line):
 def test_a_list_needs_no_environment_with_so_many_nodes(said):
     code, told = said("run --list --nodes 1:2")
     assert code == ExitCode.PASS and "test_" in told
+
+
+def test_a_file_may_have_settings_for_several_environments(said, project, tmp_path, monkeypatch):
+    """They are no mistake, and are no part of a job that runs elsewhere."""
+    (tmp_path / "train.py").touch()
+    lines = ("partition = 'gpu'", "image = 'trainer:7'", "mount = ['/data:/data']", "namespace = 'staging'",
+             "[kubernetes]", "grace = 30")  # fmt: skip
+    (tmp_path / "chaoskit.toml").write_text("\n".join(lines))
+    given = []
+
+    def ran(forwarded, chosen, **more):
+        given.extend(forwarded)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(battery, "run", ran)
+    monkeypatch.chdir(tmp_path)
+    code, told = said("run JOB")
+    assert code == ExitCode.INTERRUPTED, told
+    assert not [word for word in given if word.startswith(("--chaos-partition", "--chaos-image", "--chaos-names"))]
+    code, told = said("run --partition other JOB")
+    assert code == 2 and "--partition is for --env slurm, not for 'local'" in told

@@ -85,7 +85,7 @@ def test_the_job_template_is_a_setting_of_the_pods_and_its_path_counts_from_the_
     found = read(tmp_path, own="[kubernetes]\njob-template = 'deploy/job.yaml'\n")
     assert found.pods == {"job_template": str(tmp_path / "deploy" / "job.yaml")}
     place = {"namespace": "n", "volume": "c:/v"}
-    assert options.cluster_of({**place, "env": "local"}, found.pods).job_template == {}, "it is for pods alone"
+    assert options.cluster_of({**place, "env": "local"}, found.pods) is None, "it is for pods alone"
     with pytest.raises(UsageError, match=r"deploy/job\.yaml: it cannot be read"):
         options.cluster_of({**place, "env": "kubernetes"}, found.pods)
 

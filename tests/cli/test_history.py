@@ -177,3 +177,35 @@ def test_metrics_go_to_a_file_or_to_standard_output(history, tmp_path):
     assert history("--metrics", tmp_path)[0] == ExitCode.USAGE
     code, _, err = history("--metrics", "-", "--json", "-")
     assert code == ExitCode.USAGE and "cannot both go to standard output" in err
+
+
+def test_a_suite_in_the_middle_that_was_deleted_is_missed(history, tmp_path):
+    history(suites=verdicts("ppfpp"))
+    first, second, third, fourth, last = Archive(keep(tmp_path, [])).all()
+    third.unlink()
+    code, out, err = history()
+    assert code == ExitCode.PASS and out
+    assert err.splitlines() == [
+        f"chaoskit: suite missing: {third.stem}, which began before {fourth.stem}, is not in {third.parent}: "
+        "it was deleted, or it was not copied"
+    ]
+    assert history("--last", 1)[2] == "", "of suites that are not read nothing is said"
+    # Who removes old suites begins with the oldest.
+    for old in (first, second):
+        old.unlink()
+    assert history()[2] == ""
+    last.unlink()
+    assert history()[2] == "", "what nobody names cannot be missed"
+
+
+def test_a_suite_of_before_names_none_and_a_forged_name_is_refused(history, tmp_path):
+    history(suites=verdicts("ppp"))
+    _, second, last = Archive(keep(tmp_path, [])).all()
+    head, *rest = last.read_text().splitlines()
+    told = json.loads(head)
+    assert told["after"] == second.stem
+    for after, said in ((None, ""), ("../x", "after must be the name of a file"), (7, "after must be ")):
+        new = {**told, "after": after} if after is not None else {k: v for k, v in told.items() if k != "after"}
+        last.write_text("\n".join([json.dumps(new), *rest]) + "\n")
+        err = history()[2]
+        assert (said in err) if said else err == ""

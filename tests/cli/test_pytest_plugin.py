@@ -239,6 +239,9 @@ def test_options_reach_the_runner(suite):
         ("--chaos-nodes=2", "nnodes=2: environment 'local' has one node only"),
         ("--chaos-env=", "--chaos-env is empty: give a value, or leave the option out"),
         ("--chaos-env=moon", "there is no environment 'moon'"),
+        ("--chaos-namespace=x", "--chaos-namespace is for --chaos-env kubernetes, not for 'local': choose --chaos-env"),
+        ("--chaos-partition=x", "--chaos-partition is for --chaos-env slurm, not for 'local': choose --chaos-env"),
+        ("--chaos-image=x", "--chaos-image is for --chaos-env docker or --chaos-env kubernetes, not for 'local'"),
         ("--chaos-dir=test_suite.py", "--chaos-dir: 'test_suite.py' is no directory"),
         ("--chaos-log-file=../x", "log_file must be a path below {out}"),
         ("--chaos-resume-args={newest}", "must name a pattern below {out}"),
@@ -545,3 +548,25 @@ def test_a_mistake_in_an_experiment_is_an_error(suite):
     done = suite("def test_x(chaos): chaos.run(job(), nonsense=1)", "--chaos-json", "r.json")
     done.stdout.fnmatch_lines(["*(1 experiment: 1 error)", "1 experiment ended with an error"])
     assert results("r.json")["test_x"]["trouble"] == "internal"
+
+
+SEVERAL = """
+partition = "gpu"
+image = "trainer:7"
+pull = true
+namespace = "staging"
+[kubernetes]
+grace = 30
+"""
+
+
+def test_a_file_may_have_settings_for_several_environments(suite, pytester):
+    pytester.path.joinpath("chaoskit.toml").write_text(SEVERAL)
+    text = "def test_x(pytestconfig): assert [getattr(pytestconfig.option, name) for name in NAMES] == EXPECTED"
+    text = text.replace("NAMES", "('chaos_partition', 'chaos_image', 'chaos_pull', 'chaos_namespace')")
+    suite(text.replace("EXPECTED", "[None, None, False, None]")).assert_outcomes(passed=1)
+    docker = text.replace("EXPECTED", "[None, 'trainer:7', True, None]")
+    suite(docker, "--chaos-env=docker").assert_outcomes(passed=1)
+    done = suite(text, "--chaos-env=docker", "--chaos-partition=cpu")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*--chaos-partition is for --chaos-env slurm, not for 'docker'*"])

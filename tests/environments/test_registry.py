@@ -8,7 +8,8 @@ import pytest
 
 from chaoskit import capabilities, environments
 from chaoskit.capabilities import CanFailStorage, CanReset, CanSignal
-from chaoskit.environments import DEFAULT_ENVIRONMENT, ENVIRONMENTS, EnvironmentTraits
+from chaoskit.cli import options
+from chaoskit.environments import DEFAULT_ENVIRONMENT, ENVIRONMENTS, EnvironmentTraits, unused_options
 from chaoskit.errors import MissingCapability, UsageError
 from chaoskit.nodes import Nodes
 
@@ -44,6 +45,14 @@ def test_traits_are_declared_and_cannot_be_changed():
         with pytest.raises(FrozenInstanceError):
             kind.traits.name = "other"
     assert DEFAULT_ENVIRONMENT in ENVIRONMENTS
+
+
+def test_an_option_that_an_environment_does_not_use_names_those_that_do():
+    unused = unused_options("local")
+    assert unused["image"] == ["docker", "kubernetes"] and unused["partition"] == ["slurm"]
+    assert {"image", "pull"}.isdisjoint(unused_options("docker")) and "partition" in unused_options("docker")
+    known = {option.name for option in options.SHARED}
+    assert known.issuperset(unused), "each is an option of the command line"
 
 
 def test_an_environment_that_registers_itself_is_found(monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaoskit.analysis.record.history import History
 from chaoskit.protocol.events import Event, EventWriter, RecordGap, read_events
 
 json = st.recursive(
@@ -92,3 +93,25 @@ def test_a_full_disk_is_told():
     with pytest.raises(OSError):
         writer.write("told")
     writer.close()
+
+
+def test_stages_of_a_fault_that_do_not_fit_together_are_a_gap(tmp_path):
+    path = tmp_path / "harness.jsonl"
+    writer = EventWriter(path)
+    writer.write("fault.applied", fault=0, evidence={"rank": 1, "n": 5, "component": "model"})
+    writer.write("fault.observed", fault=1, evidence={"launch": ["of another fault"]})
+    writer.write("fault.observed", fault=0, evidence={"launch": [0]})
+    writer.close()
+    *events, gap = read_events(path)
+    assert [event.kind for event in events] == ["fault.applied", "fault.observed"]
+    assert (gap.line, gap.why) == (3, "evidence.launch must be a whole number, not a list")
+
+
+def test_evidence_that_cannot_be_looked_up_is_evidence_of_no_number(tmp_path):
+    path = tmp_path / "events" / "harness.jsonl"
+    path.parent.mkdir()
+    writer = EventWriter(path)
+    writer.write("fault.applied", fault=0, evidence={"rank": 1, "launch": [0]})
+    writer.close()
+    (fault,) = History.read(tmp_path).faults
+    assert fault.evidence == {"rank": 1, "launch": [0]}

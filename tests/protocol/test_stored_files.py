@@ -7,7 +7,7 @@ import pytest
 
 from chaoskit.protocol import stored_files
 from chaoskit.protocol.events import RecordGap, read_events
-from chaoskit.protocol.stored_files import read_stored, why_unread
+from chaoskit.protocol.stored_files import read_stored, read_value, why_unread
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,13 @@ def test_what_is_too_long_was_not_written_by_chaoskit(tmp_path, monkeypatch):
     os.truncate(path, stored_files.LONGEST + 1)  # takes no space
     with pytest.raises(OSError, match="more than chaoskit writes"):
         read_stored(path)
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"{", b"\xff", b"", b"1" * 5000], ids=lambda content: content[:3])
+def test_what_is_no_json_is_a_value_error(tmp_path, content):
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError):
+        read_value(path)
+    path.write_text('{"a": [1]}')
+    assert read_value(path) == {"a": [1]}

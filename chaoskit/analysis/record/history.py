@@ -328,7 +328,9 @@ def _settle_corruptions(history: History) -> None:
     }
     for number, fault in enumerate(history.faults):
         own = fault.evidence
-        key = tuple(own.get(name) for name in ("launch", "rank", "n", "component"))
+        if not {"rank", "n", "component"} <= own.keys():
+            continue
+        key = (own.get("launch"), own["rank"], own["n"], own["component"])
         if key in times:
             history.faults[number] = replace(fault, evidence={**own, "since": times[key]})
 

@@ -16,6 +16,8 @@ from chaoskit.environments.cgroups.group import ControlGroup, remove
 from chaoskit.environments.cgroups.hierarchy import CONTROLLERS, hierarchies
 from chaoskit.environments.machine import processes
 from chaoskit.errors import UsageError
+from chaoskit.protocol.stored_files import read_value
+from chaoskit.schema import conform
 
 #: In the directory of a run: the paths of its groups.
 NAME = "cgroups.json"
@@ -70,12 +72,12 @@ class RunGroups:
 def remove_left(run_dir: Path, run_id: str) -> list[str]:
     """Remove the groups that a dead harness has left; returns their paths. Only groups with the name of that run."""
     try:
-        noted = json.loads((run_dir / NAME).read_text())
+        noted = conform(list[str], read_value(run_dir / NAME))
     except (OSError, ValueError):
         return []
     mounts = [each.mount for each in hierarchies()]
     removed = []
-    for place in (Path(path) for path in noted if isinstance(path, str)):
+    for place in map(Path, noted):
         ours = place.name == f"{PREFIX}{run_id}" and any(mount in place.parents for mount in mounts)
         if ours and ".." not in place.parts and place.is_dir():
             with suppress(OSError):

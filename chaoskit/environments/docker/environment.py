@@ -59,6 +59,7 @@ class DockerEnvironment(RunStorage, ContainerDisks, ContainerPreemptions):
         launches_warm=True,
         shares_files=True,
         files_here=False,
+        options=("image", "mount", "pull", "helper-image"),
     )
 
     def __init__(self, spec: RunSpec) -> None:

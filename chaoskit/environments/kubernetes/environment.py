@@ -67,6 +67,7 @@ class KubernetesEnvironment(RunFiles, PodEvictions, PodLimits, PodClockFaults, J
         plain_fails=True,
         one_clock=False,
         files_here=False,
+        options=("image", "namespace", "volume", "context", "kubeconfig", "i-mean", "address", "job-template"),
     )
 
     def __init__(self, spec: RunSpec) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from chaoskit.environments.kubernetes.api_kinds import ApiKind
 from chaoskit.protocol import json_lines
 from chaoskit.protocol.json_lines import LineWriter
+from chaoskit.schema import SchemaError, conform
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,19 @@ class Intent:
     def removal(self) -> str:
         """The command that removes it by hand."""
         return f"kubectl delete {self.resource} {self.name} --namespace {self.namespace}"
+
+
+class _EveryIntent(TypedDict):
+    do: Literal["intend", "made", "absent"]
+    resource: str
+    namespace: str
+    name: str
+
+
+class IntentLine(_EveryIntent, total=False):
+    """A line of the journal about one object. `uid` is in that of an object that was made."""
+
+    uid: str
 
 
 class IntentJournal:
@@ -71,16 +85,18 @@ def left(path: Path) -> tuple[Intent, ...]:
     the file cannot be read; damaged lines are skipped."""
     found: dict[tuple[str, str, str], Intent] = {}
     for line in json_lines.read(path):
-        value = line.value
-        if isinstance(value, dict) and value.get("do") == "done":
+        if line.value == {"do": "done"}:
             found.clear()
-        if not isinstance(value, dict) or not {"do", "resource", "namespace", "name"} <= value.keys():
             continue
-        key = (value["resource"], value["namespace"], value["name"])
-        if value["do"] == "absent":
+        try:
+            told = conform(IntentLine, line.value)
+        except SchemaError:
+            continue
+        key = (told["resource"], told["namespace"], told["name"])
+        if told["do"] == "absent":
             found.pop(key, None)
         else:
-            found[key] = Intent(*key, uid=value.get("uid", ""))
+            found[key] = Intent(*key, uid=told.get("uid", ""))
     return tuple(found.values())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from chaoskit.environments.kubernetes.objects import NAME, sweep
 from chaoskit.environments.machine import owner
 from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.nodes import ClusterPlace
+from chaoskit.protocol.stored_files import read_value
 
 _GLOBS = (f"runs/*/{NAME}", f"references/*/*/{NAME}", f"runs/*/slots/*/{NAME}")
 
@@ -44,7 +44,7 @@ def _unfinished(root: Path) -> Iterator[tuple[Path, ClusterPlace]]:
     nothing."""
     for journal in (path for pattern in _GLOBS for path in sorted(root.glob(pattern))):
         try:
-            record = json.loads((journal.parent / "run.json").read_bytes())
+            record = read_value(journal.parent / "run.json")
             place = ClusterPlace.from_json(record["job"]["cluster"])
             if owner.is_dead(record.get("owner")) and left(journal):
                 yield journal, place

@@ -19,6 +19,7 @@ from chaoskit.environments.machine import owner
 from chaoskit.errors import UsageError
 from chaoskit.files import removal
 from chaoskit.files.removal import Removed
+from chaoskit.protocol.stored_files import read_value
 
 _ROOT = Path("/tmp")
 _MNT_DETACH = 2
@@ -75,7 +76,7 @@ def is_abandoned(place: Path) -> bool:
     if not is_ours(place):
         return False
     try:
-        return owner.is_dead(json.loads((place / "owner.json").read_bytes()))
+        return owner.is_dead(read_value(place / "owner.json"))
     except (OSError, ValueError):
         return False
 

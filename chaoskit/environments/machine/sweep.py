@@ -15,6 +15,8 @@ from chaoskit.environments.cgroups.run_groups import remove_left
 from chaoskit.environments.machine import owner, processes, scratch
 from chaoskit.files.removal import Removed, lies_in, remove, remove_if_empty
 from chaoskit.files.whole_files import replace_file
+from chaoskit.protocol.stored_files import read_value
+from chaoskit.schema import conform
 
 _GLOBS = ("runs/*/run.json", "runs/*/slots/*/run.json", "references/*/*/run.json")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -82,11 +84,10 @@ def _unfinished(root: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         try:
             if not lies_in(path, root) or path.lstat().st_uid != os.getuid():
                 continue
-            record = json.loads(path.read_bytes())
+            record = conform(dict[str, Any], read_value(path))
         except (OSError, ValueError):
             continue
-        running = isinstance(record, dict) and record.get("status") == "running"
-        if running and owner.is_dead(record.get("owner")):
+        if record.get("status") == "running" and owner.is_dead(record.get("owner")):
             yield path, record
 
 

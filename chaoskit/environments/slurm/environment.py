@@ -47,6 +47,7 @@ class SlurmEnvironment(RunFiles, JobTimeLimit):
         nodes_most=MOST_NODES,
         shares_files=True,
         one_clock=False,
+        options=("partition",),
     )
 
     def __init__(self, spec: RunSpec) -> None:

@@ -16,7 +16,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -180,13 +180,13 @@ class Archive:
             found = told["experiments"]
             if found and told["verdict"] != overall(found):
                 raise SchemaError(f"says {told['verdict']} of experiments that come to {overall(found)}")
-            rests = {name: Conditions.from_json(one) for name, one in told.get("conditions", {}).items()}
+            rests = told.get("conditions", {})
             named = told.get("rests_on", {})
             if missing := {*named.values()} - rests.keys():
                 raise SchemaError(f"lacks conditions.{min(missing)}")
             known: dict[str, Any] = {
-                "baselines": {name: Baseline.from_json(one) for name, one in told.get("baselines", {}).items()},
-                "proofs": tuple(map(Proof.from_json, told.get("proofs", ()))),
+                "baselines": dict(_baselines(told.get("baselines", {}))),
+                "proofs": told.get("proofs", ()),
                 "conditions": {name: rests[digest] for name, digest in named.items()},
             }
             about = told.get("suite")
@@ -204,6 +204,14 @@ class Archive:
     def _baseline(self, digest: str, path: Path) -> Baseline | None:
         """Read a baseline stored with a suite; None if it is missing, for example because it was not copied."""
         return _beside(_stored, path.parent / "baselines" / f"{digest}.json")
+
+
+def _baselines(told: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Baseline]]:
+    for name, one in told.items():
+        try:
+            yield name, Baseline.from_json(one)
+        except SchemaError as error:
+            raise error.below(f".baselines.{name}") from None
 
 
 def _beside(read: Callable[[Path, int, int], T], file: Path) -> T | None:
@@ -247,7 +255,8 @@ class Writer:
         with archive.store.writing():
             for name in ("baselines", CONDITIONS):
                 make_directories(archive.directory / name)
-            self._add("suite", format=FORMAT, **suite.head())
+            before = [path.stem for path in archive.all()]
+            self._add("suite", format=FORMAT, **suite.head(), after=before[-1] if before else "")
 
     def add(self, result: Result, conditions: Conditions | None = None) -> None:
         """Append the result of an experiment, and what it rests on (default: by its stored runs)."""
@@ -340,5 +349,11 @@ def _is_proof(line: JsonLine) -> bool:
 
 def _suite(head: SuiteHead, found: Sequence[Result]) -> Suite:
     return Suite(
-        head["id"], head["created"], head["command"], tuple(found), chaoskit=head["chaoskit"], machine=head["machine"]
+        head["id"],
+        head["created"],
+        head["command"],
+        tuple(found),
+        chaoskit=head["chaoskit"],
+        machine=head["machine"],
+        after=head.get("after", ""),
     )

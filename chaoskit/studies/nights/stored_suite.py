@@ -7,6 +7,8 @@ from typing import Any, Literal, TypedDict
 
 from chaoskit.engine.result import Result
 from chaoskit.schema import Count, FileName, Seconds
+from chaoskit.studies.nights.conditions import Conditions
+from chaoskit.studies.problems.problem import Proof
 
 
 class _EveryLine(TypedDict):
@@ -19,14 +21,18 @@ class SuiteLine(_EveryLine, total=False):
     conditions: FileName | Literal[""]
 
 
-class SuiteHead(TypedDict):
-    """The first line of a suite's file."""
-
+class _EveryHead(TypedDict):
     id: FileName
     created: str
     command: tuple[str, ...]
     chaoskit: str
     machine: Mapping[str, str]
+
+
+class SuiteHead(_EveryHead, total=False):
+    """The first line of a suite's file. `after` is the id of the newest suite that the store had then, "" for none."""
+
+    after: FileName | Literal[""]
 
 
 class _EveryEnd(TypedDict):
@@ -58,6 +64,6 @@ class SuiteDocument(_EveryDocument, total=False):
 
     suite: DocumentHead
     baselines: Mapping[str, dict[str, Any]]
-    proofs: list[dict[str, Any]]
-    conditions: Mapping[str, dict[str, Any]]
+    proofs: tuple[Proof, ...]
+    conditions: Mapping[str, Conditions]
     rests_on: Mapping[str, str]

@@ -22,7 +22,7 @@ class Suite:
     (also after chaoskit was killed). `chaoskit` is the version, `machine` has `python`, `platform`, `processor`,
     `cores`, `host`. The keys of `baselines` are the digests in the `references` of the results, those of `conditions`
     the names of `experiments`: what each rests on, as far as that is known. `proofs` are those of runs in which lost
-    state was put back."""
+    state was put back. `after` is the id of the newest suite that the store had as this one began, "" for none."""
 
     id: str
     created: str
@@ -35,6 +35,7 @@ class Suite:
     chaoskit: str = ""
     machine: Mapping[str, str] = field(default_factory=dict)
     proofs: tuple[Proof, ...] = field(default=(), kw_only=True)
+    after: str = field(default="", kw_only=True)
 
     @property
     def when(self) -> str:

@@ -135,7 +135,7 @@ def test_the_command_line_says_it_and_ends_with_2(image, tmp_path):
     for options, said in (
         (["--env", "docker"], "needs the image of the job: add --image IMAGE"),
         (["--env", "docker", "--image", "chaoskit-tests:absent"], "there is no image 'chaoskit-tests:absent'"),
-        (["--image", image], "add --env docker"),
+        (["--image", image], "choose --env docker or"),
         (
             ["--env", "docker", "--image", image, "--mount", "absent:/data"],
             "absent on this machine: check the path",
@@ -161,7 +161,7 @@ def test_a_study_needs_the_image_too(image, tmp_path, study, capsys):
         told = capsys.readouterr().err
         assert said in told and "Traceback" not in told
     assert main([study, "--image", image, "--", sys.executable, "--out", "{out}"]) == ExitCode.USAGE
-    assert "add --env docker, or leave --image out" in capsys.readouterr().err
+    assert "--image is for --env docker or --env kubernetes, not for 'local'" in capsys.readouterr().err
 
 
 def test_states_cannot_be_shown_by_an_ordinary_user(image, tmp_path, monkeypatch, capsys):

@@ -61,7 +61,7 @@ def test_pods_that_reach_chaoskit_by_files_need_no_address(words, tmp_path, monk
         (["--image", "trainer:1", "--volume", "runs:/elsewhere"], "is not on the volume of the claim 'runs'"),
         (["--image", "trainer:1", "--namespace", "kube-system"], "one of the cluster itself"),
         (["--image", "trainer:1", "--context", "absent"], "there is no context 'absent'"),
-        (["--env", "docker"], "--dry-run is for --env kubernetes"),
+        (["--env", "docker"], "--namespace is for --env kubernetes, not for 'docker'"),
         (["--image", "trainer:1", "--address", "127.0.0.1"], "pods cannot reach chaoskit at 127.0.0.1"),
     ],
 )
@@ -139,7 +139,7 @@ def test_the_server_accepts_a_template_of_each_kind(without_nodes, template, crd
         (a_job(), JOB, "the command of the job is given twice: the job template 'nightly-train' has one; leave out"),
         (a_job(), ["--image", "other:2"], "the job template has the image 'registry/trainer:7', not 'other:2': leave"),
         (a_job(), ["--nodes", "3"], "the job template has 2 pods, and --nodes is 3: leave --nodes out"),
-        (a_job(), ["--env", "local"], "--job-template is for --env kubernetes, not for 'local': leave it out"),
+        (a_job(), ["--env", "local"], "--namespace is for --env kubernetes, not for 'local': choose"),
         (a_job("spec.completionMode", "NonIndexed"), [], "has no completionMode: Indexed"),
         (a_job("spec.parallelism", 1), [], "must have the same number of completions and parallelism"),
         (a_job("kind", "CronJob"), [], "has the kind batch/v1 CronJob, which is not supported"),

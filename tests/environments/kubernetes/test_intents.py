@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,3 +56,28 @@ def test_each_line_is_on_the_disk_before_it_returns(tmp_path, monkeypatch):
     journal.intend(PODS, "staging", "a")
     journal.close()
     assert synced == [str(tmp_path / "journal"), str(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"do":"intend","resource":[],"namespace":"ours","name":"a"}',
+        '{"do":"intend","resource":"pods","namespace":7,"name":"a"}',
+        '{"do":"made","resource":"pods","namespace":"ours","name":"a","uid":{}}',
+        '{"do":"forged","resource":"pods","namespace":"ours","name":"a"}', "[" * 100_000, "7", "\0",
+    ],
+    ids=range(7),
+)  # fmt: skip
+def test_a_damaged_line_is_skipped(tmp_path, line):
+    path = tmp_path / "journal"
+    journal = IntentJournal(path)
+    journal.intend(PODS, "staging", "a")
+    journal.close()
+    path.write_text(f"{line}\n{path.read_text()}{line}\n")
+    assert left(path) == (Intent("pods", "staging", "a"),)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "journal")
+    with pytest.raises(OSError, match="is a FIFO"):
+        left(tmp_path / "journal")

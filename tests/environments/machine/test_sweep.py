@@ -165,3 +165,20 @@ def test_a_store_with_links_is_swept_up_to_them(make, tmp_path, link):
     swept = sweep(tmp_path)
     assert swept.runs == () and child.poll() is None
     assert {path: path.read_bytes() for path in elsewhere.rglob("*") if path.is_file()} == before
+
+
+#: More than Python reads, and more than it writes.
+DEEP = ("[" * 100_000, '{"id": "a", "status": "running", "x": ' + "[" * 500 + "]" * 500 + "}")
+
+
+@pytest.mark.parametrize("content", [*DEEP, None, "7", '{"status": []}'], ids=["deep", "nested", "FIFO", "7", "list"])
+def test_one_damaged_run_does_not_keep_others_from_being_swept(make, tmp_path, content):
+    run_dir, child, left = make(DEAD)
+    for place in (tmp_path / "runs" / "damaged", left):  # one of the same names is swept before, one after
+        place.mkdir(exist_ok=True)
+        for name in ("run.json", "owner.json"):
+            (place / name).unlink(missing_ok=True)
+            os.mkfifo(place / name) if content is None else (place / name).write_text(content)
+    assert str(run_dir) in sweep(tmp_path).runs
+    assert not scratch.is_abandoned(left)
+    assert child.poll() is not None or child.wait(10)
