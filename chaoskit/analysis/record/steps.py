@@ -129,6 +129,21 @@ class Steps(Sequence[Step]):
             self.own[start:end],
         )
 
+    def followed_by(self, rest: Steps, *, more: int, later: float) -> Steps:
+        """These steps and then those of `rest`, with `more` added to their numbers and `later` to their times."""
+        count = len(self)
+        return Steps(
+            self.numbers + array("q", (number + more for number in rest.numbers)),
+            self.times + array("d", (t + later for t in rest.times)),
+            self.losses + rest.losses,
+            self.samples + rest.samples,
+            _joined(self.columns, count, rest.columns, len(rest)),
+            {**self.nonfinite, **{place + count: names for place, names in rest.nonfinite.items()}},
+            _joined(self.parts, count, rest.parts, len(rest)),
+            self.rows + rest.rows,
+            self.own + rest.own,
+        )
+
     def runs(self) -> Iterator[tuple[int, int]]:
         """The pieces, as places from and to (exclusive), in which the numbers follow one another."""
         start = 0
@@ -165,6 +180,13 @@ class Steps(Sequence[Step]):
             tuple(self.rows[place].split()),
             self.own[place] if self.own[place] >= 0 else None,
         )
+
+
+def _joined(
+    one: Mapping[str, list[str | None]], length: int, other: Mapping[str, list[str | None]], further: int
+) -> dict[str, list[str | None]]:
+    names = dict.fromkeys([*one, *other])
+    return {name: one.get(name, [None] * length) + other.get(name, [None] * further) for name in names}
 
 
 def _append(columns: dict[str, list[str | None]], place: int, values: Mapping[str, str]) -> None:
