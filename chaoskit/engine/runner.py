@@ -236,6 +236,7 @@ class Runner:
         strikes = sum(isinstance(fault.trigger, Every) for fault in faults)
         # Each strike of a schedule may cost a relaunch that the job cannot help.
         job = replace(job, relaunches=max(job.relaunches, strikes))
+
         def execute_it(window: Window | None) -> Run:
             run_dir = self.store.new_run(
                 job=job.to_json(),
@@ -287,8 +288,8 @@ class Runner:
                 storage=storage,
             )
         run = execute_it(window)
-        if window is not None and (why := window.wrong(run.dir)):
-            window.give_up(why)
+        if window is not None and window.to_repeat(run.dir):
+            remove(run.dir, within=self.store.root)
             run = execute_it(None)
         elif window is not None:
             run.whole = lambda: execute_it(None)

@@ -17,12 +17,16 @@ from chaoskit.analysis.windows.convergence import Convergence
 
 def with_rest(history: History, reference: Reference, found: Convergence) -> History:
     """The history up to position `found.end`, and from there on that of the first control, as if the last incarnation
-    had gone on to its end."""
+    had gone on to its end. The rest begins when the run was ended. What lay on the disk then is left out if the job had
+    begun a later save, which is not in the history."""
     control = reference.controls[0]
     inc, other = history.incarnations[found.incarnation], control.incarnations[0]
     own_n = found.end - found.base
+    last, end = history.launches[-1], control.launches[-1]
+    listed = [event.t for event in history.files if event.t >= inc.start]
+    stopped = max([*listed, *([last.ended] if last.ended is not None else [])], default=0.0)
     shift = max(
-        lifetime.steps.times[own_n - 1] - other.ranks[rank].steps.times[found.end - 1]
+        max(lifetime.steps.times[own_n - 1], stopped) - other.ranks[rank].steps.times[found.end - 1]
         for rank, lifetime in inc.ranks.items()
     )
     out, control_out = _out(history), _out(control)
@@ -32,11 +36,19 @@ def with_rest(history: History, reference: Reference, found: Convergence) -> His
     }
     joined: Incarnation = replace(inc, ranks=ranks)
     incarnations = [joined if one.index == inc.index else one for one in history.incarnations]
-    last, end = history.launches[-1], control.launches[-1]
+    later = any(save.n > own_n for lifetime in inc.ranks.values() for save in lifetime.saves)
+    files = [event for event in history.files if not (later and event.t in listed)]
     ended = end.ended + shift if end.ended is not None else None
-    launches = [*history.launches[:-1], replace(last, ended=ended, code=end.code, cause=end.cause, survivors=())]
+    rest = replace(last, ended=ended, code=end.code, cause=end.cause, survivors=end.survivors)
     window = replace(history.window, end=found.end) if history.window is not None else None
-    return replace(history, incarnations=incarnations, launches=launches, end=control.end, window=window)
+    return replace(
+        history,
+        incarnations=incarnations,
+        launches=[*history.launches[:-1], rest],
+        files=files,
+        end=control.end,
+        window=window,
+    )
 
 
 def _out(history: History) -> str:

@@ -1,25 +1,29 @@
 """`prepare`: the states that experiments of a job may begin from, once the job has earned to be run in windows.
 
 It takes two runs without faults. The *keeping run* equals the reference, and its `{out}` is kept at some saves. The
-*late run* begins from one of these states and must equal the reference through an epoch or to the end, whichever is
-shorter, and leave the same checkpoints behind.
+*late run* begins from one of these states, in a directory of its own while that of the keeping run is gone. It must
+equal the reference to its end, make the same saves, and leave the same checkpoints behind: state that nobody records
+may show at any later step.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TypedDict
 
 from filelock import FileLock
+from xxhash import xxh3_128
 
+from chaoskit import checks
+from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.divergence import part
 from chaoskit.analysis.reference.reference import Reference
-from chaoskit.analysis.windows.convergence import STEPS, converged, unequal
+from chaoskit.analysis.windows.convergence import STEPS, unequal
+from chaoskit.checks import judge
 from chaoskit.engine import reference_store
 from chaoskit.engine.execution import execute
 from chaoskit.engine.progress import Progress
@@ -29,56 +33,94 @@ from chaoskit.engine.stored_json import read_json, write_json
 from chaoskit.engine.windows import kept_outs
 from chaoskit.engine.windows.kept_outs import KeptOut, KeptOuts
 from chaoskit.engine.windows.late_begin import begin_late
+from chaoskit.engine.windows.left_files import listed, names_below, unlike, varying
 from chaoskit.engine.windows.out_keeper import PATIENCE, OutKeeper
-from chaoskit.engine.windows.window_watch import WindowWatch
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.errors import StoreError
+from chaoskit.files.removal import remove
 from chaoskit.job import Job
+from chaoskit.protocol.stored_files import LONGEST_RECORD, read_stored
+from chaoskit.verdict import Outcome
 
 #: The directories of the two runs beside the controls, that of the states in the first, and the file with the result.
 KEEPING, LATE, OUTS, RESULT = "windows", "late", "outs", "windows.json"
 
 
+#: What holds of a run without a fault that began late.
+_CHECKS = (
+    checks.completed(), checks.resumed_from_last_valid(), checks.state_restored(), checks.same_data(),
+    checks.checkpoints_faithful(), checks.matches_reference(), checks.no_checkpoint_lost(), checks.no_orphans(),
+    checks.replicas_agree(), checks.stays_finite(),
+)  # fmt: skip
+
+
 class EarnedRecord(TypedDict):
-    """The content of windows.json: why the job is not run in windows; empty if it is."""
+    """The content of windows.json: why the job is not run in windows, empty if it is; the controls to which that
+    applies, by the ids of their runs; and the digests of the record of the keeping run, by file name."""
 
     why: str
+    controls: list[str]
+    record: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Windows:
     """The states of one job's uninterrupted run in `source`, which windows may begin from. `why` says why there are no
-    windows; empty if there are."""
+    windows; empty if there are. `controls` are the ids of the controls, `record` the digests of the run's record."""
 
     source: Path
     states: KeptOuts
-    why: str = ""
+    why: str
+    controls: tuple[str, ...]
+    record: Mapping[str, str]
+
+    def verify(self) -> None:
+        """Raises StoreError if the record of the run was altered."""
+        if _digests(self.source) != self.record:
+            raise StoreError(f"{self.source / 'events'} was altered since it was recorded", path=str(self.source))
 
 
 def prepare(store: Store, job: Job, reference: Reference, *, environment: str, progress: Progress) -> Windows:
     """What is stored for the job, if it is whole, else what two further runs give."""
     store.prepare()
     source = store.references / reference.digest / KEEPING
+    controls = _ids(store, reference)
     with FileLock(store.references / f"{reference.digest}.windows.lock"):
-        why = _stored(source)
-        if why is None:
+        stored = _stored(source, controls)
+        if stored is None:
             why = _Earning(store, job, reference, environment, progress).earn()
+            stored = {"why": why, "controls": list(controls), "record": _digests(source)}
             with store.writing():
                 source.mkdir(parents=True, exist_ok=True)
-                write_json(source / RESULT, {"why": why})
-        return Windows(source, KeptOuts.read(source / OUTS), why)
+                write_json(source / RESULT, stored)
+        return Windows(source, KeptOuts.read(source / OUTS), stored["why"], controls, stored["record"])
 
 
 def give_up(windows: Windows, why: str) -> None:
     """From now on run the job whole: a window of it was wrong."""
-    write_json(windows.source / RESULT, {"why": why})
+    content = {"why": why, "controls": list(windows.controls), "record": dict(windows.record)}
+    write_json(windows.source / RESULT, content)
 
 
-def _stored(source: Path) -> str | None:
+def _ids(store: Store, reference: Reference) -> tuple[str, ...]:
+    """The ids of the controls: a reference that was made again, of a job that has changed, has others."""
+    directory = store.references / reference.digest
+    return tuple(store.read(directory / f"control-{n}")["id"] for n in range(len(reference.controls)))
+
+
+def _stored(source: Path, controls: Sequence[str]) -> EarnedRecord | None:
+    """What is stored for these controls; None if nothing is."""
     try:
-        return read_json(source / RESULT, EarnedRecord, missing="does not exist")["why"]
+        found = read_json(source / RESULT, EarnedRecord, missing="does not exist")
     except StoreError:
         return None
+    return found if found["controls"] == list(controls) else None
+
+
+def _digests(source: Path) -> dict[str, str]:
+    """The digests of the files in the record of a run, by name."""
+    paths = sorted((source / "events").glob("*.jsonl"))
+    return {path.name: xxh3_128(read_stored(path, longest=LONGEST_RECORD)).hexdigest() for path in paths}
 
 
 @dataclass(frozen=True)
@@ -153,61 +195,58 @@ class _Earning:
     def _begin_late(self, states: KeptOuts) -> str:
         """Make the late run; returns in what it differs from the reference, empty if in nothing."""
         reference = self.reference
-        epoch = _epoch(reference)
-        state = _to_begin_from(states.states, reference, epoch)
+        state = _to_begin_from(states.states, reference, _epoch(reference))
         self.progress.phase(f"a run that begins at step {state.save + 1} of {reference.steps}, without a fault")
+        source = states.root.parent
         run_dir = self._new_run(LATE)
         with self.store.writing():
-            begin_late(run_dir, run_dir / "out", state, states.root.parent, steps=reference.steps)
-        found: dict[int, set[str]] = {}
+            # A job that remembers the directory of the keeping run does not find it.
+            remove(source / "out", within=self.store.root)
+            begin_late(run_dir, run_dir / "out", state, source, steps=reference.steps)
         later = {one.at: one for one in states.states if one.at > state.at + 1}
+        found: dict[int, set[str]] = {}
 
         def look(at: int, save: int) -> bool:
-            found[at] = set(_names(run_dir / "out"))
+            found[at] = names_below(run_dir / "out")
             return True
 
         keeper = OutKeeper(
-            {at: one.save for at, one in later.items()}, look, world_size=reference.world_size, patience=self._patience
+            {at: one.save for at, one in later.items()},
+            look,
+            world_size=reference.world_size,
+            patience=self._patience,
         )
-        watch = WindowWatch(run_dir, reference, least=min(epoch, reference.steps))
-        status = self._execute(run_dir, keeper=keeper, late=True, watch=watch, reference=reference)
+        status = self._execute(run_dir, keeper=keeper, late=True, reference=reference)
         history = History.read(run_dir)
-        why = self._differs(history, status, state, least=epoch)
-        if why:
-            return f"a run that began at step {state.save + 1}, without a fault, {why}"
+        left = self._left(states, found, history)
+        why = next(self._differences(status, history, state, left), "")
+        return f"a run that began at step {state.save + 1}, without a fault, {why}" if why else ""
+
+    def _differences(self, status: str, late: History, state: KeptOut, left: Iterator[str]) -> Iterator[str]:
+        """In what the late run differs, in words that follow 'the run'."""
+        stepped = [inc for inc in late.incarnations if inc.launch == 1 and inc.first_step is not None]
+        if status != "finished" or len(stepped) != 1:
+            yield f"did not train to its end ({status})"
+            return
+        why = unequal(late, self.reference, incarnation=stepped[0].index, base=state.save, to_end=True)
+        yield from [why] if why else ()
+        yield from left
+        for verdict in judge(Case(late, self.reference), _CHECKS):
+            if verdict.outcome is Outcome.FAIL:
+                yield f"fails {verdict.check}: {verdict.sentence}"
+
+    def _left(self, states: KeptOuts, found: Mapping[int, set[str]], late: History) -> Iterator[str]:
+        """In which files the late run differs, at the steps at which states were kept and at its end."""
+        kept = History.read(states.root.parent)
+        ended = listed(kept)
+        known = {*ended, *(name for one in states.states for name in names_below(one.path))}
+        about = {"known": known, "varying": varying([*self.reference.controls, kept])}
         for at, names in found.items():
-            before, after = (self._checkpoints(each, at) for each in (later[at].files, names))
-            if before != after:
-                name = min(before ^ after)
-                had = "left no" if name in before else "left"
-                return f"a run that began at step {state.save + 1}, without a fault, {had} {name} at step {at}"
-        return ""
-
-    def _differs(self, history: History, status: str, state: KeptOut, *, least: int) -> str:
-        stepped = [inc for inc in history.incarnations if inc.launch == 1 and inc.first_step is not None]
-        if status not in ("finished", "window") or len(stepped) != 1:
-            return f"did not train to its end ({status})"
-        if status == "window":
-            found = converged(history, self.reference, least=least)
-            if found is None or found.base != state.save:
-                return "was not equal to the reference any more when it was ended"
-            return ""
-        return unequal(history, self.reference, incarnation=stepped[0].index, base=state.save, to_end=True)
-
-    def _checkpoints(self, names: Iterable[str], at: int) -> set[str]:
-        """The paths of the reference's saves up to position `at`, relative to `{out}`, that are among these files."""
-        control = self.reference.controls[0]
-        out = next((launch.out for launch in control.launches if launch.out), "")
-        own = control.incarnations[0].ranks.values()
-        paths = {os.path.relpath(save.path, out) for one in own for save in one.saves if 0 < save.n <= at}
-        there = set(names)
-        return {path for path in paths if any(name == path or name.startswith(path + os.sep) for name in there)}
-
-
-def _names(out: Path) -> Iterable[str]:
-    for directory, _, names in os.walk(out):
-        for name in names:
-            yield os.path.relpath(os.path.join(directory, name), out)
+            kept_then = next(one for one in states.states if one.at == at)
+            for why in unlike(names_below(kept_then.path), names, **about):
+                yield f"{why} at step {at}"
+        for why in unlike(ended, listed(late), **about):
+            yield f"{why} at its end"
 
 
 def _epoch(reference: Reference) -> int:

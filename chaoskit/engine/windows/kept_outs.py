@@ -80,7 +80,9 @@ class KeptOut:
             try:
                 digest = _digest(self.path / name)
             except OSError as error:
-                raise StoreError(f"{self.path / name} cannot be read: {error}", path=str(self.path / name)) from error
+                raise StoreError(
+                    f"{self.path / name} cannot be read: {error}", path=str(self.path / name)
+                ) from error
             if digest != told["digest"]:
                 raise StoreError(f"{self.path / name} was altered since it was kept", path=str(self.path / name))
 
@@ -125,7 +127,13 @@ class KeptOuts:
             return cls(root)
         states = [
             KeptOut(
-                root / str(one["save"]), content["out"], one["save"], one["at"], one["t"], one["wall"], one["files"]
+                root / str(one["save"]),
+                content["out"],
+                one["save"],
+                one["at"],
+                one["t"],
+                one["wall"],
+                one["files"],
             )
             for one in content["states"]
         ]

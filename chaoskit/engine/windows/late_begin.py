@@ -48,13 +48,14 @@ def begin_late(run_dir: Path, out: Path, kept: KeptOut, source: Path, *, steps: 
 
 
 def _moved(path: Path, shift: float, until: float, moved: tuple[str, str]) -> Iterator[dict[str, Any]]:
-    """The records of a file up to time `until`, their times and the job's directory moved."""
-    content = read_stored(path, longest=LONGEST_RECORD).replace(moved[0].encode(), moved[1].encode())
-    for line in json_lines.decode(content):
+    """The records of a file up to time `until`, their times and the job's directory moved. What a checkpoint contains
+    stays: it is what the job will read."""
+    for line in json_lines.decode(read_stored(path, longest=LONGEST_RECORD)):
         if line.error is not None or not isinstance(line.value, dict):
             raise StoreError(f"{path} is damaged at line {line.number}", path=str(path))
         record = {**line.value, "t": line.value["t"] + shift}
         if record["t"] > until:
             return
-        yield record
-
+        inside = {"content": record.pop("content")} if "content" in record else {}
+        text = json.dumps(record)
+        yield {**(json.loads(text.replace(*moved)) if moved[0] in text else record), **inside}

@@ -18,7 +18,12 @@ class OutKeeper:
     once all `world_size` ranks wait; it returns False to end the keeping. So does a rank that does not come."""
 
     def __init__(
-        self, saves: Mapping[int, int], keep: Callable[[int, int], bool], *, world_size: int, patience: float = PATIENCE
+        self,
+        saves: Mapping[int, int],
+        keep: Callable[[int, int], bool],
+        *,
+        world_size: int,
+        patience: float = PATIENCE,
     ) -> None:
         self.missed = ""
         self._saves = dict(saves)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from chaoskit.analysis.alignment.timeline import struck_at
@@ -45,26 +46,32 @@ class Window:
         """What ends that run."""
         return WindowWatch(run_dir, self.reference)
 
-    def wrong(self, run_dir: Path) -> str:
-        """Why nothing follows from the run. Empty if it did the same as the reference up to the first fault and, where
-        it was ended in its window, in its last steps."""
+    def to_repeat(self, run_dir: Path) -> str:
+        """Why the experiment has to be run whole, because nothing follows from this run of it; empty if something does.
+        Where the run shows that windows of the job are wrong, the job is run whole from now on."""
         history = History.read(run_dir)
-        struck = min((t for t in map(struck_at, history.faults) if t is not None), default=None)
+        if why := self._wrong(history):
+            self.progress.phase(f"{why}: the job is run whole from now on")
+            with self.store.writing():
+                earning.give_up(self.windows, why)
+        elif not any(fault.observed is not None for fault in history.faults):
+            why = "no fault took effect in the window"
+            self.progress.phase(f"{why}: once more, whole")
+        return why
+
+    def _wrong(self, history: History) -> str:
+        """Why the window was wrong: the run differed from the reference before the first fault, or, where it was ended
+        in its window, in its last steps."""
+        struck = min((t for t in map(struck_at, history.faults) if t is not None), default=inf)
         first = next((inc for inc in history.incarnations if inc.launch == 1 and inc.first_step is not None), None)
-        if first is None or struck is None:
-            return f"a run that began at step {self.state.save + 1} took no step, or was not struck"
+        if first is None:
+            return f"a run that began at step {self.state.save + 1} took no step"
         why = unequal(history, self.reference, incarnation=first.index, base=self.state.save, before=struck)
         if why:
             return f"a run that began at step {self.state.save + 1} {why}, before any fault"
         if history.end == "window" and converged(history, self.reference) is None:
             return "a run that was ended in its window differed from the reference in its last steps"
         return ""
-
-    def give_up(self, why: str) -> None:
-        """Say that the job is run whole from now on, and keep it so."""
-        self.progress.phase(f"{why}: the job is run whole from now on")
-        with self.store.writing():
-            earning.give_up(self.windows, why)
 
 
 def plan_window(
@@ -90,6 +97,7 @@ def plan_window(
         progress.phase("run whole: no state was kept before the fault")
         return None
     try:
+        windows.verify()
         state.verify()
     except StoreError as error:
         progress.phase(f"run whole: {error}")

@@ -29,7 +29,9 @@ class WindowWatch:
         if now < self.next_look:
             return False
         begun = time.monotonic()
-        over = self._grew() and converged(History.read(self._run_dir), self._reference, least=self._least) is not None
+        over = (
+            self._grew() and converged(History.read(self._run_dir), self._reference, least=self._least) is not None
+        )
         ended = time.monotonic()
         self.next_look = ended + max(LOOK_EVERY, SHARE * (ended - begun))
         return over
