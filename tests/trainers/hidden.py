@@ -83,7 +83,11 @@ for epoch in range(done // 20, args.steps // 20):
         done += 1
         if done % 10 == 0:
             path = out / f"step-{done:03}.pt"
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "rng": torch.get_rng_state()}
+            state = {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "rng": torch.get_rng_state(),
+            }
             torch.save({**state, "done": done, "out": str(out)}, path.with_suffix(".tmp"))
             os.replace(path.with_suffix(".tmp"), path)
             pointer.write_text(str(path)) if args.flaw == "pointer" else None
