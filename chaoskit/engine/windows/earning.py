@@ -187,7 +187,10 @@ class _Earning:
         if states.unkept:
             self.progress.phase(states.unkept)
         if not states.states:
-            return states, keeper.missed or states.unkept or "no rank stopped where a state was to be kept"
+            return (
+                states,
+                keeper.missed or states.unkept or states.skipped or "no rank stopped where a state was to be kept",
+            )
         with self.store.writing():
             states.write()
         return states, ""

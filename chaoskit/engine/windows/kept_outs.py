@@ -110,12 +110,14 @@ class KeptOut:
 
 @dataclass
 class KeptOuts:
-    """The states that are kept in `root`, of the job's directory `out`. `unkept` says why states are missing."""
+    """The states that are kept in `root`, of the job's directory `out`. `unkept` says why no further ones are,
+    `skipped` why one is not."""
 
     root: Path
     out: str = ""
     states: list[KeptOut] = field(default_factory=list)
     unkept: str = ""
+    skipped: str = ""
     _taken: int = field(default=0, init=False)
 
     @classmethod
@@ -153,6 +155,10 @@ class KeptOuts:
         t, wall = time.monotonic(), time.time_ns()
         try:
             files = self._copy_all(out, path)
+        except FileNotFoundError as error:
+            remove(path, within=self.root)
+            self.skipped = f"the state at step {save} changed as it was copied: {error}"
+            return True
         except OSError as error:
             remove(path, within=self.root)
             self.unkept = f"the state at step {save} could not be kept: {error}"
