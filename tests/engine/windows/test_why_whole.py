@@ -62,7 +62,7 @@ def test_the_others():
     assert reason(KILL, relaunch_command=["resume.sh"]) == "the job is relaunched by another command"
     assert reason(KILL, log_regex=r"step (?P<step>\d+) loss (?P<loss>\S+)") == "the job's log is judged, too"
     assert reason(KILL, nnodes="1:2") == "the job runs on a range of nodes"
-    assert reason(faults.bitflip(rank=0, component="parameter").at_step(30)).startswith("a number is made wrong")
+    assert reason(faults.bitflip(rank=0).at_step(30)).startswith("a number is made wrong")
 
 
 def test_a_job_that_is_not_the_same_each_time():
