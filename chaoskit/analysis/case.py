@@ -59,8 +59,11 @@ class Case:
 
     @cached_property
     def resumes(self) -> tuple[Resume, ...]:
-        """Every time that the job took steps again after a fault."""
-        return resumes(self.history, self.timeline, self.checkpoints)
+        """Every time that the job took steps again after a fault. That a run in a window begins by resuming from a kept
+        state is chaoskit's doing, and proves nothing of the job."""
+        found = resumes(self.history, self.timeline, self.checkpoints)
+        own = self.history.window is not None and found and self.history.incarnations[found[0].before].launch == 0
+        return found[1:] if own else found
 
     @cached_property
     def recoveries(self) -> tuple[Recovery, ...]:

@@ -23,6 +23,8 @@ FLAWS = {
     "elsewhere": "checkpoints lie outside of --out, in a directory named after it",
     "pointer": "the newest checkpoint is found by its absolute path, and without it the job begins anew",
     "moved": "saves go where the checkpoint says that --out was",
+    "torn": "a checkpoint is written in its place, and read however much of it is there",
+    "older": "where a temporary file was left, the newest checkpoint is not trusted",
     "debris": "each launch leaves a file that is named after its process",
 }
 
@@ -49,6 +51,8 @@ found = sorted(out.glob("step-*.pt"))
 if args.flaw == "pointer":
     named = Path(pointer.read_text()) if pointer.exists() else None
     found = [named] if named is not None and named.exists() else []
+if args.flaw == "older" and list(out.glob("*.tmp")):
+    found = found[:-1]
 done = 0
 resumed = bool(found)
 if found:
@@ -88,8 +92,9 @@ for epoch in range(done // 20, args.steps // 20):
                 "optimizer": optimizer.state_dict(),
                 "rng": torch.get_rng_state(),
             }
-            torch.save({**state, "done": done, "out": str(out)}, path.with_suffix(".tmp"))
-            os.replace(path.with_suffix(".tmp"), path)
+            draft = path if args.flaw == "torn" else path.with_suffix(".tmp")
+            torch.save({**state, "done": done, "out": str(out)}, draft)
+            os.replace(draft, path)
             pointer.write_text(str(path)) if args.flaw == "pointer" else None
             saves += 1
             for old in sorted(out.glob("step-*.pt"))[:-3]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from chaoskit import checks
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.steps import Step, Steps
+from chaoskit.analysis.recovery.recovery import summary
 from chaoskit.analysis.windows.convergence import Convergence, converged
 from chaoskit.analysis.windows.rest import with_rest
 from chaoskit.checks import judge
@@ -65,6 +66,21 @@ def test_what_was_wrong_in_the_window_is_found(off, check, code):
     run.launch().live(base=30, until=53)
     made = case(stopped(run, ("step-50.pt", 9)))
     assert code in told(made)[check].codes
+
+
+def test_that_the_window_begins_by_a_resume_proves_nothing():
+    """A job that never came back from its fault has restored nothing."""
+    run = begun()
+    run.launch().live(base=20, until=25).fault().died()
+    for _ in range(3):
+        run.launch().died()
+    made = Case(run.end("gave-up").history(), reference(run))
+    assert made.resumes == () and told(made)["state_restored"].outcome is not Outcome.PASS
+    assert told(made)["resumed_from_last_valid"].outcome is Outcome.FAIL
+    made = case(stopped(killed(until=42)))
+    assert [one.incarnation for one in made.resumes] == [2] and summary(made).relaunches == 1
+    run = begun().launch().live(base=20, until=42, pause=25)
+    assert case(stopped(run)).resumes == ()
 
 
 def test_a_stale_resume_is_found():
