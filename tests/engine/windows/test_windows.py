@@ -60,13 +60,17 @@ def earned(store, run):
 KILL = faults.kill(rank=0).at_step(35)
 
 
+#: Slow enough for a window to end before the job does.
+GOOD = job("", "--pace", "0.02")
+
+
 @pytest.fixture(scope="module")
 def whole(store):
-    return run(store, job(), KILL, windows=False)
+    return run(store, GOOD, KILL, windows=False)
 
 
 def test_a_good_job_gets_the_same_verdicts_and_takes_fewer_steps(store, whole):
-    made = run(store, job(), KILL)
+    made = run(store, GOOD, KILL)
     assert found(made) == found(whole) and {outcome for outcome, _ in found(made).values()} == {Outcome.PASS}
     assert earned(store, made) == ""
     assert store.read(made.dir)["status"] == "window" and made.history.end == "finished"
@@ -106,14 +110,14 @@ def test_a_good_job_gets_the_same_verdicts_and_takes_fewer_steps(store, whole):
 )
 @pytest.mark.slow
 def test_other_faults_of_a_good_job(store, schedule, first):
-    made = run(store, job(), *schedule)
+    made = run(store, GOOD, *schedule)
     assert made.case.watched is not None and made.case.watched.first == first, made.told
-    expected = found(run(store, job(), *schedule, windows=False))
+    expected = found(run(store, GOOD, *schedule, windows=False))
     assert found(made) == expected
 
 
 def test_before_the_first_kept_state_a_run_is_whole(store, whole):
-    made = run(store, job(), faults.kill(rank=0).at_step(11))
+    made = run(store, GOOD, faults.kill(rank=0).at_step(11))
     assert made.history.window is None and made.case.watched is None
     assert "run whole: no state was kept before the fault" in made.told
 
@@ -163,22 +167,22 @@ def test_what_each_launch_leaves_under_a_name_of_its_own_does_not_matter(store):
 
 @pytest.mark.parametrize("where", ["outs/30/step-030.pt", "events"])
 def test_a_state_that_was_altered_since_is_not_used(store, whole, where):
-    made = run(store, job(), KILL)
+    made = run(store, GOOD, KILL)
     place = store.references / made.reference.digest / "windows" / where
     place = place if place.is_file() else next(place.glob("rank-*.jsonl"))
     before = place.read_bytes()
     try:
         place.write_bytes(before.replace(b"0", b"1", 1))
-        other = run(store, job(), KILL)
+        other = run(store, GOOD, KILL)
     finally:
         place.write_bytes(before)
     assert other.history.window is None and found(other) == found(whole)
     assert any(phrase.startswith("run whole: ") and "altered since" in phrase for phrase in other.told)
-    assert run(store, job(), KILL).case.watched is not None
+    assert run(store, GOOD, KILL).case.watched is not None
 
 
 def test_a_check_that_looks_at_more_than_a_window_runs_the_experiment_whole(store, whole):
-    made = run(store, job(), KILL)
+    made = run(store, GOOD, KILL)
     first = made.dir
     assert made.case.watched is not None
     made.judge(*CHECKS, checks.disk_use_bounded())
@@ -190,7 +194,7 @@ def test_a_check_that_looks_at_more_than_a_window_runs_the_experiment_whole(stor
 def test_a_fault_that_takes_no_effect_is_tried_once_more_and_the_windows_stay(store, monkeypatch):
     monkeypatch.setattr("chaoskit.engine.observation.OBSERVE_WITHIN", 0.05)
     monkeypatch.setattr(type(faults.kill(rank=0).action), "observed", lambda *_: None)
-    made = run(store, job(), KILL)
+    made = run(store, GOOD, KILL)
     assert made.history.window is None and found(made)["faults_took_effect"][0] is Outcome.INCONCLUSIVE
     assert "no fault took effect in the window: once more, whole" in made.told and earned(store, made) == ""
 
@@ -199,7 +203,7 @@ def test_a_window_that_differs_before_its_fault_ends_all_windows(store, whole, m
     """Say, because a state was kept in the middle of a save."""
     digest = whole.reference.digest
     kept = store.references / digest / "windows" / "windows.json"
-    run(store, job(), KILL)
+    run(store, GOOD, KILL)
     before = kept.read_bytes()
     restore = KeptOut.restore
 
@@ -210,12 +214,12 @@ def test_a_window_that_differs_before_its_fault_ends_all_windows(store, whole, m
 
     monkeypatch.setattr(KeptOut, "restore", older)
     try:
-        made = run(store, job(), KILL)
+        made = run(store, GOOD, KILL)
         assert made.history.window is None and found(made) == found(whole)
         assert "did not resume from step 30, but from 20, before any fault" in earned(store, made)
         assert len([path for path in store.all_runs() if path == made.dir]) == 1
         monkeypatch.undo()
-        assert any(phrase.startswith("run whole: ") for phrase in run(store, job(), KILL).told)
+        assert any(phrase.startswith("run whole: ") for phrase in run(store, GOOD, KILL).told)
     finally:
         kept.write_bytes(before)
 
@@ -237,3 +241,30 @@ def test_a_job_that_has_changed_earns_its_windows_anew(tmp_path):
         told.append("keeping states of an uninterrupted run" in progress)
         digests = {made.reference.digest}
     assert told == [True, True] and len(digests) == 1
+
+
+def pair(*flags, **options):
+    """Two ranks under torchrun, 60 steps, a save every 5."""
+    script = str(TRAINER.with_name("simple.py"))
+    return Job(script, ["--out", "{out}", "--epochs", "6", "--save-every", "5", *flags], **options)
+
+
+@pytest.mark.parametrize(
+    ("restarts", "schedule"),
+    [
+        (0, [faults.kill(rank=1).at_step(33)]),
+        (1, [faults.kill(rank=1).at_step(33)]),
+        (1, [faults.kill(rank=0).at_step(33), faults.kill(rank=1).at_step(34), faults.kill(rank=1).at_step(36)]),
+        (0, [faults.kill(rank=1).during_save(7)]),
+        (0, [faults.kill(rank=0).at_step(33), faults.hide(launches=1).before_relaunch()]),
+    ],
+    ids=["relaunched", "restarted by the agent", "both", "in a save", "hidden"],
+)
+@pytest.mark.slow
+def test_two_ranks(store, restarts, schedule):
+    made = run(store, pair(max_restarts=restarts), *schedule)
+    scratch = any(fault.action.name == "hide" for fault in schedule)
+    assert made.case.watched is not None and made.case.watched.first == (1 if scratch else 31), made.told
+    assert found(made) == found(run(store, pair(max_restarts=restarts), *schedule, windows=False))
+    counts = [inc.restart for inc in made.history.incarnations]
+    assert (max(counts) > 0) == (restarts > 0)
