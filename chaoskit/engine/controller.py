@@ -302,7 +302,9 @@ class Controller:
             self._release_up_to(arrived, moment, self._keeper)
             return
         if moment.position is None or self._reference is None:
-            self._env.release(rank, keep_gating=keep)
+            # A rank that resumes shows only by its first step where it is.
+            keeping = self._keeper is not None and self._keeper.waits
+            self._env.release(rank, keep_gating=keep or keeping)
             return
         # At the gate of a step, the rank is past stopping for that one.
         least = moment.position + (arrived.at == "step")

@@ -149,7 +149,8 @@ def _apart(
 
 def _saved(lifetime: RankLifetime, rank: int, base: int, since: int, reference: Reference) -> int | None:
     """The position up to which the rank made the saves of the reference past position `since`, whole and with the same
-    content; None if it made others, or left one out. Content in which the controls differ, such as a date, is left out.
+    content; None if it made others, or left one out. Content in which the controls differ, such as a date, is left out,
+    and so are paths, which are recorded in part only: each run has a directory of its own.
     A save that is still being written, or that the rank had not come to, is the limit."""
     reached = base + len(lifetime.steps)
     own = [save for save in lifetime.saves if base + save.n > since]
@@ -165,7 +166,11 @@ def _saved(lifetime: RankLifetime, rank: int, base: int, since: int, reference: 
         if any((base + save.n, save.full) != (each.n, each.full) for each in due):
             return None
         first = due[0].content
-        firm = [key for key in first if all(each.content.get(key) == first[key] for each in due)]
+        firm = [
+            key
+            for key, value in first.items()
+            if "/" not in value and all(each.content.get(key) == value for each in due)
+        ]
         if any(save.content.get(key) != first[key] for key in firm):
             return None
         if save.ended is None:

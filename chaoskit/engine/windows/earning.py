@@ -221,7 +221,7 @@ class _Earning:
         )
         status = self._execute(run_dir, keeper=keeper, late=True, reference=reference)
         history = History.read(run_dir)
-        left = self._left(states, found, history)
+        left = self._left(states, later, found, history)
         why = next(self._differences(status, history, state, left), "")
         return f"a run that began at step {state.save + 1}, without a fault, {why}" if why else ""
 
@@ -238,15 +238,19 @@ class _Earning:
             if verdict.outcome is Outcome.FAIL:
                 yield f"fails {verdict.check}: {verdict.sentence}"
 
-    def _left(self, states: KeptOuts, found: Mapping[int, set[str]], late: History) -> Iterator[str]:
+    def _left(
+        self, states: KeptOuts, later: Mapping[int, KeptOut], found: Mapping[int, set[str]], late: History
+    ) -> Iterator[str]:
         """In which files the late run differs, at the steps at which states were kept and at its end."""
         kept = History.read(states.root.parent)
         ended = listed(kept)
         known = {*ended, *(name for one in states.states for name in names_below(one.path))}
         about = {"known": known, "varying": varying([*self.reference.controls, kept])}
-        for at, names in found.items():
-            kept_then = next(one for one in states.states if one.at == at)
-            for why in unlike(names_below(kept_then.path), names, **about):
+        for at, state in later.items():
+            if at not in found:
+                yield f"did not stop at step {at}, where its files were to be compared"
+                return
+            for why in unlike(names_below(state.path), found[at], **about):
                 yield f"{why} at step {at}"
         for why in unlike(ended, listed(late), **about):
             yield f"{why} at its end"

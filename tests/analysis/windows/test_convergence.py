@@ -124,6 +124,13 @@ def test_content_in_which_the_controls_differ_does_not_count():
     assert found(own[2], of=of).end == 33
 
 
+def test_a_path_that_a_checkpoint_remembers_does_not_count():
+    """Each run has a directory of its own, of which the record of a checkpoint shows the beginning."""
+    at = {"content": lambda rank, at: {"model": f"{at}", "out": "=/store/references/"}}
+    run = killed(until=33, content=lambda rank, at: {"model": f"{at}", "out": "=/store/runs/"})
+    assert found(run, of=reference(killed(until=33, **at))).end == 33
+
+
 def test_on_every_rank():
     run = begun()
     run.launch().live(base=20, until=25).fault().died()

@@ -61,7 +61,7 @@ KILL = faults.kill(rank=0).at_step(35)
 
 
 #: Slow enough for a window to end before the job does.
-GOOD = job("", "--pace", "0.02")
+GOOD = job("", "--pace", "0.05")
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ HIDDEN = {
     "child": "fails no_orphans",
     "elsewhere": "the job makes no save that is followed",
     "pointer": "did not resume from step 10, but from 0",
-    "moved": "saved something else",
+    "moved": "(saved something else|left no step-0)",
 }
 
 
@@ -141,8 +141,8 @@ HIDDEN = {
 )
 def test_what_shows_late_costs_a_job_its_windows(store, tmp_path, flaw):
     flags = ("--elsewhere", str(tmp_path)) if flaw == "elsewhere" else ()
-    one = run(store, job(flaw, *flags), faults.kill(rank=0).at_step(15))
-    two = run(store, job(flaw, *flags), faults.kill(rank=0).at_step(15), windows=False)
+    fault = faults.kill(rank=0).at_step(35 if flaw == "retention" else 15)
+    one, two = (run(store, job(flaw, *flags), fault, windows=windows) for windows in (True, False))
     assert re.search(HIDDEN[flaw], earned(store, one))
     assert one.history.window is None and found(one) == found(two)
     assert f"run whole: {earned(store, one)}" in one.told
