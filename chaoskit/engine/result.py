@@ -214,7 +214,8 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
 
 
 def _watched(run: Run) -> WatchedSteps | None:
-    window, watched = run.history.window, run.case.watched
+    window = run.history.window
+    watched = run.case.watched if window is not None else None
     if window is None or watched is None:
         return None
     return {"first": watched.first, "last": watched.last, "of": window.of}

@@ -31,7 +31,7 @@ from chaoskit.engine.reference_maker import CONTROL_DEADLINE
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.stored_json import read_json, write_json
 from chaoskit.engine.windows import kept_outs
-from chaoskit.engine.windows.kept_outs import KeptOut, KeptOuts
+from chaoskit.engine.windows.kept_outs import KeptOuts, OutState
 from chaoskit.engine.windows.late_begin import begin_late
 from chaoskit.engine.windows.left_files import listed, names_below, unlike, varying
 from chaoskit.engine.windows.out_keeper import PATIENCE, OutKeeper
@@ -225,7 +225,7 @@ class _Earning:
         why = next(self._differences(status, history, state, left), "")
         return f"a run that began at step {state.save + 1}, without a fault, {why}" if why else ""
 
-    def _differences(self, status: str, late: History, state: KeptOut, left: Iterator[str]) -> Iterator[str]:
+    def _differences(self, status: str, late: History, state: OutState, left: Iterator[str]) -> Iterator[str]:
         """In what the late run differs, in words that follow 'the run'."""
         stepped = [inc for inc in late.incarnations if inc.launch == 1 and inc.first_step is not None]
         if status != "finished" or len(stepped) != 1:
@@ -239,7 +239,7 @@ class _Earning:
                 yield f"fails {verdict.check}: {verdict.sentence}"
 
     def _left(
-        self, states: KeptOuts, later: Mapping[int, KeptOut], found: Mapping[int, set[str]], late: History
+        self, states: KeptOuts, later: Mapping[int, OutState], found: Mapping[int, set[str]], late: History
     ) -> Iterator[str]:
         """In which files the late run differs, at the steps at which states were kept and at its end."""
         kept = History.read(states.root.parent)
@@ -262,7 +262,7 @@ def _epoch(reference: Reference) -> int:
     return max((b - a for a, b in pairwise(starts)), default=reference.steps)
 
 
-def _to_begin_from(states: list[KeptOut], reference: Reference, epoch: int) -> KeptOut:
+def _to_begin_from(states: list[OutState], reference: Reference, epoch: int) -> OutState:
     """The first state inside an epoch, which is followed by a whole one if there is such a state."""
     inside = [one for one in states if not {one.save, one.at} & {*reference.epochs}] or states
     return next((one for one in inside if one.save + epoch < reference.steps), inside[0])

@@ -62,7 +62,7 @@ class IndexRecord(TypedDict):
 
 
 @dataclass(frozen=True)
-class KeptOut:
+class OutState:
     """One state: the directory `path`, a copy of `out` as it was at time `t` (and at `wall` by the time of day), when
     all ranks had completed `at` steps and the save at position `save` had settled."""
 
@@ -115,7 +115,7 @@ class KeptOuts:
 
     root: Path
     out: str = ""
-    states: list[KeptOut] = field(default_factory=list)
+    states: list[OutState] = field(default_factory=list)
     unkept: str = ""
     skipped: str = ""
     _taken: int = field(default=0, init=False)
@@ -128,7 +128,7 @@ class KeptOuts:
         except StoreError:
             return cls(root)
         states = [
-            KeptOut(
+            OutState(
                 root / str(one["save"]),
                 content["out"],
                 one["save"],
@@ -141,7 +141,7 @@ class KeptOuts:
         ]
         return cls(root, content["out"], states)
 
-    def before(self, step: int) -> KeptOut | None:
+    def before(self, step: int) -> OutState | None:
         """The newest state from which the job still takes step `step` itself; None if there is none."""
         return max((one for one in self.states if one.at < step), key=lambda one: one.at, default=None)
 
@@ -163,7 +163,7 @@ class KeptOuts:
             remove(path, within=self.root)
             self.unkept = f"the state at step {save} could not be kept: {error}"
             return False
-        self.states.append(KeptOut(path, self.out, save, at, t, wall, files))
+        self.states.append(OutState(path, self.out, save, at, t, wall, files))
         return True
 
     def write(self) -> None:

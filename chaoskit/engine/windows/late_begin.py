@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from chaoskit.engine.launches import files_below
-from chaoskit.engine.windows.kept_outs import KeptOut
+from chaoskit.engine.windows.kept_outs import OutState
 from chaoskit.errors import StoreError
 from chaoskit.files.whole_files import replace_file
 from chaoskit.protocol import json_lines
@@ -24,7 +24,7 @@ BEFORE = "before.jsonl"
 CAUSE = "window"
 
 
-def begin_late(run_dir: Path, out: Path, kept: KeptOut, source: Path, *, steps: int) -> None:
+def begin_late(run_dir: Path, out: Path, kept: OutState, source: Path, *, steps: int) -> None:
     """Put a kept state into the empty `out`, and the record of the run in `source` up to then into `run_dir`. Raises
     StoreError where either was altered since."""
     shift = kept.restore(out)

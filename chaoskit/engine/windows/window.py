@@ -17,7 +17,7 @@ from chaoskit.engine.progress import Progress
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.windows import earning
 from chaoskit.engine.windows.earning import Windows
-from chaoskit.engine.windows.kept_outs import KeptOut
+from chaoskit.engine.windows.kept_outs import OutState
 from chaoskit.engine.windows.late_begin import begin_late
 from chaoskit.engine.windows.why_whole import begin_before, why_whole
 from chaoskit.engine.windows.window_watch import WindowWatch
@@ -32,7 +32,7 @@ class Window:
     """The window of one experiment, which begins from a `state` of the uninterrupted run of `windows`."""
 
     windows: Windows
-    state: KeptOut
+    state: OutState
     reference: Reference
     store: Store
     progress: Progress

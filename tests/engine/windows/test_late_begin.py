@@ -7,7 +7,7 @@ import time
 import pytest
 
 from chaoskit.analysis.record.history import History
-from chaoskit.engine.windows.kept_outs import KeptOut, KeptOuts, fresh
+from chaoskit.engine.windows.kept_outs import KeptOuts, OutState, fresh
 from chaoskit.engine.windows.late_begin import begin_late
 from chaoskit.errors import StoreError
 from chaoskit.protocol.events import EventWriter
@@ -47,7 +47,7 @@ def source(tmp_path):
     lines += [line("step", n=21, losses=["0x1p+0"], state={"model": "m21"})]
     kept = fresh(run / "outs", within=tmp_path)
     kept.keep(out, save=20, at=21)
-    state = KeptOut(**{**vars(kept.states[0]), "t": then + t + 0.5, "wall": time.time_ns() - int(HOUR * 1e9)})
+    state = OutState(**{**vars(kept.states[0]), "t": then + t + 0.5, "wall": time.time_ns() - int(HOUR * 1e9)})
     kept.states[0] = state
     kept.write()
     lines += [line("step", n=n, losses=["0x1p+0"], state={"model": f"m{n}"}) for n in range(22, 30)]

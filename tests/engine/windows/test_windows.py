@@ -10,7 +10,7 @@ import pytest
 from chaoskit import Job, checks, faults
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Runner, stored
-from chaoskit.engine.windows.kept_outs import KeptOut
+from chaoskit.engine.windows.kept_outs import OutState
 from chaoskit.verdict import Outcome
 from tests.claims import CLAIMS
 from tests.warm_modes import teach
@@ -205,14 +205,14 @@ def test_a_window_that_differs_before_its_fault_ends_all_windows(store, whole, m
     kept = store.references / digest / "windows" / "windows.json"
     run(store, GOOD, KILL)
     before = kept.read_bytes()
-    restore = KeptOut.restore
+    restore = OutState.restore
 
     def older(state, out):
         shift = restore(state, out)
         (out / "step-030.pt").unlink(missing_ok=True)
         return shift
 
-    monkeypatch.setattr(KeptOut, "restore", older)
+    monkeypatch.setattr(OutState, "restore", older)
     try:
         made = run(store, GOOD, KILL)
         assert made.history.window is None and found(made) == found(whole)
