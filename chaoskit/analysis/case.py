@@ -24,6 +24,14 @@ from chaoskit.protocol.io_journal import Journal
 
 
 @dataclass(frozen=True)
+class Watched:
+    """The first and the last step that a run in a window took itself."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class Case:
     """A run with its reference. Each fact that several checks need is computed once.
 
@@ -51,8 +59,11 @@ class Case:
 
     @cached_property
     def resumes(self) -> tuple[Resume, ...]:
-        """Every time that the job took steps again after a fault."""
-        return resumes(self.history, self.timeline, self.checkpoints)
+        """Every time that the job took steps again after a fault. That a run in a window begins by resuming from a kept
+        state is chaoskit's doing, and proves nothing of the job."""
+        found = resumes(self.history, self.timeline, self.checkpoints)
+        own = self.history.window is not None and found and self.history.incarnations[found[0].before].launch == 0
+        return found[1:] if own else found
 
     @cached_property
     def recoveries(self) -> tuple[Recovery, ...]:
@@ -102,6 +113,20 @@ class Case:
     def ledger(self) -> Ledger | None:
         """The consumed data compared with the data that was due; None without a reference that shows it."""
         return ledger(self.timeline, self.reference) if self.reference is not None else None
+
+    @cached_property
+    def watched(self) -> Watched | None:
+        """The steps that the run took itself, if it was run in a window; None for any other, or if it took none."""
+        window, incarnations = self.history.window, self.history.incarnations
+        if window is None:
+            return None
+        ends = {incarnations[-1].index: window.end} if incarnations and window.end is not None else {}
+        spans = [
+            (base + 1, ends.get(inc.index) or base + max(lifetime.reached for lifetime in inc.ranks.values()))
+            for inc in incarnations
+            if inc.launch > 0 and (base := self.timeline.base(inc.index)) is not None
+        ]
+        return Watched(min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
     def table(self) -> list[dict[str, Any]]:
         """The alignment as evidence: one row for each incarnation and rank that stepped."""

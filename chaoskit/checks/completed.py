@@ -56,6 +56,11 @@ class Completed:
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
         if not missing and not unsure:
             sentence = f"every rank took its last step, {last}, and the job exited with code 0"
+            if (window := case.history.window) is not None and window.end is not None:
+                sentence = (
+                    f"the job equals the reference again, up to step {window.end}, where chaoskit ended it; "
+                    f"its last step, {last}, follows"
+                )
             return passed(self.name, sentence, **evidence)
         if blind := blind_spots(case):
             sentence = (

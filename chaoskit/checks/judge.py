@@ -8,6 +8,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.checks.check import Check
 from chaoskit.checks.faults_took_effect import faults_took_effect
 from chaoskit.checks.resting import unrested
+from chaoskit.checks.windowed import named
 from chaoskit.verdict import Outcome, Verdict, inconclusive
 
 
@@ -23,7 +24,8 @@ def judge(case: Case, checks: Sequence[Check]) -> tuple[Verdict, ...]:
     if case.history.faults and not any(check.name == effect.name for check in asked):
         asked.insert(0, effect)
     asked.sort(key=lambda check: check.name != effect.name)
-    return tuple(_qualified(case, _apply(check, case), exempt=check.name == effect.name) for check in asked)
+    found = (_qualified(case, _apply(check, case), exempt=check.name == effect.name) for check in asked)
+    return tuple(named(case, verdict) for verdict in found)
 
 
 def _apply(check: Check, case: Case) -> Verdict:

@@ -104,11 +104,12 @@ def _numbers(files: Files) -> set[int]:
 
 def _was_resumed(case: Case, one: Checkpoint, end: _End) -> bool:
     """Whether the next incarnation resumed from it, or from a newer one."""
-    later = [resume for resume in case.resumes if case.history.incarnations[resume.incarnation].start > end.t]
-    if not later:
-        return False
-    base = case.timeline.starts[later[0].incarnation].base
-    return base is not None and base >= one.position
+    later = [
+        start.base
+        for index, start in case.timeline.starts.items()
+        if index > 0 and case.history.incarnations[index].start > end.t
+    ]
+    return bool(later) and later[0] is not None and later[0] >= one.position
 
 
 def _was_read(case: Case, one: Checkpoint, end: _End) -> bool:

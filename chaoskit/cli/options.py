@@ -122,6 +122,11 @@ SHARED = (
         "keep-going",
         "run every experiment, also after three of them have hung in the same way (default: skip the others)",
     ),
+    Option(
+        "windows",
+        "run each experiment only around its fault: from a kept state of an uninterrupted run until the job equals the "
+        "reference again, if two more uninterrupted runs show that this job can be judged so",
+    ),
     Option("dir", "directory for stored runs (default: .chaoskit in the project)", "DIR", str),
     Option("keep", "number of passed runs that stay stored (default: 50)", "N", count),
     Option(

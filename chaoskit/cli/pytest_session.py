@@ -182,6 +182,7 @@ class ChaosSession:
                 experiment=item.name,
                 progress=progress,
                 launch=self._config.getoption("chaos_launch") or "auto",
+                windows=self._config.getoption("chaos_windows"),
                 **options.overrides(self._config),
             )
 

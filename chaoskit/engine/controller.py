@@ -30,6 +30,8 @@ from chaoskit.engine.rank_positions import RankPositions
 from chaoskit.engine.ranks_ahead import RanksAhead, patience
 from chaoskit.engine.repeated_faults import RepeatedFaults
 from chaoskit.engine.resume_arguments import ResumeArguments
+from chaoskit.engine.windows.out_keeper import OutKeeper
+from chaoskit.engine.windows.window_watch import WindowWatch
 from chaoskit.environments.environment import Arrived, Ended, Environment, EnvironmentEvent, ExtraEvent
 from chaoskit.faults import Fault
 from chaoskit.faults.triggers import Moment
@@ -41,7 +43,12 @@ _NO_PROGRESS = ("metadata",)
 
 
 class Controller:
-    """One run. The triggers of `faults` have been resolved already; `deadline` is in seconds from now."""
+    """One run. The triggers of `faults` have been resolved already; `deadline` is in seconds from now.
+
+    `keeper` has ranks wait while the job's `{out}` is copied. With `late`, the job begins from such a copy: its first
+    launch is a relaunch, after the one that the record has from another run. `watch` ends the run once nothing is left
+    to be seen.
+    """
 
     def __init__(
         self,
@@ -54,17 +61,22 @@ class Controller:
         writer: EventWriter,
         deadline: float,
         progress: Progress,
+        keeper: OutKeeper | None = None,
+        late: bool = False,
+        watch: WindowWatch | None = None,
     ) -> None:
         self._env = env
+        self._keeper = keeper
+        self._watch = watch
         self._reference = reference
         self._writer = writer
         self._progress = progress
         self._deadline = time.monotonic() + deadline
         resume = ResumeArguments(job, env, out.parent, out, reference)
         self._launches = Launches(
-            env=env, job=job, out=out, writer=writer, progress=progress, resume_words=resume.words
+            env=env, job=job, out=out, writer=writer, progress=progress, resume_words=resume.words, late=late
         )
-        self._positions = RankPositions(reference)
+        self._positions = RankPositions(reference, late=late)
         self._schedule = FaultSchedule(faults, env=env, reference=reference, writer=writer, progress=progress)
         self._observation = Observation(env, writer, release=self._release)
         self._healing = Healing(env, writer, progress=progress, observation=self._observation)
@@ -122,11 +134,15 @@ class Controller:
             self._restarted()
         for arrived, moment in self._ahead.free(now):
             self._meet(arrived, moment)
+        self._free_kept(now)
         due = self._schedule.due_time() if self._observation.pending is None else None
         if due is not None and now >= due:
             self._apply_next_fault(None)
         if now >= self._deadline:
             return self._give_up()
+        if self._watch is not None and not self._is_disturbed and self._watch.look(now):
+            self._launches.stop("window")
+            return "window"
         return self._look_for_hang(now)
 
     def _handle(self, event: EnvironmentEvent) -> str | None:
@@ -153,6 +169,8 @@ class Controller:
         now = time.monotonic()
         times = [self._deadline, self._hang_watch.next_look, *self._healing.timers(), *self._ahead.timers()]
         times += [*self._notices.timers(), *self._logs.timers()]
+        times += self._keeper.timers() if self._keeper is not None else []
+        times += [self._watch.next_look] if self._watch is not None and not self._is_disturbed else []
         if self._repeated.unseen:
             times.append(now + observation.LOOK_AT_LEAST_EVERY)
         if self._observation.pending is not None:
@@ -182,14 +200,27 @@ class Controller:
         self._between_incarnations(strike=strike)
         self._restarts.count += 1
 
+    @property
+    def _is_disturbed(self) -> bool:
+        """Whether something of ours is still to happen to the job, or is not over."""
+        return bool(
+            self._observation.pending is not None
+            or self._schedule.waiting
+            or self._healing.while_training
+            or self._repeated.unseen
+        )
+
+    def _free_kept(self, now: float) -> None:
+        """Release the ranks that waited for their `{out}` to be kept."""
+        if self._keeper is None:
+            return
+        for arrived, moment in self._keeper.free(now):
+            self._hang_watch.alive(time.monotonic())
+            self._meet(arrived, moment)
+
     def _look_for_hang(self, now: float) -> str | None:
         """End the job if it hangs and nothing of ours is to happen to it that could change that."""
-        ours = (
-            self._observation.pending is not None
-            or self._healing.timers()
-            or self._schedule.is_awaited
-        )
-        if ours:
+        if self._observation.pending is not None or self._healing.timers() or self._schedule.is_awaited:
             self._hang_watch.alive(now)
             return None
         hang = self._hang_watch.look(now)
@@ -215,6 +246,9 @@ class Controller:
             self._restarted(strike=arrived.at == "start")
         moment = Moment(arrived.at, arrived.rank, self._positions.of(arrived), arrived.call)
         self._last[arrived.rank] = arrived, moment
+        if self._keeper is not None and self._keeper.holds(arrived, moment):
+            self._free_kept(time.monotonic())
+            return
         if self._ahead.holds(arrived, moment, self._schedule):
             return
         self._meet(arrived, moment)
@@ -264,8 +298,13 @@ class Controller:
         ending = any(each.traits.heal_step is not None for each in healing)
         keep = bool(waiting or coming or ending or self._repeated.faults)
         arrived, moment = self._last[rank]
+        if self._keeper is not None and moment.position is not None:
+            self._release_up_to(arrived, moment, self._keeper)
+            return
         if moment.position is None or self._reference is None:
-            self._env.release(rank, keep_gating=keep)
+            # A rank that resumes shows only by its first step where it is.
+            keeping = self._keeper is not None and self._keeper.waits
+            self._env.release(rank, keep_gating=keep or keeping)
             return
         # At the gate of a step, the rank is past stopping for that one.
         least = moment.position + (arrived.at == "step")
@@ -274,3 +313,9 @@ class Controller:
         # At the beginning of the job, a fault may have been applied before the steps that are to be recorded for it.
         names = max((each.steps_to_record(least + 1) for each in self._schedule.all), default=0)
         self._env.release(rank, keep_gating=keep, until=max(0, stop - (moment.position - arrived.n)), names=names)
+
+    def _release_up_to(self, arrived: Arrived, moment: Moment, keeper: OutKeeper) -> None:
+        """Release the rank up to the next step at which its `{out}` is kept."""
+        assert moment.position is not None
+        until = keeper.next_stop(moment.position + (arrived.at == "step")) - (moment.position - arrived.n)
+        self._env.release(arrived.rank, keep_gating=keeper.waits, until=max(0, until))

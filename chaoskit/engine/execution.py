@@ -10,6 +10,8 @@ from chaoskit.engine import job_log
 from chaoskit.engine.controller import Controller
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.run_store import Store
+from chaoskit.engine.windows.out_keeper import OutKeeper
+from chaoskit.engine.windows.window_watch import WindowWatch
 from chaoskit.environments import environment as environment_named
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.launch.mode import Mode
@@ -36,16 +38,20 @@ def execute(
     limits: tuple[str, ...] = (),
     metadata: str = "",
     imdsv1: bool = False,
+    keeper: OutKeeper | None = None,
+    late: bool = False,
+    watch: WindowWatch | None = None,
 ) -> str:
     """Run the job in `run_dir`, for at most `deadline` seconds; returns its status, which is in run.json too, whatever
-    happens. With `learning`, the ranks record what they imported; for the rest see `RunSpec`."""
+    happens. With `learning`, the ranks record what they imported; for `keeper`, `late` and `watch` see `Controller`,
+    for the rest `RunSpec`."""
     out = run_dir / "out"
     spec = RunSpec(
         run_dir=run_dir,
         out=out,
         cwd=job.directory,
         run_id=store.read(run_dir)["id"],
-        gated=bool(faults),
+        gated=bool(faults) or keeper is not None,
         env={key: value.replace("{out}", str(out)) for key, value in job.env.items()},
         mode=mode,
         relaunch_mode=relaunch_mode,
@@ -77,6 +83,9 @@ def execute(
                     writer=writer,
                     deadline=deadline,
                     progress=progress,
+                    keeper=keeper,
+                    late=late,
+                    watch=watch,
                 )
                 status = controller.run()
                 job_log.record(run_dir, job, writer)

@@ -41,6 +41,11 @@ class Healing:
         if armed.traits.tick_every is not None:
             armed.tick_at = armed.applied_at + armed.traits.tick_every
 
+    @property
+    def while_training(self) -> bool:
+        """Whether a fault is to be healed while the ranks train, and not between two launches."""
+        return any(armed.heal_at is not None or armed.traits.heal_step is not None for armed in self.faults)
+
     def timers(self) -> list[float]:
         """When the next thing is due, on the monotonic clock: of each fault its healing and its next tick."""
         due = [armed.heal_at for armed in self.faults if armed.heal_at is not None]

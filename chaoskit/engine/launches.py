@@ -21,7 +21,8 @@ FILES_LISTED = 10_000
 class Launches:
     """The launches of one run. `index` is that of the newest, from 0; `fault_hit_launcher` says whether a fault has
     killed its launcher, so that its end is no decision of the job; `told_to_stop`, whether one has told the job to
-    leave. `resume_words` are those that a relaunch gets."""
+    leave. `resume_words` are those that a relaunch gets. With `late`, the first launch was that of another run, and the
+    job is relaunched at once."""
 
     def __init__(
         self,
@@ -32,8 +33,10 @@ class Launches:
         writer: EventWriter,
         progress: Progress,
         resume_words: Callable[[], Sequence[str]],
+        late: bool = False,
     ) -> None:
-        self.index = -1
+        self.index = 0 if late else -1
+        self._late = late
         self.fault_hit_launcher = False
         self.told_to_stop = False
         self._env = env
@@ -46,14 +49,15 @@ class Launches:
     @property
     def spent(self) -> bool:
         """Whether no relaunch is left."""
-        return self.index >= self._job.relaunches
+        return self.index >= self._job.relaunches + self._late
 
     def start(self) -> bool:
         """Start the next launch; False where too few nodes are left for it, or the job's controller starts none."""
         self.index += 1
         relaunch = self.index > 0
         added = list(self._resume_words()) if relaunch else []
-        phase = f"relaunch {self.index} of {self._job.relaunches}" if relaunch else "launch"
+        phase = f"relaunch {self.index - self._late} of {self._job.relaunches}" if relaunch else "launch"
+        phase = "launch from a kept state" if self._late and self.index == 1 else phase
         bare = relaunch and self._job.resume_args and not added
         self._progress.phase(f"{phase}, without --resume-args: no save has settled yet" if bare else phase)
         self.fault_hit_launcher = self.told_to_stop = False

@@ -13,14 +13,15 @@ from chaoskit.environments.environment import Arrived
 
 
 class RankPositions:
-    """The positions of one run's ranks. Without a reference, only the first process of a rank has a known one."""
+    """The positions of one run's ranks. Without a reference, only the first process of a rank has a known one. With
+    `late`, the first process resumes, too."""
 
-    def __init__(self, reference: Reference | None) -> None:
+    def __init__(self, reference: Reference | None, *, late: bool = False) -> None:
         self._reference = reference
         self._index = Index.of(reference) if reference is not None else None
         #: By rank and pid: the position at which the process began to count.
         self._bases: dict[tuple[int, int, str], int | None] = {}
-        self._seen: set[int] = set()
+        self._seen: set[int] = set(range(reference.world_size)) if late and reference is not None else set()
 
     def of(self, arrived: Arrived) -> int | None:
         """The number of steps that the rank has completed; None where alignment cannot determine it (yet)."""

@@ -54,6 +54,14 @@ class StoredRow(_EveryRow, total=False):
     expected: Count | None
 
 
+class WatchedSteps(TypedDict):
+    """The steps that a run in a window took itself, of how many."""
+
+    first: Count
+    last: Count
+    of: Count
+
+
 @dataclass(frozen=True)
 class Result:
     """One experiment. `verdict` is pass, accepted, fail, inconclusive or skipped; `run` is the directory of the stored
@@ -72,9 +80,10 @@ class Result:
     `chaoskit.analysis.recovery.throughput`). `advice` maps codes to what to change, where the findings tell it better
     than the code does.
     `findings` has each code with its own sentence, and what it follows from. `weakness`: all that is wrong is that a
-    guard is missing, and nothing was lost or changed. `job` is the command,
-    `runs` every stored run that was judged, `references` the digests of their references. `probe_errors` are those of
-    the probe itself that may have spoilt a part of the record. `trouble` is set where there is no verdict on the job:
+    guard is missing, and nothing was lost or changed. `job` is the command, `runs` has every stored run that was
+    judged, `references` the digests of their references. `watched` has the steps that each run in a window took itself;
+    other runs were whole. `probe_errors` are those of the probe itself that may have spoilt a part of the record.
+    `trouble` is set where there is no verdict on the job:
     `usage` for a mistake in the experiment or its options, `environment` where that of the run failed, `exhausted`
     where this machine ran out of something, `internal` for an error of chaoskit's own.
     """
@@ -111,6 +120,7 @@ class Result:
     reasons: Mapping[str, str] = field(default_factory=dict)
     trouble: Literal["", "usage", "environment", "exhausted", "internal"] = ""
     findings: tuple[CodedFinding, ...] = ()
+    watched: tuple[WatchedSteps, ...] = ()
 
     @property
     def word(self) -> str:
@@ -143,6 +153,7 @@ class Result:
         content.update(advice=dict(self.advice), reasons=dict(self.reasons))
         content["findings"] = [one.to_json() for one in self.findings]
         content.update(table=[dict(row) for row in self.table], throughput=[dict(row) for row in self.throughput])
+        content["watched"] = [dict(steps) for steps in self.watched]
         return content
 
     @classmethod
@@ -198,7 +209,16 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
         references=tuple(dict.fromkeys(run.reference.digest for run in runs if run.reference is not None)),
         probe_errors=tuple(dict.fromkeys(error for run in runs for error in run.summary.probe_errors)),
         run=str(deciding.dir),
+        watched=tuple(steps for run in runs if (steps := _watched(run)) is not None),
     )
+
+
+def _watched(run: Run) -> WatchedSteps | None:
+    window = run.history.window
+    watched = run.case.watched if window is not None else None
+    if window is None or watched is None:
+        return None
+    return {"first": watched.first, "last": watched.last, "of": window.of}
 
 
 def of_verdicts(name: str, verdicts: Iterable[Verdict]) -> Result:

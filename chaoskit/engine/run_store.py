@@ -172,6 +172,12 @@ class Store:
         must equal; an older one is removed."""
         return self._new_beside(digest, "kept", "kept", job=job, environment=environment)
 
+    def new_run_beside(
+        self, digest: str, name: str, *, job: Mapping[str, Any], environment: str = DEFAULT_ENVIRONMENT
+    ) -> Path:
+        """A fresh directory for another run beside the controls of a reference; an older one is removed."""
+        return self._new_beside(digest, name, name, job=job, environment=environment)
+
     def _new_beside(self, digest: str, name: str, short: str, *, job: Mapping[str, Any], environment: str) -> Path:
         self.prepare()
         self.check_space()

@@ -20,6 +20,8 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.recovery.recovery import Summary, summary
 from chaoskit.analysis.reference.reference import Reference
+from chaoskit.analysis.windows.convergence import converged
+from chaoskit.analysis.windows.rest import with_rest
 from chaoskit.capabilities import LIMITS, CanFailStorage
 from chaoskit.checks import Check, judge
 from chaoskit.engine import reference_store, stored_json, target_validation
@@ -29,12 +31,14 @@ from chaoskit.engine.progress import Progress, quiet
 from chaoskit.engine.reference_maker import ReferenceMaker
 from chaoskit.engine.ruling import Ruling
 from chaoskit.engine.run_store import Store
+from chaoskit.engine.windows.window import Window, needs_whole, plan_window
 from chaoskit.environments.launch.mode import COLD, Mode, wish
 from chaoskit.environments.traits import StorageKind
 from chaoskit.errors import CheckFailed, Inconclusive, StoreError, UsageError
 from chaoskit.faults import Fault
 from chaoskit.faults.fault import action_traits, check_nodes
 from chaoskit.faults.triggers import Every
+from chaoskit.files.removal import remove
 from chaoskit.job import Job
 from chaoskit.protocol import putting_back
 from chaoskit.protocol.io_journal import NAME as JOURNAL
@@ -61,11 +65,18 @@ class Run:
     ruling: Ruling | None = None
     #: Why the last verdicts could not be kept beside the record; empty if they were.
     unkept: str = ""
+    #: Runs the same experiment from the first step to the last one; None where that is done already, or cannot be.
+    whole: Callable[[], Run] | None = None
 
     @cached_property
     def history(self) -> History:
-        """The record of the run."""
-        return History.read(self.dir, like=self.reference.controls[0] if self.reference is not None else None)
+        """The record of the run. Of one that was ended at the end of its window, the rest is that of the reference."""
+        like = self.reference.controls[0] if self.reference is not None else None
+        history = History.read(self.dir, like=like)
+        if history.end != "window" or self.reference is None:
+            return history
+        found = converged(history, self.reference)
+        return with_rest(history, self.reference, found) if found is not None else history
 
     @cached_property
     def case(self) -> Case:
@@ -97,6 +108,8 @@ class Run:
         if not checks:
             raise UsageError("Run.judge: give at least one check: without a check there is no evidence")
         check_checks("Run.verify", checks)
+        if self.whole is not None and needs_whole(checks):
+            self._become(self.whole())
         self.verdicts, self.ruling, self.unkept = judge(self.case, checks), None, ""
         try:
             told = [check.to_json() for check in checks]
@@ -106,6 +119,13 @@ class Run:
                 raise
             self.unkept = str(error)
         return self.verdicts
+
+    def _become(self, other: Run) -> None:
+        """Go on as another run of the same experiment, because a check looks at more than a window."""
+        remove(self.dir, within=self.store.root)
+        for name in ("history", "case", "journal"):
+            self.__dict__.pop(name, None)
+        self.id, self.dir, self.whole = other.id, other.dir, None
 
     def verify(self, *checks: Check) -> tuple[Verdict, ...]:
         """Judge, and raise CheckFailed if any check failed, Inconclusive if any could not be decided. A fail whose
@@ -133,7 +153,8 @@ class Runner:
     `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` and `hang_after`
     (seconds), `resume_args`, `controls`, `log_regex`, `log_file`, `stops_with`. `launch` is `cold`, `warm`, or `auto`:
     warm where a warm control equals a cold one. `rule` decides what of the verdicts on its runs counts (None: all of
-    them).
+    them). With `windows`, an experiment begins from a kept state of an uninterrupted run and ends once the job equals
+    the reference again, where the job has earned that (see `chaoskit.engine.windows`).
     """
 
     def __init__(
@@ -145,9 +166,11 @@ class Runner:
         progress: Progress = quiet,
         launch: str = "auto",
         rule: Rule | None = None,
+        windows: bool = False,
         **options: Any,
     ) -> None:
         self.store = store
+        self.windows = check_flag("Runner", "windows", windows)
         self.environment = environment
         self.experiment = experiment
         self.progress = progress
@@ -215,41 +238,63 @@ class Runner:
         strikes = sum(isinstance(fault.trigger, Every) for fault in faults)
         # Each strike of a schedule may cost a relaunch that the job cannot help.
         job = replace(job, relaunches=max(job.relaunches, strikes))
-        run_dir = self.store.new_run(
-            job=job.to_json(),
-            schedule=[
-                {**fault.to_json(), "asked": asked["text"]}
-                for fault, asked in zip(resolved, described, strict=True)
-            ],
-            experiment=self.experiment,
-            environment=self.environment,
-            reference=reference.digest,
-        )
-        reference_store.attach(reference, run_dir)
-        if put_back is not None:
-            with self.store.writing():
-                putting_back.write(put_back, run_dir)
-            self.store.update(run_dir, put_back=list(put_back.components))
-        deadline = job.timeout or _deadline(job, resolved, reference)
-        again = (relaunch_mode or COLD) if job.relaunch_command else None
-        with reference_store.own_port(self.store, reference, self.environment, self.progress):
-            execute(
-                run_dir,
+
+        def execute_it(window: Window | None) -> Run:
+            run_dir = self.store.new_run(
+                job=job.to_json(),
+                schedule=[
+                    {**fault.to_json(), "asked": asked["text"]}
+                    for fault, asked in zip(resolved, described, strict=True)
+                ],
+                experiment=self.experiment,
+                environment=self.environment,
+                reference=reference.digest,
+            )
+            reference_store.attach(reference, run_dir)
+            if put_back is not None:
+                with self.store.writing():
+                    putting_back.write(put_back, run_dir)
+                self.store.update(run_dir, put_back=list(put_back.components))
+            if window is not None:
+                window.begin(run_dir)
+            with reference_store.own_port(self.store, reference, self.environment, self.progress):
+                execute(
+                    run_dir,
+                    job,
+                    store=self.store,
+                    environment=self.environment,
+                    progress=self.progress,
+                    faults=resolved,
+                    reference=reference,
+                    deadline=job.timeout or _deadline(job, resolved, reference),
+                    mode=Mode.from_json(reference.mode),
+                    relaunch_mode=(relaunch_mode or COLD) if job.relaunch_command else None,
+                    storage=storage,
+                    limits=limits,
+                    metadata=metadata,
+                    imdsv1=imdsv1,
+                    late=window is not None,
+                    watch=window.watch(run_dir) if window is not None else None,
+                )
+            return Run(run_dir.name, run_dir, job, self.store, reference, self.experiment, rule=self.rule)
+
+        window = None
+        if self.windows and put_back is None and not metadata and not limits:
+            window = plan_window(
                 job,
+                resolved,
+                reference,
                 store=self.store,
                 environment=self.environment,
                 progress=self.progress,
-                faults=resolved,
-                reference=reference,
-                deadline=deadline,
-                mode=Mode.from_json(reference.mode),
-                relaunch_mode=again,
                 storage=storage,
-                limits=limits,
-                metadata=metadata,
-                imdsv1=imdsv1,
             )
-        run = Run(run_dir.name, run_dir, job, self.store, reference, self.experiment, rule=self.rule)
+        run = execute_it(window)
+        if window is not None and window.to_repeat(run.dir):
+            remove(run.dir, within=self.store.root)
+            run = execute_it(None)
+        elif window is not None:
+            run.whole = lambda: execute_it(None)
         self.runs.append(run)
         self.progress.phase("judging")
         return run

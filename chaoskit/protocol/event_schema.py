@@ -165,6 +165,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "log.cut": ({"file": str, "left_out": Count, "limit": Count}, {}),
     "notice": ({"launch": Number, "text": str}, {}),
+    "window": ({"save": Number, "at": Number, "of": Number}, {}),
     "run.end": ({"status": str}, {}),
 }  # fmt: skip
 #: Of every stage of a fault.

@@ -60,6 +60,7 @@ class Launch:
 class Launches:
     launches: tuple = (Launch(),)
     faults: tuple = ()
+    window: None = None
 
 
 @dataclass

@@ -109,6 +109,17 @@ class NoticeRecord:
 
 
 @dataclass(frozen=True)
+class WindowRecord:
+    """What a run began from: the state of an uninterrupted run after `at` steps, whose newest save was that of position
+    `save`. `of` is the number of all steps; `end` is the position at which the run was ended, None if it was not."""
+
+    save: int
+    at: int
+    of: int
+    end: int | None = None
+
+
+@dataclass(frozen=True)
 class CutLog:
     """A log of which the middle is not kept: its `file` in the directory of the run, and how many bytes are left out
     because it is longer than `limit` bytes."""

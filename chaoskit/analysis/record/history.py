@@ -26,6 +26,7 @@ from chaoskit.analysis.record.harness_record import (
     LogLine,
     NodeRecord,
     NoticeRecord,
+    WindowRecord,
     out_of,
 )
 from chaoskit.analysis.record.in_process_rollback import Rollbacks
@@ -67,7 +68,9 @@ class History:
     """The whole record. `end` is what the run came to: `finished`, `gave-up` (relaunches used up), `hang`,
     `deadline`, `interrupted`, or None where the harness died. `quiet` is for how many seconds a job that hangs had done
     nothing, and `longest_quiet` for how long before that, or its reference, at most; None of any other. `gave_up` says
-    why the job's controller started nothing again: `code` of the diagnosis, `reason`, `text`; None if it did."""
+    why the job's controller started nothing again: `code` of the diagnosis, `reason`, `text`; None if it did. `window`
+    says from what a run began that did not train from the first step. Its `end` is `window` if chaoskit ended it once
+    the job equalled its reference again."""
 
     incarnations: list[Incarnation] = field(default_factory=list)
     launches: list[LaunchRecord] = field(default_factory=list)
@@ -83,6 +86,7 @@ class History:
     quiet: float | None = None
     longest_quiet: float | None = None
     gave_up: Mapping[str, str] | None = None
+    window: WindowRecord | None = None
 
     @property
     def ranks(self) -> list[int]:
@@ -267,6 +271,8 @@ def _read_harness(history: History, events: list[Event]) -> None:
             history.cut_logs.append(CutLog(str(event["file"]), int(event["left_out"]), int(event["limit"])))
         elif event.kind == "notice":
             history.notices.append(NoticeRecord(event.t, int(event["launch"]), str(event["text"])))
+        elif event.kind == "window":
+            history.window = WindowRecord(int(event["save"]), int(event["at"]), int(event["of"]))
         elif event.kind == "run.end":
             history.end = str(event["status"])
     history.launches += [LaunchRecord(index, **fields) for index, fields in sorted(launches.items())]

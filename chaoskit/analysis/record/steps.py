@@ -160,6 +160,23 @@ class Steps(Sequence[Step]):
             self.own[start:end],
         )
 
+    def followed_by(self, rest: Steps, *, more: int, later: float) -> Steps:
+        """These steps and then those of `rest`, with `more` added to their numbers and `later` to their times."""
+        count = len(self)
+        joined = Steps(
+            array("q", [*self.numbers, *(number + more for number in rest.numbers)]),
+            self.times + array("d", (t + later for t in rest.times)),
+            [*self.losses, *rest.losses],
+            [*self.samples, *rest.samples],
+            _joined(self.columns, count, rest.columns, len(rest)),
+            {**self.nonfinite, **{place + count: names for place, names in rest.nonfinite.items()}},
+            _joined(self.parts, count, rest.parts, len(rest)),
+            [*self.rows, *rest.rows],
+            self.own + rest.own,
+        )
+        joined.pack(Packing())
+        return joined
+
     def runs(self) -> Iterator[tuple[int, int]]:
         """The pieces, as places from and to (exclusive), in which the numbers follow one another."""
         start = 0
@@ -196,6 +213,14 @@ class Steps(Sequence[Step]):
             tuple(self.rows[place].split()),
             self.own[place] if self.own[place] >= 0 else None,
         )
+
+
+def _joined(
+    one: Mapping[str, Sequence[str | None]], length: int, other: Mapping[str, Sequence[str | None]], further: int
+) -> dict[str, Sequence[str | None]]:
+    """The columns of steps and, behind them, of as many `further` ones."""
+    names = dict.fromkeys([*one, *other])
+    return {name: [*one.get(name, [None] * length), *other.get(name, [None] * further)] for name in names}
 
 
 def _longer(column: Sequence[T], value: T) -> Sequence[T]:

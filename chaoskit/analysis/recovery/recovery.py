@@ -253,7 +253,8 @@ def summary(case: Measured) -> Summary:
         stopped_seconds=_longest(one.stopped_seconds for one in measured),
         saved_seconds=_longest(one.saved_seconds for one in case.emergencies),
         sufficient_grace=_longest(one.sufficient_grace for one in case.emergencies),
-        relaunches=max(0, len(case.history.launches) - 1),
+        # In a window, launch 0 is another run's.
+        relaunches=max(0, len(case.history.launches) - 1 - (case.history.window is not None)),
         restarts=sum(inc.restarted for inc in case.history.incarnations),
         waited_seconds=waited(case.history),
         launch_seconds=launch_seconds(case.history),

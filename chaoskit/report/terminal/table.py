@@ -246,13 +246,30 @@ def total(results: Sequence[Result], *, seconds: float | None = None) -> str:
     return (
         f"{len(results)} experiment{'' if len(results) == 1 else 's'}{time}"
         f"{f', {launched}' if launched else ''}: {counts}{f' ({waits})' if waits else ''}"
+        f"{f'; {watched}' if (watched := windows(results)) else ''}"
     )
 
 
 def took(results: Sequence[Result], *, seconds: float | None = None) -> str:
     """'93.1 s, launched warm, 12 s of it spent waiting'; empty if nothing is known."""
     time = f"{seconds:.1f} s" if seconds is not None else ""
-    return ", ".join(filter(None, (time, _launched(results), _waits(results))))
+    return ", ".join(filter(None, (time, _launched(results), _waits(results), windows(results))))
+
+
+def windows(results: Sequence[Result]) -> str:
+    """'34 experiments in windows of 24 to 61 steps of 6,000, 3 whole'; empty if every experiment was run whole."""
+    watched = [result for result in results if result.watched]
+    if not watched:
+        return ""
+    spans = [steps["last"] - steps["first"] + 1 for result in watched for steps in result.watched]
+    span = f"{min(spans):,} to {max(spans):,}" if min(spans) < max(spans) else f"{max(spans):,}"
+    steps = max(steps["of"] for result in watched for steps in result.watched)
+    whole = sum(bool(result.runs) and not result.watched for result in results)
+    several = "s" if len(watched) > 1 else ""
+    return (
+        f"{len(watched)} experiment{several} in {'windows' if several else 'a window'} of {span} steps of {steps:,}"
+        f"{f', {whole} whole' if whole else ''}"
+    )
 
 
 def _launched(results: Sequence[Result]) -> str:

@@ -1,0 +1,61 @@
+"""`begin_late`: what a run begins with that starts from a kept state: the files, and the record of how they came about.
+
+The record of the run that the state was kept in, up to then, becomes that of launch 0, in files of their own; its times
+and paths are moved to the new run. So what looks for the checkpoints that were made before finds them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from chaoskit.engine.launches import files_below
+from chaoskit.engine.windows.kept_outs import OutState
+from chaoskit.errors import StoreError
+from chaoskit.files.whole_files import replace_file
+from chaoskit.protocol import json_lines
+from chaoskit.protocol.stored_files import LONGEST_RECORD, read_stored
+
+#: The file of the harness's part of that record.
+BEFORE = "before.jsonl"
+#: Why launch 0 ended.
+CAUSE = "window"
+
+
+def begin_late(run_dir: Path, out: Path, kept: OutState, source: Path, *, steps: int) -> None:
+    """Put a kept state into the empty `out`, and the record of the run in `source` up to then into `run_dir`. Raises
+    StoreError where either was altered since."""
+    shift = kept.restore(out)
+    until = kept.t + shift
+    moved = (json.dumps(kept.out)[1:-1], json.dumps(str(out))[1:-1])
+    for path in sorted((source / "events").glob("rank-0-0-*.jsonl")):
+        lines = [json_lines.encode(record) for record in _moved(path, shift, until, moved)]
+        replace_file(run_dir / "events" / path.name, b"".join(lines))
+    harness = [
+        record
+        for record in _moved(source / "events" / "harness.jsonl", shift, until, moved)
+        if record["e"] in ("launch.start", "launch.how")
+    ]
+    window: dict[str, Any] = {"save": kept.save, "at": kept.at, "of": steps}
+    ended: dict[str, Any] = {"launch": 0, "code": None, "cause": CAUSE, "survivors": []}
+    files: dict[str, Any] = {"launch": 0, "files": [list(each) for each in files_below(out)]}
+    for kind, fields in (("launch.end", ended), ("files", files), ("window", window)):
+        harness.append({"i": 0, "t": until, "e": kind, **fields})
+    lines = [json_lines.encode({**record, "i": number}) for number, record in enumerate(harness)]
+    replace_file(run_dir / "events" / BEFORE, b"".join(lines))
+
+
+def _moved(path: Path, shift: float, until: float, moved: tuple[str, str]) -> Iterator[dict[str, Any]]:
+    """The records of a file up to time `until`, their times and the job's directory moved. What a checkpoint contains
+    stays: it is what the job will read."""
+    for line in json_lines.decode(read_stored(path, longest=LONGEST_RECORD)):
+        if line.error is not None or not isinstance(line.value, dict):
+            raise StoreError(f"{path} is damaged at line {line.number}", path=str(path))
+        record = {**line.value, "t": line.value["t"] + shift}
+        if record["t"] > until:
+            return
+        inside = {"content": record.pop("content")} if "content" in record else {}
+        text = json.dumps(record)
+        yield {**(json.loads(text.replace(*moved)) if moved[0] in text else record), **inside}

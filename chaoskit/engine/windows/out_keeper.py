@@ -1,0 +1,73 @@
+"""`OutKeeper`: has all ranks of an uninterrupted run wait at some steps, and keeps the job's `{out}` meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from chaoskit.engine.armed_fault import NEVER
+from chaoskit.environments.environment import Arrived
+from chaoskit.faults.triggers import Moment
+
+#: For how many seconds ranks wait for each other, at most: long enough for a slow save of one of them.
+PATIENCE = 30.0
+
+
+class OutKeeper:
+    """`saves` maps the positions at which ranks wait to the position of the save before. `keep` is called with both
+    once all `world_size` ranks wait; it returns False to end the keeping. So does a rank that does not come."""
+
+    def __init__(
+        self,
+        saves: Mapping[int, int],
+        keep: Callable[[int, int], bool],
+        *,
+        world_size: int,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.missed = ""
+        self._saves = dict(saves)
+        self._keep = keep
+        self._world_size = world_size
+        self._patience = patience
+        self._waiting: dict[int, tuple[Arrived, Moment]] = {}
+        self._until = 0.0
+        self._freed = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether states are still to be kept."""
+        return bool(self._saves)
+
+    def next_stop(self, least: int) -> int:
+        """The first position from `least` on at which a rank has to stop; `NEVER` if there is none."""
+        return min((at for at in self._saves if at >= least), default=NEVER)
+
+    def holds(self, arrived: Arrived, moment: Moment) -> bool:
+        """Whether the rank waits for the others; it is remembered then."""
+        if moment.kind != "step" or moment.position not in self._saves:
+            return False
+        if not self._waiting:
+            self._until = time.monotonic() + self._patience
+        self._waiting[arrived.rank] = arrived, moment
+        if len(self._waiting) == self._world_size:
+            at = moment.position
+            if not self._keep(at, self._saves.pop(at)):
+                self._saves.clear()
+            self._freed = True
+        return True
+
+    def timers(self) -> list[float]:
+        """When the patience is over, on the monotonic clock."""
+        return [self._until] if self._waiting else []
+
+    def free(self, now: float) -> Iterator[tuple[Arrived, Moment]]:
+        """The ranks that need not wait any longer, each once."""
+        if self._waiting and not self._freed and now >= self._until:
+            there = ", ".join(map(str, sorted(self._waiting)))
+            self.missed = f"only rank {there} came to a step within {self._patience:g} s, and the others did not"
+            self._saves.clear()
+            self._freed = True
+        if self._freed:
+            waiting, self._waiting, self._freed = self._waiting, {}, False
+            yield from waiting.values()

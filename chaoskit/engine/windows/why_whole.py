@@ -1,0 +1,58 @@
+"""`why_whole`: why an experiment cannot be run in a window, before anything is launched for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chaoskit import environments
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.capabilities import CanCorruptNumbers
+from chaoskit.environments.traits import StorageKind
+from chaoskit.faults import Fault
+from chaoskit.faults.triggers import AtSave, AtStep, BetweenWrites
+from chaoskit.job import Job
+
+
+def why_whole(
+    job: Job, faults: Sequence[Fault], reference: Reference, *, environment: str, storage: StorageKind = ""
+) -> str:
+    """The reason; empty if the experiment may be run in a window. The triggers of the faults have been resolved."""
+    traits = environments.environment(environment).traits
+    if not (traits.one_clock and traits.files_here and traits.shares_files):
+        return f"the environment {environment!r} has other machines or other files than chaoskit"
+    if not reference.deterministic:
+        return "the job is not deterministic"
+    if not reference.saves_by_step:
+        return "the job does not save at the same steps each time"
+    if job.relaunch_command:
+        return "the job is relaunched by another command"
+    if job.log_regex:
+        return "the job's log is judged, too"
+    if job.nodes.least != job.nodes.most:
+        return "the job runs on a range of nodes"
+    if storage:
+        return "the writes of the job are recorded from the first step on"
+    if not faults:
+        return "no fault strikes"
+    if _first_step(faults) is None:
+        return f"nobody knows before which step '{faults[0]}' strikes"
+    if any(CanCorruptNumbers in fault.action.needs for fault in faults):
+        return "a number is made wrong, and what it does may show late"
+    return ""
+
+
+def _first_step(faults: Sequence[Fault]) -> int | None:
+    """The step before which the first fault does nothing; None if that is not known."""
+    trigger = faults[0].trigger
+    if isinstance(trigger, AtStep):
+        return trigger.step
+    if isinstance(trigger, AtSave | BetweenWrites) and trigger.position is not None:
+        return trigger.position
+    return None
+
+
+def begin_before(faults: Sequence[Fault]) -> int:
+    """The step that a window must begin before, with steps to spare: some faults are ordered ahead."""
+    step = _first_step(faults)
+    assert step is not None
+    return step

@@ -1,0 +1,43 @@
+"""`WindowWatch`: ends a run once its job does again what the reference does (see `chaoskit.analysis.windows`)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.analysis.windows.convergence import STEPS, converged
+
+#: Seconds between two looks at the record, at least, and how many times as long as a look the job trains in between.
+LOOK_EVERY, SHARE = 0.25, 4.0
+
+
+class WindowWatch:
+    """Watches the run in `run_dir`. The caller asks while nothing of ours is still to happen to the job."""
+
+    def __init__(self, run_dir: Path, reference: Reference, *, least: int = STEPS) -> None:
+        self.next_look = 0.0
+        self._events = run_dir / "events"
+        self._run_dir = run_dir
+        self._reference = reference
+        self._least = least
+        self._read = 0
+
+    def look(self, now: float) -> bool:
+        """Whether nothing is left to be seen, if the next look is due."""
+        if now < self.next_look:
+            return False
+        begun = time.monotonic()
+        over = (
+            self._grew() and converged(History.read(self._run_dir), self._reference, least=self._least) is not None
+        )
+        ended = time.monotonic()
+        self.next_look = ended + max(LOOK_EVERY, SHARE * (ended - begun))
+        return over
+
+    def _grew(self) -> bool:
+        """Whether ranks have recorded something since the last look."""
+        size = sum(path.stat().st_size for path in self._events.glob("rank-*.jsonl"))
+        grew, self._read = size > self._read, size
+        return grew

@@ -1,0 +1,270 @@
+"""Real jobs, run in windows and whole: the same verdicts, or no window."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaoskit import Job, checks, faults
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.runner import Runner, stored
+from chaoskit.engine.windows.kept_outs import OutState
+from chaoskit.verdict import Outcome
+from tests.claims import CLAIMS
+from tests.warm_modes import teach
+
+pytestmark = pytest.mark.launches
+
+TRAINER = Path(__file__).parents[2] / "trainers" / "hidden.py"
+CHECKS = (*CLAIMS, checks.no_checkpoint_lost())
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    made = Store(tmp_path_factory.mktemp("windows") / "chaos")
+    teach(made)
+    return made
+
+
+class Told(list):
+    """What a runner says that it does."""
+
+    def phase(self, text):
+        self.append(text)
+
+
+def job(flaw="", *flags):
+    words = [sys.executable, str(TRAINER), "--out", "{out}", *(("--flaw", flaw) if flaw else ()), *flags]
+    return Job.from_command(words)
+
+
+def run(store, job, *schedule, windows=True, judged=CHECKS):
+    told = Told()
+    made = Runner(store, launch="warm", windows=windows, progress=told).run(job, *schedule)
+    made.judge(*judged)
+    made.told = told
+    return made
+
+
+def found(run):
+    return {verdict.check: (verdict.outcome, verdict.codes) for verdict in run.verdicts}
+
+
+def earned(store, run):
+    """What is stored of the windows of the run's job."""
+    return json.loads((store.references / run.reference.digest / "windows" / "windows.json").read_text())["why"]
+
+
+KILL = faults.kill(rank=0).at_step(35)
+
+
+#: Slow enough for a window to end before the job does.
+GOOD = job("", "--pace", "0.05")
+
+
+@pytest.fixture(scope="module")
+def whole(store):
+    return run(store, GOOD, KILL, windows=False)
+
+
+def test_a_good_job_gets_the_same_verdicts_and_takes_fewer_steps(store, whole):
+    made = run(store, GOOD, KILL)
+    assert found(made) == found(whole) and {outcome for outcome, _ in found(made).values()} == {Outcome.PASS}
+    assert earned(store, made) == ""
+    assert store.read(made.dir)["status"] == "window" and made.history.end == "finished"
+    watched = made.case.watched
+    assert watched.first == 31 and 41 <= watched.last <= 60
+    for name in ("resumed_from", "last_valid"):
+        assert getattr(made.summary, name) == getattr(whole.summary, name) == 30
+    assert made.summary.steps_lost == whole.summary.steps_lost == 4
+    assert made.summary.relaunches == whole.summary.relaunches == 1
+    assert all(f"(watched: steps 31 to {watched.last} of 60)" in verdict.sentence for verdict in made.verdicts)
+    again = stored(made.dir, store)
+    assert again.case.watched == watched and again.judge(*CHECKS) == made.verdicts
+
+
+@pytest.mark.parametrize(
+    ("schedule", "first"),
+    [
+        ([faults.kill(rank=0).during_save(3)], 21),
+        ([faults.kill(rank=0).after_save(3)], 21),
+        ([KILL, faults.file_bitflip().before_relaunch()], 31),
+        ([KILL, faults.kill(rank=0).after(0.01)], 31),
+        ([KILL, faults.kill(rank=0).at_step(33)], 31),
+        ([faults.pause(rank=0, seconds=0.2).at_step(35)], 31),
+        ([faults.kill(rank=0).at_step(12)], 11),
+        ([faults.kill(rank=0).at_step(59)], 51),
+    ],
+    ids=[
+        "in a save",
+        "after a save",
+        "damage",
+        "by the clock",
+        "an earlier step",
+        "ridden out",
+        "the first",
+        "the last",
+    ],
+)
+@pytest.mark.slow
+def test_other_faults_of_a_good_job(store, schedule, first):
+    made = run(store, GOOD, *schedule)
+    assert made.case.watched is not None and made.case.watched.first == first, made.told
+    expected = found(run(store, GOOD, *schedule, windows=False))
+    assert found(made) == expected
+
+
+def test_before_the_first_kept_state_a_run_is_whole(store, whole):
+    made = run(store, GOOD, faults.kill(rank=0).at_step(11))
+    assert made.history.window is None and made.case.watched is None
+    assert "run whole: no state was kept before the fault" in made.told
+
+
+HIDDEN = {
+    "counter": "differs from the reference at step 43",
+    "cache": "differs from the reference at step 27",
+    "retention": "left no step-040.pt at step 41",
+    "rng": "differs from the reference at step 1[12]",
+    "optimizer": "differs from the reference at step 1[12]",
+    "child": "fails no_orphans",
+    "elsewhere": "the job makes no save that is followed",
+    "pointer": "did not resume from step 10, but from 0",
+    "moved": "(saved something else|left no step-0)",
+}
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [pytest.param(flaw, marks=() if flaw in ("counter", "retention") else pytest.mark.slow) for flaw in HIDDEN],
+)
+def test_what_shows_late_costs_a_job_its_windows(store, tmp_path, flaw):
+    flags = ("--elsewhere", str(tmp_path)) if flaw == "elsewhere" else ()
+    fault = faults.kill(rank=0).at_step(35 if flaw == "retention" else 15)
+    one, two = (run(store, job(flaw, *flags), fault, windows=windows) for windows in (True, False))
+    assert re.search(HIDDEN[flaw], earned(store, one))
+    assert one.history.window is None and found(one) == found(two)
+    assert f"run whole: {earned(store, one)}" in one.told
+    assert (two.outcome is Outcome.FAIL) == (flaw not in ("elsewhere", "pointer", "moved"))
+
+
+@pytest.mark.parametrize(("flaw", "code"), [("torn", "torn-checkpoint"), ("older", "stale-checkpoint")])
+@pytest.mark.slow
+def test_what_only_a_fault_shows_is_found_in_a_window(store, flaw, code):
+    made = run(store, job(flaw), faults.kill(rank=0).during_save(4))
+    assert earned(store, made) == "" and made.history.window is not None
+    assert code in {code for _, codes in found(made).values() for code in codes}
+    assert found(made) == found(run(store, job(flaw), faults.kill(rank=0).during_save(4), windows=False))
+
+
+@pytest.mark.slow
+def test_what_each_launch_leaves_under_a_name_of_its_own_does_not_matter(store):
+    made = run(store, job("debris"), KILL)
+    assert earned(store, made) == "" and made.case.watched is not None
+    assert {outcome for outcome, _ in found(made).values()} == {Outcome.PASS}
+
+
+@pytest.mark.parametrize("where", ["outs/30/step-030.pt", "events"])
+def test_a_state_that_was_altered_since_is_not_used(store, whole, where):
+    made = run(store, GOOD, KILL)
+    place = store.references / made.reference.digest / "windows" / where
+    place = place if place.is_file() else next(place.glob("rank-*.jsonl"))
+    before = place.read_bytes()
+    try:
+        place.write_bytes(before.replace(b"0", b"1", 1))
+        other = run(store, GOOD, KILL)
+    finally:
+        place.write_bytes(before)
+    assert other.history.window is None and found(other) == found(whole)
+    assert any(phrase.startswith("run whole: ") and "altered since" in phrase for phrase in other.told)
+    assert run(store, GOOD, KILL).case.watched is not None
+
+
+def test_a_check_that_looks_at_more_than_a_window_runs_the_experiment_whole(store, whole):
+    made = run(store, GOOD, KILL)
+    first = made.dir
+    assert made.case.watched is not None
+    made.judge(*CHECKS, checks.disk_use_bounded())
+    assert made.dir != first and not first.exists() and made.case.watched is None
+    assert {name: own for name, own in found(made).items() if name != "disk_use_bounded"} == found(whole)
+    assert found(made)["disk_use_bounded"][0] is Outcome.PASS
+
+
+def test_a_fault_that_takes_no_effect_is_tried_once_more_and_the_windows_stay(store, monkeypatch):
+    monkeypatch.setattr("chaoskit.engine.observation.OBSERVE_WITHIN", 0.05)
+    monkeypatch.setattr(type(faults.kill(rank=0).action), "observed", lambda *_: None)
+    made = run(store, GOOD, KILL)
+    assert made.history.window is None and found(made)["faults_took_effect"][0] is Outcome.INCONCLUSIVE
+    assert "no fault took effect in the window: once more, whole" in made.told and earned(store, made) == ""
+
+
+def test_a_window_that_differs_before_its_fault_ends_all_windows(store, whole, monkeypatch):
+    """Say, because a state was kept in the middle of a save."""
+    digest = whole.reference.digest
+    kept = store.references / digest / "windows" / "windows.json"
+    run(store, GOOD, KILL)
+    before = kept.read_bytes()
+    restore = OutState.restore
+
+    def older(state, out):
+        shift = restore(state, out)
+        (out / "step-030.pt").unlink(missing_ok=True)
+        return shift
+
+    monkeypatch.setattr(OutState, "restore", older)
+    try:
+        made = run(store, GOOD, KILL)
+        assert made.history.window is None and found(made) == found(whole)
+        assert "did not resume from step 30, but from 20, before any fault" in earned(store, made)
+        assert len([path for path in store.all_runs() if path == made.dir]) == 1
+        monkeypatch.undo()
+        assert any(phrase.startswith("run whole: ") for phrase in run(store, GOOD, KILL).told)
+    finally:
+        kept.write_bytes(before)
+
+
+@pytest.mark.slow
+def test_a_job_that_has_changed_earns_its_windows_anew(tmp_path):
+    store = Store(tmp_path / "chaos")
+    teach(store)
+    script = tmp_path / "mine.py"
+    script.write_text(TRAINER.read_text())
+    changed = Job.from_command([sys.executable, str(script), "--out", "{out}"])
+    told = []
+    for text in (TRAINER.read_text(), TRAINER.read_text().replace("lr=0.01", "lr=0.02")):
+        script.write_text(text)
+        progress = Told()
+        made = Runner(store, windows=True, progress=progress).run(changed, KILL)
+        made.judge(*CHECKS)
+        assert made.case.watched is not None and made.outcome is Outcome.PASS
+        told.append("keeping states of an uninterrupted run" in progress)
+        digests = {made.reference.digest}
+    assert told == [True, True] and len(digests) == 1
+
+
+def pair(*flags, **options):
+    """Two ranks under torchrun, 60 steps, a save every 5."""
+    script = str(TRAINER.with_name("simple.py"))
+    return Job(script, ["--out", "{out}", "--epochs", "6", "--save-every", "5", *flags], **options)
+
+
+@pytest.mark.parametrize(
+    ("restarts", "schedule"),
+    [
+        (0, [faults.kill(rank=1).at_step(33)]),
+        (1, [faults.kill(rank=1).at_step(33)]),
+        (1, [faults.kill(rank=0).at_step(33), faults.kill(rank=1).at_step(34), faults.kill(rank=1).at_step(36)]),
+        (0, [faults.kill(rank=1).during_save(7)]),
+        (0, [faults.kill(rank=0).at_step(33), faults.hide(launches=1).before_relaunch()]),
+    ],
+    ids=["relaunched", "restarted by the agent", "both", "in a save", "hidden"],
+)
+@pytest.mark.slow
+def test_two_ranks(store, restarts, schedule):
+    made = run(store, pair(max_restarts=restarts), *schedule)
+    scratch = any(fault.action.name == "hide" for fault in schedule)
+    assert made.case.watched is not None and made.case.watched.first == (1 if scratch else 31), made.told
+    assert found(made) == found(run(store, pair(max_restarts=restarts), *schedule, windows=False))
+    counts = [inc.restart for inc in made.history.incarnations]
+    assert (max(counts) > 0) == (restarts > 0)
