@@ -29,9 +29,10 @@ class NoOrphans:
             sentence = f"{len(left)} process{'es' if len(left) > 1 else ''} outlived the launcher: {shown}"
             evidence = [{"launch": index, **process} for index, process in left]
             return failed(self.name, sentence, "orphans", survivors=evidence)
-        return passed(
-            self.name, f"no process outlived the job's command in {len(own)} launches", launches=len(own)
-        )
+        window = case.history.window
+        last = ", the last of them in the reference" if window is not None and window.end is not None else ""
+        sentence = f"no process outlived the job's command in {len(own)} launches{last}"
+        return passed(self.name, sentence, launches=len(own))
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}

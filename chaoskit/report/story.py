@@ -11,6 +11,7 @@ from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints.resumes import Resume
 from chaoskit.analysis.comparison import Difference
 from chaoskit.analysis.finding import STREAMS, WORDS, show_ranks
+from chaoskit.analysis.record.harness_record import BEFORE_WINDOW
 from chaoskit.analysis.record.history import Incarnation
 from chaoskit.analysis.record.rank_lifetime import component_order
 from chaoskit.checks.explanation import components, parts
@@ -61,8 +62,12 @@ def _launches(case: Case) -> Happened:
         "interrupted": ", interrupted",
     }
     for launch in case.history.launches:
-        yield launch.begun, "launch" if not launch.index else f"relaunch {launch.index}"
-        if launch.ended is not None:
+        before = launch.cause == BEFORE_WINDOW
+        begun = "an uninterrupted run, whose state is kept" if before else f"relaunch {launch.index}"
+        yield launch.begun, begun if launch.index or before else "launch"
+        if before:
+            yield launch.ended or launch.begun, "the window begins: everything before is from the uninterrupted run"
+        elif launch.ended is not None:
             how = (
                 f"signal {-launch.code}" if launch.code is not None and launch.code < 0 else f"code {launch.code}"
             )

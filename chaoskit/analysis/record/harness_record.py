@@ -44,6 +44,10 @@ class FaultRecord:
         return kind_of(self.what.get("action"))
 
 
+#: The cause of the end of launch 0 in a window: it is that of another run, whose state was kept.
+BEFORE_WINDOW = "window"
+
+
 @dataclass(frozen=True)
 class LaunchRecord:
     """One start of the command. `code` is its exit code, negative for a signal; `cause` is what ended it:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from chaoskit.analysis.record.harness_record import BEFORE_WINDOW
 from chaoskit.engine.launches import files_below
 from chaoskit.engine.windows.kept_outs import OutState
 from chaoskit.errors import StoreError
@@ -20,8 +21,6 @@ from chaoskit.protocol.stored_files import LONGEST_RECORD, read_stored
 
 #: The file of the harness's part of that record.
 BEFORE = "before.jsonl"
-#: Why launch 0 ended.
-CAUSE = "window"
 
 
 def begin_late(run_dir: Path, out: Path, kept: OutState, source: Path, *, steps: int) -> None:
@@ -39,7 +38,7 @@ def begin_late(run_dir: Path, out: Path, kept: OutState, source: Path, *, steps:
         if record["e"] in ("launch.start", "launch.how")
     ]
     window: dict[str, Any] = {"save": kept.save, "at": kept.at, "of": steps}
-    ended: dict[str, Any] = {"launch": 0, "code": None, "cause": CAUSE, "survivors": []}
+    ended: dict[str, Any] = {"launch": 0, "code": None, "cause": BEFORE_WINDOW, "survivors": []}
     files: dict[str, Any] = {"launch": 0, "files": [list(each) for each in files_below(out)]}
     for kind, fields in (("launch.end", ended), ("files", files), ("window", window)):
         harness.append({"i": 0, "t": until, "e": kind, **fields})

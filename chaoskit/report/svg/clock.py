@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chaoskit.analysis.case import Case
+from chaoskit.analysis.record.harness_record import BEFORE_WINDOW
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.recovery.phases import PHASES, Phases, phases
 from chaoskit.analysis.recovery.recovery import Recovery
@@ -124,6 +125,9 @@ def _launches(history: History, end: float) -> Iterator[Span]:
               "supervisor": ": its controller starts nothing again"}  # fmt: skip
     for one in history.launches:
         how = f" ({one.how.partition(':')[0]})" if one.how else ""
+        if one.cause == BEFORE_WINDOW:
+            yield Span("launch", one.index, one.begun, one.ended or end, "an uninterrupted run, up to the window", "")
+            continue
         ended = "did not end" if one.ended is None else f"ended with {one.code}{causes.get(one.cause or '', '')}"
         label = "" if one.ended is None else f"exit {one.code}"
         stop = end if one.ended is None else one.ended

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Literal
 
 from chaoskit.analysis.case import Case
-from chaoskit.analysis.record.harness_record import FaultRecord
+from chaoskit.analysis.record.harness_record import BEFORE_WINDOW, FaultRecord
 from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
 from chaoskit.report.svg.fault_windows import active_time
@@ -147,6 +147,8 @@ def ending(history: History, inc: Incarnation, own: RankLifetime) -> tuple[End, 
         return "gone", f"ended without an exit event before incarnation {following.index} began"
     if launch is None or launch.ended is None:
         return "open", "the record ends here"
+    if launch.cause == BEFORE_WINDOW:
+        return "open", "the record of the uninterrupted run ends here, and the window begins"
     why = {
         "hang": "because the job hung",
         "deadline": "at the deadline",

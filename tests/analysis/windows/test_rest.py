@@ -221,4 +221,4 @@ def test_steps_that_follow_on_others():
     assert [step.own for step in both] == [None, 0.5, None, None] and len(own) == len(rest) == 2
     again = both.part(2, 4, less=2)
     assert (again.columns["model"], list(again.numbers)) == (["c", "d"], [1, 2])
-    assert own.followed_by(Steps(), more=2, later=0.0) == own
+    assert list(own.followed_by(Steps(), more=2, later=0.0)) == list(own)
