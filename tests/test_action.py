@@ -135,6 +135,7 @@ def test_an_unclosed_quote_is_an_error_and_starts_nothing(runner):
     assert done.returncode != 0 and words is None and "No closing quotation" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.launches
 def test_a_real_run_writes_the_summary_and_the_report(runner):
     """One experiment, with the trainer of the other tests."""

@@ -77,6 +77,7 @@ def test_a_patch_that_nothing_asks_for_makes_the_exit_code_1(five_bugs, monkeypa
     assert five_bugs.main() == 1 and "NOT ASKED FOR" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.launches
 def test_the_script_fails_with_its_bugs_and_passes_without_them(five_bugs, place):
     options = ["--launch", "warm", "-k", "one_rank_mid_epoch"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import signal
 import sys
@@ -73,6 +74,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.INTERNAL
     finally:
         signal.signal(signal.SIGTERM, before)
+        # What is registered last is called first: before xdist, which waits there for its workers.
+        atexit.unregister(_ignore_interrupts)
+        atexit.register(_ignore_interrupts)
+
+
+def _ignore_interrupts() -> None:
+    """All results are out: a further Ctrl-C would only print the traceback of something that still cleans up."""
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def split(argv: list[str]) -> tuple[list[str], list[str]]:

@@ -43,6 +43,7 @@ def run(shared_store, tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.launches
 def test_the_loss_that_is_accepted_alone(run):
     """Also where other checks rest on the lost state: after a NaN the job goes back, and draws other numbers then."""

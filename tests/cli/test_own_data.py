@@ -31,6 +31,7 @@ def resumed(shared_store, tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.launches
 @pytest.mark.parametrize(
     ("arguments", "codes"),
@@ -57,6 +58,7 @@ def test_a_batch_of_another_shape_draws_other_random_numbers(resumed):
     assert verdict == "fail" and found and "rng-not-restored" not in found, found
 
 
+@pytest.mark.slow
 @pytest.mark.launches
 def test_images_drawn_with_other_random_numbers(resumed):
     assert resumed("pictures.py") == ("fail", ["rng-not-restored"], [])

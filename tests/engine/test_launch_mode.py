@@ -70,6 +70,7 @@ def test_every_way_to_train_gives_the_same_bits_warm_and_cold(shared_store, flag
         assert one.losses == other.losses and one.columns == other.columns and len(one) == reference.steps
 
 
+@pytest.mark.slow
 @pytest.mark.launches
 def test_the_same_verdicts_warm_and_cold(shared_store):
     job = Job.from_command([sys.executable, str(TRAINERS / "alone.py"), "--out", "{out}", "--steps", "13"])
@@ -97,6 +98,7 @@ def test_a_job_that_trains_otherwise_when_warm_is_launched_cold(shared_store):
         Runner(shared_store, launch="warm").reference(notices("faster"))
 
 
+@pytest.mark.slow
 @pytest.mark.launches
 def test_a_job_that_crashes_when_warm_is_launched_cold(shared_store):
     reference = Runner(shared_store).reference(notices("crash"))

@@ -101,6 +101,7 @@ def test_what_the_controller_does_not_take(train_jobs, spec, said):
     pods.until(lambda: said in pods.events("one").get("TrainJobResourcesCreationFailed", ""), timeout=60)
 
 
+@pytest.mark.slow
 def test_a_suspended_train_job_has_no_pods_and_gets_others(train_jobs):
     train_jobs.make("one", FOREVER)
     before = {pod.metadata.uid for pod in train_jobs.jobs.running("one-node-0", 2).values()}

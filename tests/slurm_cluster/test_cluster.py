@@ -61,6 +61,7 @@ def test_a_job_is_requeued(slurm, job, tmp_path):
     wait(lambda: "begins 1" in log(tmp_path, number))
 
 
+@pytest.mark.slow
 def test_a_job_of_the_urgent_partition_preempts_with_a_grace(slurm, job, tmp_path):
     number = job("trap 'echo told' TERM; echo begins; for i in $(seq 300); do sleep 0.2; done", "-N4", "--exclusive",
                  "--requeue", "--signal=B:USR2@1")  # fmt: skip

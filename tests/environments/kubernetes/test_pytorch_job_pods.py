@@ -79,6 +79,7 @@ def test_a_suspended_job_loses_its_pods_and_gets_others(pytorch_job_place, conne
         suspended_and_back(env, connection)
 
 
+@pytest.mark.slow
 def test_an_evicted_pod_is_made_again(pytorch_job_place, until):
     with KubernetesEnvironment(pytorch_job_place()) as env:
         env.launch(0, [])

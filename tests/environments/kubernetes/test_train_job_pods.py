@@ -21,6 +21,7 @@ from tests.environments.kubernetes.jobs_of_stubs import (
 pytestmark = pytest.mark.launches
 
 
+@pytest.mark.slow
 def test_a_lost_pod_and_a_failed_container_join_the_launch_again(train_job_place, connection):
     with KubernetesEnvironment(train_job_place(job={"backoffLimit": 20})) as env:
         env.launch(0, [])
@@ -41,6 +42,7 @@ def test_a_lost_pod_and_a_failed_container_join_the_launch_again(train_job_place
         assert chosen["metadata"]["uid"] == after["node1"]
 
 
+@pytest.mark.slow
 def test_the_budget_of_the_runtime(train_job_place):
     with KubernetesEnvironment(train_job_place(job={"backoffLimit": 0}, failurePolicy={"maxRestarts": 0})) as env:
         env.launch(0, [])

@@ -30,6 +30,7 @@ def examined(machines, cluster_place, connection):
     return examine
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("crds")
 def test_two_pods_on_two_machines_share_the_volume_and_chaos_mesh_works(examined, api_server):
     controller = ChaosController(api_server).start()

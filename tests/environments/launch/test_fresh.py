@@ -82,6 +82,7 @@ def differences(one: Any, two: Any) -> dict[str, tuple[Any, Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_fork_can_tell_no_difference(reflections, name):
     for cold, warm in zip(reflections[f"{name}, cold"], reflections[f"{name}, warm"], strict=True):

@@ -70,6 +70,7 @@ def test_a_job_that_may_not_be_requeued(slurm, place, tell, until, tmp_path):
         assert not env.is_suspended()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_job_of_another_partition_preempts_it_and_ends(slurm, place, tell, lines, until, stays):
     # One that ends by itself after SIGTERM is not put back into the queue: the next launch is a job of its own.

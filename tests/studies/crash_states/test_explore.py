@@ -64,6 +64,7 @@ def test_what_is_due_is_what_was_settled_just_before_the_next_operation():
     assert due(0, operations, []) == {0}
 
 
+@pytest.mark.slow
 @pytest.mark.launches
 def test_a_trainer_that_forces_everything_passes(shared_store):
     found = exploration(shared_store)

@@ -34,6 +34,7 @@ def test_what_resumes_exactly_is_said_to(border):
     assert stayed.word == "undecided" and both.new.interpreter.path in stayed.sentence
 
 
+@pytest.mark.slow
 @launches
 def test_what_forgets_a_component_at_the_border_resumes_wrong(border):
     runner, both = border("--border", "forget")
