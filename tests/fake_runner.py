@@ -39,6 +39,7 @@ class Launch:
 class History:
     launches = (Launch(),)
     faults = ()
+    window = None
 
 
 class Run:

@@ -220,11 +220,11 @@ def test_options_reach_the_runner(suite):
         "def test_x(chaos):\n"
         "    chaos.run(job()).verify(good)\n"
         "    assert chaos.reference(job()) == dict(\n"
-        "        environment='local', experiment='test_x', launch='cold', relaunches=2, timeout=9.5,\n"
+        "        environment='local', experiment='test_x', launch='cold', windows=True, relaunches=2, timeout=9.5,\n"
         "        resume_args=['--init_from=resume', '-v'])"
     )
     options = ["--chaos-relaunches=2", "--chaos-timeout=9.5", "--chaos-resume-args=--init_from=resume -v"]
-    options.append("--chaos-launch=cold")
+    options += ["--chaos-launch=cold", "--chaos-windows"]
     suite(text, *options, "--chaos-dir=elsewhere").assert_outcomes(passed=1)
     assert Path("elsewhere/.gitignore").read_text() == "*\n"
     assert not Path(".chaoskit").exists()
