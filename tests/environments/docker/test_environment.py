@@ -26,7 +26,7 @@ from chaoskit.environments.launch.mode import Mode
 from chaoskit.errors import ChaoskitError, UsageError
 from chaoskit.nodes import Nodes
 from tests.environments.docker.conftest import docker
-from tests.environments.events import news
+from tests.environments.events import arrivals, news
 
 pytestmark = pytest.mark.launches
 
@@ -143,7 +143,7 @@ def test_lost_paused_and_replaced_containers(place, rank, until):
             "exec(open('/tests/environments/stub_rank.py').read())"
         )
         env.launch(0, [*python(code), "?", "9"])
-        arrived = {news(env, Arrived).rank for _ in range(2)}
+        arrived = arrivals(env, 2)
         assert arrived == {0, 1} and env.ranks_of("node1") == (1,)
         one, other = env.rank_process(0), env.rank_process(1)
         assert one.key != other.key
@@ -171,7 +171,7 @@ def test_lost_paused_and_replaced_containers(place, rank, until):
         assert news(env, Ended).code != 0
         env.launch(1, [*python(code), "?", "1"])
         assert env.containers.now["node1"].container != before
-        assert {news(env, Arrived).rank for _ in range(2)} == {0, 1}
+        assert arrivals(env, 2) == {0, 1}
         assert env.is_lost("node1") and env.state(other) == "gone"
         with pytest.raises(LookupError, match="node7"):
             env.lose_node("node7")

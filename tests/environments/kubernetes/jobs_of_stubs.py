@@ -6,22 +6,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from chaoskit.environments.environment import Arrived, Ended, ExtraEvent, RunSpec
+from chaoskit.environments.environment import Ended, ExtraEvent, RunSpec
 from chaoskit.environments.kubernetes.api_kinds import PODS
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.environments.machine.sweep import sweep as sweep_machine
-from tests.environments.events import news
+from tests.environments.events import arrivals, news
 from tests.environments.kubernetes.test_environment import killed_harness
-
-
-def arrivals(env: KubernetesEnvironment, count: int) -> set[int]:
-    """The ranks that have come to their gates."""
-    found: set[int] = set()
-    while len(found) < count:
-        found.add(news(env, Arrived).rank)
-    return found
 
 
 def starts(env: KubernetesEnvironment, node: str, *, timeout: float = 60.0) -> None:

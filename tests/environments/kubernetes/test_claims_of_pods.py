@@ -13,7 +13,8 @@ from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.selectors import OWNER, RUN, RunSelector
 from chaoskit.environments.machine.sweep import sweep as sweep_machine
 from chaoskit.errors import ChaoskitError
-from tests.environments.kubernetes.jobs_of_stubs import arrivals, starts
+from tests.environments.events import arrivals
+from tests.environments.kubernetes.jobs_of_stubs import starts
 from tests.environments.kubernetes.test_environment import killed_harness
 from tests.kubernetes_server.objects import claim
 

@@ -17,10 +17,10 @@ from chaoskit.environments.kubernetes.supervised_job import DIFFERENCE
 from chaoskit.errors import SupervisorGaveUp
 from chaoskit.faults.storage.fail_storage import MODIFYING
 from chaoskit.job import Job
-from tests.environments.events import news
+from tests.environments.events import arrivals, news
 from tests.environments.kubernetes.a_job import a_job
 from tests.environments.kubernetes.conftest import left
-from tests.environments.kubernetes.jobs_of_stubs import arrivals, starts, suspended_and_back, sweep_after_a_kill
+from tests.environments.kubernetes.jobs_of_stubs import starts, suspended_and_back, sweep_after_a_kill
 
 pytestmark = pytest.mark.launches
 

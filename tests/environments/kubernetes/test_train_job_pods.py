@@ -9,9 +9,9 @@ from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.listing import listed
 from chaoskit.environments.kubernetes.selectors import RunSelector
 from chaoskit.errors import SupervisorGaveUp
+from tests.environments.events import arrivals
 from tests.environments.kubernetes.conftest import left
 from tests.environments.kubernetes.jobs_of_stubs import (
-    arrivals,
     ends_with,
     starts,
     suspended_and_back,

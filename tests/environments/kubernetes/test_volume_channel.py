@@ -13,8 +13,8 @@ from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.environments.kubernetes.environment import KubernetesEnvironment
 from chaoskit.environments.kubernetes.pod_channel import NAME
 from tests.docker_images import images
-from tests.environments.events import news
-from tests.environments.kubernetes.jobs_of_stubs import arrivals, starts
+from tests.environments.events import arrivals, news
+from tests.environments.kubernetes.jobs_of_stubs import starts
 
 pytestmark = pytest.mark.launches
 
