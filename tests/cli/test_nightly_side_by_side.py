@@ -16,7 +16,7 @@ from tests.docker_images import images
 from tests.environments.kubernetes.conftest import connection, left  # noqa: F401
 from tests.users import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.launches]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.launches]
 
 GPU = "nvidia.com/gpu"
 SCRIPT = "import runpy\nrunpy.run_module('tinymodels.train', run_name='__main__')\n"

@@ -61,7 +61,7 @@ def test_a_good_trainer_passes_on_pods_that_cannot_connect_to_chaoskit(run, tmp_
 PARTITIONS = "longer_than or shorter_than or one_way or connections_reset or (ridden_out and forget_names)"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_good_trainer_passes_on_pods_that_chaos_mesh_cuts_off(run, mesh_in_pods, machines):
     code, found = run("tinymodels.train", PARTITIONS, "--timeout", "6")
     assert {name: each["verdict"] for name, each in found.items()} == {

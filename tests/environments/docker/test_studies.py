@@ -17,7 +17,7 @@ from chaoskit.studies.sdc.survey import make_map
 from tests.environments.docker.conftest import docker
 from tests.users import must_have
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 TESTS = Path(__file__).resolve().parents[2]
 
