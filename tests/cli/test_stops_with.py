@@ -12,7 +12,8 @@ import pytest
 from chaoskit.errors import ExitCode
 from tests.users import REPOSITORY
 
-pytestmark = [pytest.mark.slow, pytest.mark.launches]
+#: How a job ends after a notice depends on when that reaches it, which other work beside it delays.
+pytestmark = [pytest.mark.exhaustive, pytest.mark.launches]
 
 #: Leaves with 0 after an emergency save. torchrun has a code of its own for a rank that fails: a script tells another.
 LEAVES = "tinymodels.gallery.notice_exits_0"
