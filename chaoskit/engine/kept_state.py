@@ -108,7 +108,7 @@ def _run(
 ) -> KeptState:
     progress.phase("keeping the state of an uninterrupted run")
     job = job.with_secrets(os.environ)
-    run_dir = store.new_keeping_run(reference.digest, job=job.to_json(), environment=environment)
+    run_dir = store.new_run_beside(reference.digest, "kept", job=job.to_json(), environment=environment)
     files = run_dir / FILES
     with store.writing():
         files.mkdir()

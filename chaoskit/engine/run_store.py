@@ -165,13 +165,6 @@ class Store:
         """A fresh directory for a control of a reference; an older one is removed."""
         return self._new_beside(digest, f"control-{number}", str(number), job=job, environment=environment)
 
-    def new_keeping_run(
-        self, digest: str, *, job: Mapping[str, Any], environment: str = DEFAULT_ENVIRONMENT
-    ) -> Path:
-        """A fresh directory for an uninterrupted run that keeps its state, beside the controls of the reference that it
-        must equal; an older one is removed."""
-        return self._new_beside(digest, "kept", "kept", job=job, environment=environment)
-
     def new_run_beside(
         self, digest: str, name: str, *, job: Mapping[str, Any], environment: str = DEFAULT_ENVIRONMENT
     ) -> Path:
