@@ -134,6 +134,10 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "fault-not-observed": "The fault was not observed to take effect, so nothing was tested.",
         "not-deterministic": "Two uninterrupted runs differ, so bitwise equality cannot be judged.",
         "probe-blind": "The probe could not see something that the check needs.",
+        "window-wrong": (
+            "An experiment that was trained on behind its window came to another verdict, so windows of this job prove "
+            "nothing."
+        ),
         "reference-failed": "The uninterrupted run itself failed, so there is nothing to compare with.",
         "reference-nonfinite": (
             "The uninterrupted run itself trains on NaN or infinity, so there is nothing to compare with."

@@ -163,6 +163,10 @@ REMEDIES: Mapping[str, str] = {
         "batch=, model=, optimizer=) before each optimizer step; save below {out} with torch.save, "
         "torch.distributed.checkpoint or safetensors"
     ),
+    "window-wrong": (
+        "run the battery again: chaoskit has noted that windows of this job are wrong, and trains every experiment to "
+        "its end from now on"
+    ),
     "reference-failed": "run the command by hand: it must finish with exit code 0 without any fault",
     "reference-nonfinite": (
         "repair the training itself: torch.autograd.set_detect_anomaly(True) names the operation that makes the first "

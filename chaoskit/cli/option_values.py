@@ -134,6 +134,13 @@ def launch(text: str) -> str:
     return _passed(wish, text)
 
 
+def windows(text: str) -> str:
+    """Validate which experiments are run in windows."""
+    from chaoskit.engine.windows.keeping import wish
+
+    return _passed(wish, text)
+
+
 def mount(text: str) -> str:
     """Validate a mount."""
     from chaoskit.job import read_mount

@@ -26,6 +26,7 @@ from chaoskit.cli.option_values import (
     size,
     stops_with,
     volume,
+    windows,
     words,
 )
 from chaoskit.errors import UsageError
@@ -123,9 +124,16 @@ SHARED = (
         "run every experiment, also after three of them have hung in the same way (default: skip the others)",
     ),
     Option(
+        "whole",
+        "train every experiment from the first step to the last (default: only around its fault, where the job trains "
+        "long enough for that to pay and a run shows that it can be judged so)",
+    ),
+    Option(
         "windows",
-        "run each experiment only around its fault: from a kept state of an uninterrupted run until the job equals the "
-        "reference again, if two more uninterrupted runs show that this job can be judged so",
+        "which experiments are run only around their faults: 'auto', 'always' (also those of a short job) or 'never', "
+        "which is --whole (default: auto)",
+        "MODE",
+        windows,
     ),
     Option("dir", "directory for stored runs (default: .chaoskit in the project)", "DIR", str),
     Option("keep", "number of passed runs that stay stored (default: 50)", "N", count),
@@ -151,7 +159,13 @@ SHARED = (
         duration,
     ),
     Option("during", "for how long --every strikes, at most until the job ends: 6h", "TIME", duration),
-    Option("seed", "number that draws the workers and nodes that --every strikes (default: 0)", "N", count),
+    Option(
+        "seed",
+        "number that draws the workers and nodes that --every strikes, and the experiments that are trained on behind "
+        "their windows, for comparison (default: 0)",
+        "N",
+        count,
+    ),
     Option(
         "notices",
         "also give the notices of preemption that the job handles, separated by commas: aws, gcp, azure, kubernetes, "
@@ -302,6 +316,11 @@ def leave_out_unused(args: argparse.Namespace) -> None:
             setattr(args, option.replace("-", "_"), None)
 
 
+def windows_of(given: Mapping[str, Any]) -> str:
+    """Which experiments are run in windows, by the attributes of the options."""
+    return "never" if given.get("whole") else given.get("windows") or "auto"
+
+
 def limit_of(given: str | None) -> int | None:
     """The bytes that the stored runs may have; None for no limit."""
     from chaoskit.validation import check_size
@@ -357,6 +376,9 @@ def check(given: Mapping[str, Any], *, flag: str = "--") -> None:
             raise UsageError(f"{flag}{option.name} is empty: give a value, or leave the option out")
     if given.get("log_file") is not None and given.get("log_regex") is None:
         raise UsageError(f"{flag}log-file needs {flag}log-regex: add the pattern of the file's lines")
+    if given.get("whole") and given.get("windows") not in (None, "never"):
+        both = f"{flag}whole and {flag}windows {given['windows']}"
+        raise UsageError(f"{both} contradict each other: leave one of them out")
     every, during = given.get("every"), given.get("during")
     if bool(every) != bool(during):
         raise UsageError(f"{flag}every and {flag}during belong together: {flag}every 30m {flag}during 6h")

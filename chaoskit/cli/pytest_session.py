@@ -132,6 +132,8 @@ class ChaosSession:
         self._results: dict[str, Result] = {}
         #: None where every experiment is to be run.
         self.hangs = None if config.getoption("chaos_keep_going") else SameHangs(self._shared_hangs())
+        #: The experiments that are trained on behind their windows.
+        self._drawn: frozenset[str] = frozenset()
         self._begun = time.monotonic()
         self._writer: Writer | None = None
         #: Results that the suite does not have yet.
@@ -153,6 +155,13 @@ class ChaosSession:
 
         workers: dict[str, str] = getattr(self._config, "workerinput", {})
         return scratch.path(workers["testrunuid"]) / "hangs.jsonl" if workers else None
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Draw the experiments whose windows are audited; each worker draws the same."""
+        from chaoskit.engine.windows.audits import drawn
+
+        names = [item.nodeid for item in session.items if "chaos" in getattr(item, "fixturenames", ())]
+        self._drawn = drawn(names, seed=self._config.getoption("chaos_seed") or 0)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -182,7 +191,8 @@ class ChaosSession:
                 experiment=item.name,
                 progress=progress,
                 launch=self._config.getoption("chaos_launch") or "auto",
-                windows=self._config.getoption("chaos_windows"),
+                windows=options.windows_of(options.given_to(self._config)),
+                audit=item.nodeid in self._drawn,
                 **options.overrides(self._config),
             )
 

@@ -21,6 +21,8 @@ from chaoskit.engine.progress import Progress
 from chaoskit.engine.reference_digest import digest
 from chaoskit.engine.reference_store import CONTROLS
 from chaoskit.engine.run_store import Store
+from chaoskit.engine.windows import keeping
+from chaoskit.engine.windows.keeping import Keeping
 from chaoskit.environments.launch.mode import COLD, Mode
 from chaoskit.errors import CannotWarm, ReferenceFailed
 from chaoskit.job import Job
@@ -31,12 +33,14 @@ CONTROL_DEADLINE = 1800.0
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceMaker:
-    """Makes references in one environment; `launch` is `auto`, `cold` or `warm`."""
+    """Makes references in one environment; `launch` is `auto`, `cold` or `warm`. The second control keeps states that
+    windows may begin from, if `windows` are wanted (see `keeping.WISHES`) and pay."""
 
     store: Store
     environment: str
     launch: str
     progress: Progress
+    windows: str = "never"
 
     def reference(self, job: Job) -> Reference:
         """The stored reference of the job, if it still holds, else a new one, made under a lock by one process.
@@ -88,13 +92,13 @@ class _Making:
     def _run_second(self, mode: Mode) -> Mode:
         """Run the control that shows whether a warm launch makes a difference; returns how the job can be launched."""
         try:
-            run_dir = self._run_control(1, mode=mode)
+            run_dir = self._run_control(1, mode=mode, keep_states=True)
         except ReferenceFailed as error:
             if not mode.warm or mode.demanded:
                 raise
             said = str(error).partition(", before")[0]
             mode = Mode(reason=f"its first warm launch failed: {said}")
-            self._run_control(1, mode=mode)
+            self._run_control(1, mode=mode, keep_states=True)
             return mode
         return launch_mode.as_launched(mode, run_dir) if mode.warm else mode
 
@@ -111,12 +115,14 @@ class _Making:
         reference_store.replace_control(self.maker.store, self.name, 1, by=cold)
         return self._keep(Mode(reason=why), seconds=seconds)
 
-    def _run_control(self, number: int, *, mode: Mode, learning: bool = False) -> Path:
-        """Run the job uninterrupted; raises ReferenceFailed unless it comes to its end."""
+    def _run_control(self, number: int, *, mode: Mode, learning: bool = False, keep_states: bool = False) -> Path:
+        """Run the job uninterrupted; raises ReferenceFailed unless it comes to its end. With `keep_states`, its `{out}`
+        is kept at some of the saves that the first control made, if windows are wanted."""
         maker, job = self.maker, self.job
         of = CONTROLS if number < CONTROLS else max(job.controls, number + 1)
         maker.progress.phase(f"reference {number + 1} of {of}, {'warm' if mode.warm else 'cold'}")
         run_dir = maker.store.new_control(self.name, number, job=job.to_json(), environment=maker.environment)
+        states = self._states(run_dir) if keep_states else None
         status = execute(
             run_dir,
             replace(job, relaunches=0),
@@ -126,9 +132,20 @@ class _Making:
             deadline=job.timeout or CONTROL_DEADLINE,
             mode=mode,
             learning=learning,
+            keeper=states.keeper if states is not None else None,
         )
         check_control(run_dir, status, nodes=job.nodes.most)
+        if states is not None:
+            states.write(maker.store)
         return run_dir
+
+    def _states(self, run_dir: Path) -> Keeping | None:
+        """Keeps states of the second control, where a window can begin from them."""
+        traits = environments.environment(self.maker.environment).traits
+        if not (traits.one_clock and traits.files_here and traits.shares_files):
+            return None
+        first = run_dir.with_name("control-0")
+        return keeping.of_second_control(run_dir, first, wish=self.maker.windows, store=self.maker.store)
 
     def _keep(self, mode: Mode, *, seconds: float, controls: int = CONTROLS) -> Reference:
         """Store the controls that were run as the reference."""

@@ -26,13 +26,14 @@ from chaoskit.capabilities import LIMITS, CanFailStorage
 from chaoskit.checks import Check, judge
 from chaoskit.engine import reference_store, stored_json, target_validation
 from chaoskit.engine.arguments import check_checks, check_faults, check_job
-from chaoskit.engine.execution import execute
+from chaoskit.engine.planned_run import PlannedRun
 from chaoskit.engine.progress import Progress, quiet
 from chaoskit.engine.reference_maker import ReferenceMaker
 from chaoskit.engine.ruling import Ruling
 from chaoskit.engine.run_store import Store
+from chaoskit.engine.windows import keeping
 from chaoskit.engine.windows.window import Window, needs_whole, plan_window
-from chaoskit.environments.launch.mode import COLD, Mode, wish
+from chaoskit.environments.launch.mode import Mode, wish
 from chaoskit.environments.traits import StorageKind
 from chaoskit.errors import CheckFailed, Inconclusive, StoreError, UsageError
 from chaoskit.faults import Fault
@@ -40,13 +41,12 @@ from chaoskit.faults.fault import action_traits, check_nodes
 from chaoskit.faults.triggers import Every
 from chaoskit.files.removal import remove
 from chaoskit.job import Job
-from chaoskit.protocol import putting_back
 from chaoskit.protocol.io_journal import NAME as JOURNAL
 from chaoskit.protocol.io_journal import Journal, JournalError
 from chaoskit.protocol.putting_back import PutBack
 from chaoskit.schema import SchemaError
 from chaoskit.validation import check_choice, check_flag
-from chaoskit.verdict import Outcome, Verdict, merge
+from chaoskit.verdict import Outcome, Verdict, inconclusive, merge
 
 
 @dataclass
@@ -65,6 +65,8 @@ class Run:
     ruling: Ruling | None = None
     #: Why the last verdicts could not be kept beside the record; empty if they were.
     unkept: str = ""
+    #: In which window it was run; None for a whole run.
+    window: Window | None = None
     #: Runs the same experiment from the first step to the last one; None where that is done already, or cannot be.
     whole: Callable[[], Run] | None = None
 
@@ -111,10 +113,13 @@ class Run:
         if self.whole is not None and needs_whole(checks):
             self._become(self.whole())
         self.verdicts, self.ruling, self.unkept = judge(self.case, checks), None, ""
-        if self.whole is not None and self.outcome is not Outcome.PASS:
+        wrong = self.window.audited(self.case, checks, self.verdicts) if self.window is not None else ""
+        if self.whole is not None and (wrong or self.outcome is not Outcome.PASS):
             # A window only ever passes: it has one resume more, and one that fails may come of that.
             self._become(self.whole())
             self.verdicts = judge(self.case, checks)
+        if wrong:
+            self.verdicts = (*self.verdicts, inconclusive("windows", wrong, "window-wrong"))
         try:
             told = [check.to_json() for check in checks]
             self.store.write_verdicts(self.dir, checks=told, verdicts=self.verdicts)
@@ -129,7 +134,7 @@ class Run:
         remove(self.dir, within=self.store.root)
         for name in ("history", "case", "journal"):
             self.__dict__.pop(name, None)
-        self.id, self.dir, self.whole = other.id, other.dir, None
+        self.id, self.dir, self.window, self.whole = other.id, other.dir, None, None
 
     def verify(self, *checks: Check) -> tuple[Verdict, ...]:
         """Judge, and raise CheckFailed if any check failed, Inconclusive if any could not be decided. A fail whose
@@ -158,7 +163,9 @@ class Runner:
     (seconds), `resume_args`, `controls`, `log_regex`, `log_file`, `stops_with`. `launch` is `cold`, `warm`, or `auto`:
     warm where a warm control equals a cold one. `rule` decides what of the verdicts on its runs counts (None: all of
     them). With `windows`, an experiment begins from a kept state of an uninterrupted run and ends once the job equals
-    the reference again, where the job has earned that (see `chaoskit.engine.windows`).
+    the reference again, where the job has earned that: `always`, `auto` (where the job trains long enough for that to
+    pay) or `never` (see `chaoskit.engine.windows`). With `audit`, one in a window is trained on to its end, and both
+    verdicts are compared.
     """
 
     def __init__(
@@ -170,11 +177,13 @@ class Runner:
         progress: Progress = quiet,
         launch: str = "auto",
         rule: Rule | None = None,
-        windows: bool = False,
+        windows: str = "never",
+        audit: bool = False,
         **options: Any,
     ) -> None:
         self.store = store
-        self.windows = check_flag("Runner", "windows", windows)
+        self.windows = keeping.wish(windows)
+        self.audit = check_flag("Runner", "audit", audit)
         self.environment = environment
         self.experiment = experiment
         self.progress = progress
@@ -194,7 +203,11 @@ class Runner:
         environments.must_fit(self.environment, job.nodes)
         environments.must_have(self.environment)
         maker = ReferenceMaker(
-            store=self.store, environment=self.environment, launch=self.launch, progress=self.progress
+            store=self.store,
+            environment=self.environment,
+            launch=self.launch,
+            progress=self.progress,
+            windows=self.windows,
         )
         return maker.reference(job)
 
@@ -221,6 +234,7 @@ class Runner:
         for fault in faults:
             environments.must_offer(self.environment, fault.action.needs, to=fault, job=job)
         failing = [fault for fault in faults if CanFailStorage in fault.action.needs]
+        watched = storage
         if failing and not storage:
             picking = [fault for fault in failing if action_traits(fault.action).picks_requests]
             storage = environments.failing_storage(self.environment, picking)
@@ -243,47 +257,24 @@ class Runner:
         # Each strike of a schedule may cost a relaunch that the job cannot help.
         job = replace(job, relaunches=max(job.relaunches, strikes))
 
-        def execute_it(window: Window | None) -> Run:
-            run_dir = self.store.new_run(
-                job=job.to_json(),
-                schedule=[
-                    {**fault.to_json(), "asked": asked["text"]}
-                    for fault, asked in zip(resolved, described, strict=True)
-                ],
-                experiment=self.experiment,
-                environment=self.environment,
-                reference=reference.digest,
-            )
-            reference_store.attach(reference, run_dir)
-            if put_back is not None:
-                with self.store.writing():
-                    putting_back.write(put_back, run_dir)
-                self.store.update(run_dir, put_back=list(put_back.components))
-            if window is not None:
-                window.begin(run_dir)
-            with reference_store.own_port(self.store, reference, self.environment, self.progress):
-                execute(
-                    run_dir,
-                    job,
-                    store=self.store,
-                    environment=self.environment,
-                    progress=self.progress,
-                    faults=resolved,
-                    reference=reference,
-                    deadline=job.timeout or _deadline(job, resolved, reference),
-                    mode=Mode.from_json(reference.mode),
-                    relaunch_mode=(relaunch_mode or COLD) if job.relaunch_command else None,
-                    storage=storage,
-                    limits=limits,
-                    metadata=metadata,
-                    imdsv1=imdsv1,
-                    late=window is not None,
-                    watch=window.watch(run_dir) if window is not None else None,
-                )
-            return Run(run_dir.name, run_dir, job, self.store, reference, self.experiment, rule=self.rule)
-
+        planned = PlannedRun(
+            store=self.store,
+            environment=self.environment,
+            experiment=self.experiment,
+            progress=self.progress,
+            job=job,
+            reference=reference,
+            faults=tuple(resolved),
+            asked=tuple(each["text"] for each in described),
+            mode=relaunch_mode,
+            storage=storage,
+            limits=limits,
+            metadata=metadata,
+            imdsv1=imdsv1,
+            put_back=put_back,
+        )
         window = None
-        if self.windows and put_back is None and not metadata and not limits:
+        if put_back is None and not metadata and keeping.pays(reference, wish=self.windows):
             window = plan_window(
                 job,
                 resolved,
@@ -291,17 +282,25 @@ class Runner:
                 store=self.store,
                 environment=self.environment,
                 progress=self.progress,
-                storage=storage,
+                storage=watched,
+                experiment=self.experiment,
+                drawn=self.audit,
             )
-        run = execute_it(window)
+        run = self._made(planned, window)
         if window is not None and window.to_repeat(run.dir):
             remove(run.dir, within=self.store.root)
-            run = execute_it(None)
+            run = self._made(planned, None)
         elif window is not None:
-            run.whole = lambda: execute_it(None)
+            run.window, run.whole = window, lambda: self._made(planned, None)
         self.runs.append(run)
         self.progress.phase("judging")
         return run
+
+    def _made(self, planned: PlannedRun, window: Window | None) -> Run:
+        run_dir = planned.execute(window)
+        return Run(
+            run_dir.name, run_dir, planned.job, self.store, planned.reference, self.experiment, rule=self.rule
+        )
 
     def _with_options(self, job: Job) -> Job:
         return replace(job, **self._options).with_secrets(os.environ)
@@ -318,14 +317,6 @@ def _metadata(faults: Sequence[Fault]) -> tuple[str, bool]:
     if len(versions) > 1:
         raise UsageError("imdsv1 holds for a whole run: give it to all faults of the run, or to none")
     return (clouds[0] if clouds else ""), any(versions)
-
-
-def _deadline(job: Job, faults: Sequence[Fault], reference: Reference) -> float:
-    """The default deadline of a run in seconds: four times an uninterrupted run for each launch, and the time that its
-    faults last or wait."""
-    frozen = sum(fault.action.heal_after or 0.0 for fault in faults)
-    delayed = sum(getattr(fault.trigger, "delay", None) or 0.0 for fault in faults)
-    return 60.0 + frozen + delayed + 4.0 * reference.seconds * (1 + job.relaunches + job.agent_restarts)
 
 
 def stored(run_dir: Path, store: Store) -> Run:

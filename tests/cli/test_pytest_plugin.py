@@ -220,19 +220,41 @@ def test_options_reach_the_runner(suite):
         "def test_x(chaos):\n"
         "    chaos.run(job()).verify(good)\n"
         "    assert chaos.reference(job()) == dict(\n"
-        "        environment='local', experiment='test_x', launch='cold', windows=True, relaunches=2, timeout=9.5,\n"
+        "        environment='local', experiment='test_x', launch='cold', windows='always', audit=False,\n"
+        "        relaunches=2, timeout=9.5,\n"
         "        resume_args=['--init_from=resume', '-v'])"
     )
     options = ["--chaos-relaunches=2", "--chaos-timeout=9.5", "--chaos-resume-args=--init_from=resume -v"]
-    options += ["--chaos-launch=cold", "--chaos-windows"]
+    options += ["--chaos-launch=cold", "--chaos-windows=always"]
     suite(text, *options, "--chaos-dir=elsewhere").assert_outcomes(passed=1)
     assert Path("elsewhere/.gitignore").read_text() == "*\n"
     assert not Path(".chaoskit").exists()
 
 
 @pytest.mark.parametrize(
+    ("options", "expected"), [((), "auto"), (("--chaos-whole",), "never"), (("--chaos-windows=always",), "always")]
+)
+def test_windows_are_the_default(suite, options, expected):
+    text = "def test_x(chaos):\n    chaos.run(job()).verify(good)\n    "
+    text += f"assert chaos.reference(job())['windows'] == {expected!r}"
+    suite(text, *options).assert_outcomes(passed=1)
+
+
+def test_whole_and_windows_contradict_each_other(suite):
+    done = suite("def test_x(chaos): pass", "--chaos-whole", "--chaos-windows=always")
+    done.stderr.fnmatch_lines(["*--chaos-whole and --chaos-windows always contradict each other*"])
+
+
+def test_one_of_many_experiments_is_drawn_for_an_audit(suite):
+    body = "    chaos.run(job()).verify(good)\n    assert not chaos.reference(job())['audit']"
+    text = "\n".join(f"def test_{name}(chaos):\n{body}" for name in "abcdef")
+    suite(text).assert_outcomes(passed=5, failed=1)
+
+
+@pytest.mark.parametrize(
     ("option", "said"),
     [
+        ("--chaos-windows=often", "windows: 'often' is none of auto, always, never"),
         ("--chaos-relaunches=-1", "a whole number from 0, not -1"),
         ("--chaos-relaunches=two", "a whole number from 0, not 'two'"),
         ("--chaos-controls=0", "a whole number from 2, not 0"),

@@ -1,7 +1,7 @@
 """One process with an exact resume, save for one flaw of which no recorded component shows anything for many steps;
 `--flaw` names it. For tests of windows.
 
-60 steps in epochs of 20, and a checkpoint every 10 steps, of which the newest three are kept.
+60 steps (`--steps`) in epochs of 20, and a checkpoint every 10 steps, of which the newest three are kept.
 """
 
 import argparse
@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 
 FLAWS = {
-    "counter": "30 steps after a resume the loss is another one",
+    "counter": "some steps after a resume (--after) the loss is another one",
+    "launches": "12 steps after the second resume in the same directory the loss is another one",
     "cache": "15 steps after a resume the batches come from a cache",
     "retention": "the third save after a resume is removed again",
     "rng": "random streams are not restored",
@@ -32,6 +33,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--out", type=Path, required=True)
 parser.add_argument("--steps", type=int, default=60)
 parser.add_argument("--flaw", choices=FLAWS, default="")
+parser.add_argument("--after", type=int, default=30, help="steps after which the counter shows")
 parser.add_argument("--elsewhere", type=Path)
 parser.add_argument("--pace", type=float, default=0.002, help="seconds a step")
 args = parser.parse_args()
@@ -42,6 +44,12 @@ if args.flaw == "elsewhere":
 out.mkdir(parents=True, exist_ok=True)
 if args.flaw == "debris":
     (out / f"launch-{os.getpid()}.log").write_text("begun\n")
+launches = 0
+if args.flaw == "launches":
+    with open(out / "launches.txt", "a+") as counted:
+        counted.write("launched\n")
+        counted.seek(0)
+        launches = len(counted.readlines())
 torch.manual_seed(1)
 random.seed(1)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 1))
@@ -78,7 +86,8 @@ for epoch in range(done // 20, args.steps // 20):
         if resumed and args.flaw == "cache":
             cache.append(batch)
             batch = cache[0] if len(cache) > 15 else batch
-        late = resumed and args.flaw == "counter" and done - first > 30
+        late = resumed and args.flaw == "counter" and done - first > args.after
+        late |= args.flaw == "launches" and launches > 2 and done - first > 12
         loss = model(batch).square().mean() * (1.5 if late else 1.0)
         optimizer.zero_grad()
         loss.backward()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from chaoskit import environments
 from chaoskit.analysis.reference.reference import Reference
+from chaoskit.analysis.windows.convergence import STEPS
 from chaoskit.capabilities import CanCorruptNumbers
 from chaoskit.environments.traits import StorageKind
 from chaoskit.faults import Fault
@@ -16,7 +17,8 @@ from chaoskit.job import Job
 def why_whole(
     job: Job, faults: Sequence[Fault], reference: Reference, *, environment: str, storage: StorageKind = ""
 ) -> str:
-    """The reason; empty if the experiment may be run in a window. The triggers of the faults have been resolved."""
+    """The reason; empty if the experiment may be run in a window. The triggers of the faults have been resolved.
+    `storage` is what the experiment itself asks for: the record of all that the job writes."""
     traits = environments.environment(environment).traits
     if not (traits.one_clock and traits.files_here and traits.shares_files):
         return f"the environment {environment!r} has other machines or other files than chaoskit"
@@ -32,13 +34,15 @@ def why_whole(
         return "the job runs on a range of nodes"
     if storage:
         return "the writes of the job are recorded from the first step on"
-    if not faults:
-        return "no fault strikes"
-    if _first_step(faults) is None:
+    if faults and _first_step(faults) is None:
         return f"nobody knows before which step '{faults[0]}' strikes"
-    if any(CanCorruptNumbers in fault.action.needs for fault in faults):
-        return "a number is made wrong, and what it does may show late"
     return ""
+
+
+def trains_to_end(faults: Sequence[Fault]) -> bool:
+    """Whether a window is not ended before the job ends: what a wrong number does may show late, and without a fault
+    nothing but the end is left to be seen."""
+    return not faults or any(CanCorruptNumbers in fault.action.needs for fault in faults)
 
 
 def _first_step(faults: Sequence[Fault]) -> int | None:
@@ -51,8 +55,11 @@ def _first_step(faults: Sequence[Fault]) -> int | None:
     return None
 
 
-def begin_before(faults: Sequence[Fault]) -> int:
-    """The step that a window must begin before, with steps to spare: some faults are ordered ahead."""
+def begin_before(faults: Sequence[Fault], reference: Reference) -> int:
+    """The step that a window must begin before: that of the first fault; without one, a step that is followed by a save
+    and some steps more."""
+    if not faults:
+        return min(reference.steps - STEPS, reference.saves[-1])
     step = _first_step(faults)
     assert step is not None
     return step

@@ -257,19 +257,23 @@ def took(results: Sequence[Result], *, seconds: float | None = None) -> str:
 
 
 def windows(results: Sequence[Result]) -> str:
-    """'34 experiments in windows of 24 to 61 steps of 6,000, 3 whole'; empty if every experiment was run whole."""
+    """'34 experiments in windows of 24 to 61 steps of 6,000, 2 of them trained on to the end, 3 whole'; empty if every
+    experiment was run whole."""
     watched = [result for result in results if result.watched]
     if not watched:
         return ""
-    spans = [steps["last"] - steps["first"] + 1 for result in watched for steps in result.watched]
-    span = f"{min(spans):,} to {max(spans):,}" if min(spans) < max(spans) else f"{max(spans):,}"
-    steps = max(steps["of"] for result in watched for steps in result.watched)
+    every = [steps for result in watched for steps in result.watched]
+    of = max(steps["of"] for steps in every)
+    spans = [steps["last"] - steps["first"] + 1 for steps in every if steps["last"] < steps["of"]]
+    on = sum(any(steps["last"] >= steps["of"] for steps in result.watched) for result in watched)
     whole = sum(bool(result.runs) and not result.watched for result in results)
-    several = "s" if len(watched) > 1 else ""
-    return (
-        f"{len(watched)} experiment{several} in {'windows' if several else 'a window'} of {span} steps of {steps:,}"
-        f"{f', {whole} whole' if whole else ''}"
-    )
+    if spans:
+        span = f"{min(spans):,} to {max(spans):,}" if min(spans) < max(spans) else f"{max(spans):,}"
+        first = f"{len(watched)} experiment{'s' if len(watched) > 1 else ''} in windows of {span} steps of {of:,}"
+        later = f"{on} of them trained on to the end" if on else ""
+    else:
+        first, later = f"{on} experiment{'s' if on > 1 else ''} begun late, of {of:,} steps", ""
+    return ", ".join(filter(None, (first, later, f"{whole} whole" if whole else "")))
 
 
 def _launched(results: Sequence[Result]) -> str:

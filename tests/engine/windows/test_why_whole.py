@@ -4,7 +4,8 @@ import pytest
 
 from chaoskit import Job, environments, faults
 from chaoskit.analysis.reference.reference import Reference
-from chaoskit.engine.windows.why_whole import begin_before, why_whole
+from chaoskit.analysis.windows.convergence import STEPS
+from chaoskit.engine.windows.why_whole import begin_before, trains_to_end, why_whole
 from tests.history_writer import Writer, truth
 
 EQUAL = Writer(every=10).case().reference
@@ -39,7 +40,7 @@ def reason(*schedule, of=EQUAL, environment="local", storage="", **job):
 def test_a_fault_whose_step_is_known(fault, before):
     assert reason(fault) == reason(fault, faults.file_bitflip().before_relaunch()) == ""
     resolved = type(fault)(fault.action, fault.trigger.resolve(EQUAL))
-    assert before is None or begin_before([resolved]) == before
+    assert before is None or begin_before([resolved], EQUAL) == before
 
 
 @pytest.mark.parametrize(
@@ -57,12 +58,17 @@ def test_a_fault_whose_step_nobody_knows(fault):
 
 
 def test_the_others():
-    assert reason() == "no fault strikes"
-    assert reason(KILL, storage="record").startswith("the writes of the job are recorded")
+    assert reason(KILL, storage="recorded").startswith("the writes of the job are recorded")
     assert reason(KILL, relaunch_command=["resume.sh"]) == "the job is relaunched by another command"
     assert reason(KILL, log_regex=r"step (?P<step>\d+) loss (?P<loss>\S+)") == "the job's log is judged, too"
     assert reason(KILL, nnodes="1:2") == "the job runs on a range of nodes"
-    assert reason(faults.bitflip(rank=0).at_step(30)).startswith("a number is made wrong")
+    assert reason(storage="watched") and not reason(faults.disk_full(after_bytes=9, launches=0).at_step(30))
+
+
+def test_what_is_trained_to_its_end():
+    assert trains_to_end([]) and trains_to_end([KILL, faults.bitflip(rank=0).at_step(30)])
+    assert not trains_to_end([KILL])
+    assert begin_before([], EQUAL) == min(EQUAL.steps - STEPS, EQUAL.saves[-1])
 
 
 def test_a_job_that_is_not_the_same_each_time():

@@ -40,7 +40,7 @@ def job(flaw="", *flags):
     return Job.from_command(words)
 
 
-def run(store, job, *schedule, windows=True, judged=CHECKS):
+def run(store, job, *schedule, windows="always", judged=CHECKS):
     told = Told()
     made = Runner(store, launch="warm", windows=windows, progress=told).run(job, *schedule)
     made.judge(*judged)
@@ -54,7 +54,11 @@ def found(run):
 
 def earned(store, run):
     """What is stored of the windows of the run's job."""
-    return json.loads((store.references / run.reference.digest / "windows" / "windows.json").read_text())["why"]
+    return stored_windows(store, run)["why"]
+
+
+def stored_windows(store, run):
+    return json.loads((store.references / run.reference.digest / "windows.json").read_text())
 
 
 KILL = faults.kill(rank=0).at_step(35)
@@ -66,10 +70,97 @@ GOOD = job("", "--pace", "0.05")
 
 @pytest.fixture(scope="module")
 def whole(store):
-    return run(store, GOOD, KILL, windows=False)
+    return run(store, GOOD, KILL, windows="never")
 
 
-def test_a_good_job_gets_the_same_verdicts_and_takes_fewer_steps(store, whole):
+@pytest.fixture(scope="module")
+def audited(store):
+    """The first window of the job."""
+    return run(store, GOOD, KILL)
+
+
+ON = "this window is trained on to its end, for comparison"
+
+
+def test_the_second_control_keeps_the_states(tmp_path):
+    store = Store(tmp_path / "chaos")
+    teach(store)
+    made = run(store, job("", "--pace", "0.01"), KILL)
+    assert made.outcome is Outcome.PASS and stored_windows(store, made)["source"] == "control-1"
+    assert "keeping states of an uninterrupted run" not in made.told
+
+
+def test_where_it_kept_none_a_further_run_does(store, whole, audited):
+    """The reference was made for a run without windows."""
+    assert stored_windows(store, audited)["source"] == "windows"
+    assert "keeping states of an uninterrupted run" in audited.told
+
+
+def test_the_first_window_is_trained_on_to_its_end_and_judged_twice(store, whole, audited):
+    assert ON in audited.told and found(audited) == found(whole)
+    assert store.read(audited.dir)["status"] == "finished"
+    assert (audited.case.watched.first, audited.case.watched.last) == (31, 60)
+    assert stored_windows(store, audited)["audits"] == [""]
+
+
+def test_one_that_is_drawn_is_trained_on_as_well(store, whole, audited):
+    told = Told()
+    runner = Runner(store, launch="warm", windows="always", audit=True, experiment="test_drawn", progress=told)
+    made = runner.run(GOOD, KILL)
+    made.judge(*CHECKS)
+    assert ON in told and made.case.watched.last == 60 and "test_drawn" in stored_windows(store, made)["audits"]
+
+
+def test_a_window_whose_audit_differs_proves_nothing(store):
+    """What shows only behind the second resume in a directory, the late run cannot show; nor does a whole run."""
+    wrong = job("launches", "--pace", "0.05")
+    made = run(store, wrong, KILL)
+    assert {name: one for name, one in found(made).items() if name != "windows"} == found(
+        run(store, wrong, KILL, windows="never")
+    )
+    (verdict,) = (one for one in made.verdicts if one.check == "windows")
+    assert (verdict.outcome, verdict.codes) == (Outcome.INCONCLUSIVE, ("window-wrong",))
+    assert re.search(r"the run differs from the reference at step 4\d, rank 0, in ", verdict.sentence)
+    assert made.case.watched is None and made.outcome is Outcome.INCONCLUSIVE
+    later = run(store, wrong, KILL)
+    assert later.outcome is Outcome.PASS and later.case.watched is None
+    assert any(phrase.startswith("run whole: the experiment was trained on") for phrase in later.told)
+
+
+LONG = ("--steps", "300", "--pace", "0.01")
+
+
+def test_the_late_run_of_a_long_job_ends_early(store):
+    made = run(store, job("", *LONG), KILL)
+    late = store.references / made.reference.digest / "late"
+    assert earned(store, made) == "" and store.read(late)["status"] == "window"
+    assert any("to step 106 at least, of 300" in phrase for phrase in made.told)
+
+
+def test_what_shows_behind_the_late_run_an_audit_shows(store):
+    slow = job("counter", *LONG, "--after", "150")
+    made = run(store, slow, KILL)
+    assert store.read(store.references / made.reference.digest / "late")["status"] == "window"
+    assert "window-wrong" in {code for verdict in made.verdicts for code in verdict.codes}
+    assert "differs from the reference at step 182, rank 0" in earned(store, made)
+    whole = run(store, slow, KILL, windows="never")
+    assert {name: one for name, one in found(made).items() if name != "windows"} == found(whole)
+    assert whole.outcome is Outcome.FAIL
+
+
+def test_without_a_fault_a_run_begins_late_and_goes_to_the_end(store, whole, audited):
+    made = run(store, GOOD)
+    assert made.outcome is Outcome.PASS and (made.case.watched.first, made.case.watched.last) == (51, 60)
+    assert ON not in made.told
+
+
+def test_a_wrong_number_is_followed_to_the_end(store, whole, audited):
+    made = run(store, GOOD, faults.bitflip(rank=0).at_step(35), KILL)
+    expected = run(store, GOOD, faults.bitflip(rank=0).at_step(35), KILL, windows="never")
+    assert found(made) == found(expected) and "launch from a kept state" in made.told
+
+
+def test_a_good_job_gets_the_same_verdicts_and_takes_fewer_steps(store, whole, audited):
     made = run(store, GOOD, KILL)
     assert found(made) == found(whole) and {outcome for outcome, _ in found(made).values()} == {Outcome.PASS}
     assert earned(store, made) == ""
@@ -116,11 +207,11 @@ def test_other_faults_of_a_good_job(store, schedule, first):
         assert made.case.watched is not None and made.case.watched.first == first, made.told
     else:
         assert made.case.watched is None and schedule[1:] and "flip" in str(schedule[1]), made.told
-    expected = found(run(store, GOOD, *schedule, windows=False))
+    expected = found(run(store, GOOD, *schedule, windows="never"))
     assert found(made) == expected
 
 
-def test_before_the_first_kept_state_a_run_is_whole(store, whole):
+def test_before_the_first_kept_state_a_run_is_whole(store, whole, audited):
     made = run(store, GOOD, faults.kill(rank=0).at_step(11))
     assert made.history.window is None and made.case.watched is None
     assert "run whole: no state was kept before the fault" in made.told
@@ -146,7 +237,7 @@ HIDDEN = {
 def test_what_shows_late_costs_a_job_its_windows(store, tmp_path, flaw):
     flags = ("--elsewhere", str(tmp_path)) if flaw == "elsewhere" else ()
     fault = faults.kill(rank=0).at_step(35 if flaw == "retention" else 15)
-    one, two = (run(store, job(flaw, *flags), fault, windows=windows) for windows in (True, False))
+    one, two = (run(store, job(flaw, *flags), fault, windows=windows) for windows in ("always", "never"))
     assert re.search(HIDDEN[flaw], earned(store, one))
     assert one.history.window is None and found(one) == found(two)
     assert f"run whole: {earned(store, one)}" in one.told
@@ -161,7 +252,7 @@ def test_what_only_a_fault_shows_is_found_in_a_window_and_judged_whole(store, fl
     assert earned(store, made) == "" and "launch from a kept state" in made.told
     assert made.history.window is None and made.case.watched is None
     assert code in {code for _, codes in found(made).values() for code in codes}
-    assert found(made) == found(run(store, job(flaw), faults.kill(rank=0).during_save(4), windows=False))
+    assert found(made) == found(run(store, job(flaw), faults.kill(rank=0).during_save(4), windows="never"))
 
 
 @pytest.mark.slow
@@ -172,7 +263,7 @@ def test_what_each_launch_leaves_under_a_name_of_its_own_does_not_matter(store):
 
 
 @pytest.mark.parametrize("where", ["outs/30/step-030.pt", "events"])
-def test_a_state_that_was_altered_since_is_not_used(store, whole, where):
+def test_a_state_that_was_altered_since_is_not_used(store, whole, audited, where):
     made = run(store, GOOD, KILL)
     place = store.references / made.reference.digest / "windows" / where
     place = place if place.is_file() else next(place.glob("rank-*.jsonl"))
@@ -187,7 +278,7 @@ def test_a_state_that_was_altered_since_is_not_used(store, whole, where):
     assert run(store, GOOD, KILL).case.watched is not None
 
 
-def test_a_check_that_looks_at_more_than_a_window_runs_the_experiment_whole(store, whole):
+def test_a_check_that_looks_at_more_than_a_window_runs_the_experiment_whole(store, whole, audited):
     made = run(store, GOOD, KILL)
     first = made.dir
     assert made.case.watched is not None
@@ -205,10 +296,10 @@ def test_a_fault_that_takes_no_effect_is_tried_once_more_and_the_windows_stay(st
     assert "no fault took effect in the window: once more, whole" in made.told and earned(store, made) == ""
 
 
-def test_a_window_that_differs_before_its_fault_ends_all_windows(store, whole, monkeypatch):
+def test_a_window_that_differs_before_its_fault_ends_all_windows(store, whole, audited, monkeypatch):
     """Say, because a state was kept in the middle of a save."""
     digest = whole.reference.digest
-    kept = store.references / digest / "windows" / "windows.json"
+    kept = store.references / digest / "windows.json"
     run(store, GOOD, KILL)
     before = kept.read_bytes()
     restore = OutState.restore
@@ -237,16 +328,14 @@ def test_a_job_that_has_changed_earns_its_windows_anew(tmp_path):
     script = tmp_path / "mine.py"
     script.write_text(TRAINER.read_text())
     changed = Job.from_command([sys.executable, str(script), "--out", "{out}"])
-    told = []
+    kept = []
     for text in (TRAINER.read_text(), TRAINER.read_text().replace("lr=0.01", "lr=0.02")):
         script.write_text(text)
-        progress = Told()
-        made = Runner(store, windows=True, progress=progress).run(changed, KILL)
+        made = Runner(store, windows="always").run(changed, KILL)
         made.judge(*CHECKS)
         assert made.case.watched is not None and made.outcome is Outcome.PASS
-        told.append("keeping states of an uninterrupted run" in progress)
-        digests = {made.reference.digest}
-    assert told == [True, True] and len(digests) == 1
+        kept.append((made.reference.digest, tuple(stored_windows(store, made)["controls"])))
+    assert kept[0][0] == kept[1][0] and kept[0][1] != kept[1][1]
 
 
 def pair(*flags, **options):
@@ -275,6 +364,6 @@ def test_two_ranks(store, restarts, schedule):
         assert made.case.watched is None
     else:
         assert made.case.watched is not None and made.case.watched.first == 31, made.told
-    assert found(made) == found(run(store, pair(max_restarts=restarts), *schedule, windows=False))
+    assert found(made) == found(run(store, pair(max_restarts=restarts), *schedule, windows="never"))
     counts = [inc.restart for inc in made.history.incarnations]
     assert (max(counts) > 0) == (restarts > 0)

@@ -1,0 +1,111 @@
+"""`Keeping`: an uninterrupted run during which the job's `{out}` is kept at some of its saves.
+
+The run is the second control where windows are wanted when the reference is made; else it is a further run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.reference.controls import require_complete
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.analysis.windows.convergence import STEPS
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.windows import kept_outs
+from chaoskit.engine.windows.earned import OUTS
+from chaoskit.engine.windows.kept_outs import KeptOuts
+from chaoskit.engine.windows.out_keeper import PATIENCE, OutKeeper
+from chaoskit.errors import ReferenceFailed, UsageError
+
+#: `auto`: where they pay; `always`: wherever the job earns them; `never`.
+WISHES = ("auto", "always", "never")
+#: Windows pay for a job whose steps take longer than this, in seconds: a window costs a launch more.
+PAY_FROM = 8.0
+
+
+def wish(text: str) -> str:
+    """One of WISHES. Raises UsageError for anything else."""
+    if text not in WISHES:
+        raise UsageError(f"windows: {text!r} is none of {', '.join(WISHES)}")
+    return text
+
+
+@dataclass
+class Keeping:
+    """Keeps the states of one run in `run_dir`. `keeper` has its ranks wait."""
+
+    run_dir: Path
+    states: KeptOuts
+    keeper: OutKeeper
+
+    @classmethod
+    def of(cls, run_dir: Path, reference: Reference, *, store: Store) -> Keeping | None:
+        """For a run of the job of a reference; None where there is nothing to keep (see `why_nothing_to_keep`)."""
+        if why_nothing_to_keep(reference):
+            return None
+        states = kept_outs.fresh(run_dir / OUTS, within=store.root)
+        keeper = OutKeeper(
+            {save + 1: save for save in _saves(reference)},
+            lambda at, save: states.keep(run_dir / "out", save=save, at=at),
+            world_size=reference.world_size,
+            patience=patience(reference),
+        )
+        return cls(run_dir, states, keeper)
+
+    @property
+    def why_none(self) -> str:
+        """Why no state was kept; empty if one was."""
+        missed = self.keeper.missed or self.states.unkept or self.states.skipped
+        return "" if self.states.states else missed or "no rank stopped where a state was to be kept"
+
+    def write(self, store: Store) -> None:
+        """Store the list of the states, if there are any."""
+        if self.states.states:
+            with store.writing():
+                self.states.write()
+
+
+def of_second_control(run_dir: Path, first: Path, *, wish: str, store: Store) -> Keeping | None:
+    """Keeps states of the second control, as the record of the `first` one shows where; None where windows are not
+    wanted, or do not pay."""
+    if wish == "never":
+        return None
+    history = History.read(first)
+    try:
+        require_complete(history, "control 1")
+    except ReferenceFailed:
+        return None
+    reference = Reference((history,))
+    return Keeping.of(run_dir, reference, store=store) if pays(reference, wish=wish) else None
+
+
+def pays(reference: Reference, *, wish: str) -> bool:
+    """Whether windows are worth their cost: a short job is run whole sooner."""
+    return wish == "always" or (wish == "auto" and training_seconds(reference) >= PAY_FROM)
+
+
+def training_seconds(reference: Reference) -> float:
+    """Seconds from the first step of the first control to its last one."""
+    ranks = reference.controls[0].incarnations[0].ranks.values()
+    return max((own.steps.times[-1] - own.steps.times[0] for own in ranks if own.steps), default=0.0)
+
+
+def why_nothing_to_keep(reference: Reference) -> str:
+    """Why no state of the job could be used; empty if one could."""
+    if reference.steps < 2 * STEPS:
+        return f"the job takes {reference.steps} steps only"
+    return "" if _saves(reference) else "the job makes no save that is followed by two more steps"
+
+
+def _saves(reference: Reference) -> list[int]:
+    near = [reference.middle_of_epoch(n) for n in range(1, min(4, len(reference.epochs)) + 1)]
+    near += [reference.steps // 2, *(start + 2 for start in reference.epochs[1:3])]
+    return kept_outs.positions(reference.saves, steps=reference.steps, near=near)
+
+
+def patience(reference: Reference) -> float:
+    """For how many seconds ranks may wait for each other at a step: not until a collective gives up."""
+    timeout = reference.group_timeout
+    return PATIENCE if timeout is None else min(PATIENCE, timeout / 3)

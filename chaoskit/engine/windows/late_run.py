@@ -1,0 +1,182 @@
+"""`LateRun`: a run without a fault that begins from a kept state, and shows whether the job may be run in windows.
+
+It begins in a directory of its own, while that of the run in which the state was kept is gone. It must equal the
+reference for a whole epoch and `STEPS` more steps at least, or to its end, make the same saves, and leave the same
+files behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+from chaoskit import checks
+from chaoskit.analysis.case import Case
+from chaoskit.analysis.record.history import History
+from chaoskit.analysis.reference.reference import Reference
+from chaoskit.analysis.windows.convergence import converged, unequal
+from chaoskit.analysis.windows.rest import with_rest
+from chaoskit.checks import judge
+from chaoskit.engine import reference_store
+from chaoskit.engine.execution import execute
+from chaoskit.engine.progress import Progress
+from chaoskit.engine.reference_maker import CONTROL_DEADLINE
+from chaoskit.engine.run_store import Store
+from chaoskit.engine.windows.keeping import patience
+from chaoskit.engine.windows.kept_outs import KeptOuts, OutState
+from chaoskit.engine.windows.late_begin import begin_late
+from chaoskit.engine.windows.left_files import listed, names_below, unlike, varying
+from chaoskit.engine.windows.out_keeper import OutKeeper
+from chaoskit.engine.windows.window_watch import WindowWatch
+from chaoskit.environments.launch.mode import Mode
+from chaoskit.files.removal import remove
+from chaoskit.job import Job
+from chaoskit.verdict import Outcome
+
+#: The directory of the run beside the controls.
+LATE = "late"
+#: The run takes as many steps at least, and makes as many saves, unless it ends before: a counter or a retention that a
+#: resume sets back shows some time later.
+STEPS, SAVES = 96, 8
+
+#: What holds of a run without a fault that began late.
+_CHECKS = (
+    checks.completed(), checks.resumed_from_last_valid(), checks.state_restored(), checks.same_data(),
+    checks.checkpoints_faithful(), checks.matches_reference(), checks.no_checkpoint_lost(), checks.no_orphans(),
+    checks.replicas_agree(), checks.stays_finite(),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LateRun:
+    """The late run of one job."""
+
+    store: Store
+    job: Job
+    reference: Reference
+    environment: str
+    progress: Progress
+
+    def why_not(self, states: KeptOuts) -> str:
+        """Make the run; returns in what it differs from the reference, empty if in nothing."""
+        reference = self.reference
+        state = _to_begin_from(states.states, reference, _epoch(reference))
+        least = _enough(state, reference)
+        until = "to its end" if least is None else f"to step {state.save + least:,} at least"
+        self.progress.phase(f"a run without a fault, from step {state.save + 1:,} {until}, of {reference.steps:,}")
+        source = states.root.parent
+        run_dir = self.store.new_run_beside(
+            reference.digest, LATE, job=self.job.to_json(), environment=self.environment
+        )
+        with self.store.writing():
+            # A job that remembers the directory of the keeping run does not find it.
+            remove(source / "out", within=self.store.root)
+            begin_late(run_dir, run_dir / "out", state, source, steps=reference.steps)
+        later = {one.at: one for one in states.states if one.at > state.at + 1}
+        found: dict[int, set[str]] = {}
+
+        def look(at: int, save: int) -> bool:
+            found[at] = names_below(run_dir / "out")
+            return True
+
+        keeper = OutKeeper(
+            {at: one.save for at, one in later.items()},
+            look,
+            world_size=reference.world_size,
+            patience=patience(reference),
+        )
+        watch = WindowWatch(run_dir, reference, least=least) if least is not None else None
+        with reference_store.own_port(self.store, reference, self.environment, self.progress):
+            status = execute(
+                run_dir,
+                replace(self.job, relaunches=0),
+                store=self.store,
+                environment=self.environment,
+                progress=self.progress,
+                deadline=self.job.timeout or CONTROL_DEADLINE,
+                mode=Mode.from_json(reference.mode),
+                reference=reference,
+                keeper=keeper,
+                late=True,
+                watch=watch,
+            )
+        why = next(self._differences(status, run_dir, state, states, later, found, least), "")
+        return f"a run that began at step {state.save + 1}, without a fault, {why}" if why else ""
+
+    def _differences(
+        self,
+        status: str,
+        run_dir: Path,
+        state: OutState,
+        states: KeptOuts,
+        later: Mapping[int, OutState],
+        found: Mapping[int, set[str]],
+        least: int | None,
+    ) -> Iterator[str]:
+        """In what the late run differs, in words that follow 'the run'."""
+        late, end = History.read(run_dir), self.reference.steps
+        stepped = [inc for inc in late.incarnations if inc.launch == 1 and inc.first_step is not None]
+        if status not in ("finished", "window") or len(stepped) != 1:
+            yield f"did not train to its end ({status})"
+            return
+        over = status == "finished"
+        why = unequal(late, self.reference, incarnation=stepped[0].index, base=state.save, to_end=over)
+        yield from [why] if why else ()
+        if not over:
+            seen = converged(late, self.reference, least=least or 0)
+            if seen is None:
+                yield "differs from the reference in its last steps"
+                return
+            late, end = with_rest(late, self.reference, seen), seen.end
+        yield from self._left(states, {at: one for at, one in later.items() if at <= end}, found)
+        if over:
+            yield from self._left_at_end(states, late)
+        for verdict in judge(Case(late, self.reference), _CHECKS):
+            if verdict.outcome is Outcome.FAIL:
+                yield f"fails {verdict.check}: {verdict.sentence}"
+
+    def _left(
+        self, states: KeptOuts, later: Mapping[int, OutState], found: Mapping[int, set[str]]
+    ) -> Iterator[str]:
+        """In which files the late run differs, at the steps at which states were kept."""
+        for at, state in later.items():
+            if at not in found:
+                yield f"did not stop at step {at}, where its files were to be compared"
+                return
+            for why in unlike(names_below(state.path), found[at], **self._about(states)):
+                yield f"{why} at step {at}"
+
+    def _left_at_end(self, states: KeptOuts, late: History) -> Iterator[str]:
+        """In which files the late run differs at its end."""
+        for why in unlike(listed(History.read(states.root.parent)), listed(late), **self._about(states)):
+            yield f"{why} at its end"
+
+    def _about(self, states: KeptOuts) -> dict[str, set[str]]:
+        kept = History.read(states.root.parent)
+        known = {*listed(kept), *(name for one in states.states for name in names_below(one.path))}
+        return {"known": known, "varying": varying([*self.reference.controls, kept])}
+
+
+def _epoch(reference: Reference) -> int:
+    """The steps of the longest epoch that was seen whole; of a job of one epoch, all."""
+    starts = [*reference.epochs, reference.steps]
+    return max((b - a for a, b in pairwise(starts)), default=reference.steps)
+
+
+def _to_begin_from(states: list[OutState], reference: Reference, epoch: int) -> OutState:
+    """The first state inside an epoch, which is followed by a whole one if there is such a state."""
+    inside = [one for one in states if not {one.save, one.at} & {*reference.epochs}] or states
+    return next((one for one in inside if one.save + epoch < reference.steps), inside[0])
+
+
+def _enough(state: OutState, reference: Reference) -> int | None:
+    """How many steps the run has to equal the reference; None where it trains to its end: for a whole epoch from its
+    beginning on, `STEPS`, and through `SAVES` saves."""
+    begun = next((start for start in reference.epochs if start >= state.save), state.save)
+    saves = [save for save in reference.saves if save > state.save]
+    if len(saves) <= SAVES:
+        return None
+    least = max(begun + _epoch(reference), state.save + STEPS, saves[SAVES - 1])
+    return least - state.save if least + 2 < reference.steps else None
