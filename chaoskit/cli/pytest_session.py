@@ -158,9 +158,11 @@ class ChaosSession:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Draw the experiments whose windows are audited; each worker draws the same."""
+        names = [item.nodeid for item in session.items if "chaos" in getattr(item, "fixturenames", ())]
+        if not names:
+            return
         from chaoskit.engine.windows.audits import drawn
 
-        names = [item.nodeid for item in session.items if "chaos" in getattr(item, "fixturenames", ())]
         self._drawn = drawn(names, seed=self._config.getoption("chaos_seed") or 0)
 
     @pytest.hookimpl(optionalhook=True)

@@ -122,7 +122,7 @@ def _read(
     port: int | None = None,
 ) -> Reference | None:
     """The reference of the controls in a directory; None where they are missing or damaged."""
-    controls = History.read_controls(directory / f"control-{number}" for number in range(count))
+    controls = _controls(_Record(_content(directory), directory), count)
     try:
         return Reference.of(controls, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
     except ReferenceFailed:
@@ -249,8 +249,17 @@ def _content(directory: Path) -> str:
 
 
 @lru_cache(maxsize=4)
+def _controls(record: _Record, count: int) -> list[History]:
+    """The histories of the controls: experiments of one job share them, and read them once."""
+    return History.read_controls(record.directory / f"control-{number}" for number in range(count))
+
+
+@lru_cache(maxsize=4)
 def _read_once(record: _Record, name: str, count: int) -> Reference | None:
-    return _read(record.directory, name, count=count)
+    try:
+        return Reference.of(_controls(record, count), path=str(record.directory), digest=name)
+    except ReferenceFailed:
+        return None
 
 
 def _files(runs: list[Path], *, begun: float, here: Callable[[str], str | None]) -> list[dict[str, Any]]:

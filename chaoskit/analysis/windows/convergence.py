@@ -92,7 +92,9 @@ def unequal(
             return f"ended before its last step on rank {rank}"
         if count == len(lifetime.steps) and not to_end:
             count = min(count, _whole(lifetime, rank, base, timeline))
-        for name, at in _apart(lifetime, rank, base, base, base + count, timeline):
+        apart = [(at, name) for name, at in _apart(lifetime, rank, base, base, base + count, timeline)]
+        if apart:
+            at, name = min(apart)
             return f"differs from the reference at step {at}, rank {rank}, in {name}"
         if to_end and (_saved(lifetime, rank, base, base, reference) or 0) < len(expected):
             return f"saved something else than the reference on rank {rank}"

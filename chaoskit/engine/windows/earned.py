@@ -63,12 +63,12 @@ class Windows:
         """An experiment that was trained on to its end came to what its window showed."""
         self._change(audit=experiment)
 
-    def _change(self, *, why: str = "", audit: str = "") -> None:
+    def _change(self, *, why: str = "", audit: str | None = None) -> None:
         path = self.source.parent / RESULT
         with FileLock(f"{path}.lock"):
             now = read_json(path, EarnedRecord, missing="does not exist")
             if now["controls"] == list(self.controls):
-                audits = dict.fromkeys([*now["audits"], *([audit] if audit else [])])
+                audits = dict.fromkeys([*now["audits"], *([audit] if audit is not None else [])])
                 write_json(path, {**now, "why": why or now["why"], "audits": list(audits)})
 
 

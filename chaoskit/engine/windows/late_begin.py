@@ -7,6 +7,7 @@ and paths are moved to the new run. So what looks for the checkpoints that were 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,9 @@ def begin_late(run_dir: Path, out: Path, kept: OutState, source: Path, *, steps:
     until = kept.t + shift
     moved = (json.dumps(kept.out)[1:-1], json.dumps(str(out))[1:-1])
     for path in sorted((source / "events").glob("rank-0-0-*.jsonl")):
-        lines = [json_lines.encode(record) for record in _moved(path, shift, until, moved)]
-        replace_file(run_dir / "events" / path.name, b"".join(lines))
-    harness = [
-        record
-        for record in _moved(source / "events" / "harness.jsonl", shift, until, moved)
-        if record["e"] in ("launch.start", "launch.how")
-    ]
+        replace_file(run_dir / "events" / path.name, b"".join(_moved(path, shift, until, moved)))
+    own = (json.loads(line) for line in _moved(source / "events" / "harness.jsonl", shift, until, moved))
+    harness = [record for record in own if record["e"] in ("launch.start", "launch.how")]
     window: dict[str, Any] = {"save": kept.save, "at": kept.at, "of": steps}
     ended: dict[str, Any] = {"launch": 0, "code": None, "cause": BEFORE_WINDOW, "survivors": []}
     files: dict[str, Any] = {"launch": 0, "files": [list(each) for each in files_below(out)]}
@@ -46,15 +43,37 @@ def begin_late(run_dir: Path, out: Path, kept: OutState, source: Path, *, steps:
     replace_file(run_dir / "events" / BEFORE, b"".join(lines))
 
 
-def _moved(path: Path, shift: float, until: float, moved: tuple[str, str]) -> Iterator[dict[str, Any]]:
-    """The records of a file up to time `until`, their times and the job's directory moved. What a checkpoint contains
+#: A line whose only time is its own, as nearly all lines are: what stands before the time, and behind it.
+_PLAIN = re.compile(rb'^(\{"i":\d+,"t":)(-?\d+(?:\.\d+)?(?:e-?\d+)?)(,"e":"step",.*)$', re.DOTALL)
+
+
+def _moved(path: Path, shift: float, until: float, moved: tuple[str, str]) -> Iterator[bytes]:
+    """The lines of a file up to time `until`, their times and the job's directory moved. What a checkpoint contains
     stays: it is what the job will read."""
-    for line in json_lines.decode(read_stored(path, longest=LONGEST_RECORD)):
-        if line.error is not None or not isinstance(line.value, dict):
-            raise StoreError(f"{path} is damaged at line {line.number}", path=str(path))
-        record = {**line.value, "t": line.value["t"] + shift}
+    old = moved[0].encode()
+    content = read_stored(path, longest=LONGEST_RECORD)
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line:
+            continue
+        plain = _PLAIN.match(line) if old not in line else None
+        if plain is not None:
+            t = float(plain[2]) + shift
+            if t > until:
+                return
+            yield plain[1] + json.dumps(t).encode() + plain[3] + b"\n"
+            continue
+        record = _parsed(line, path, number)
+        record["t"] += shift
         if record["t"] > until:
             return
         inside = {"content": record.pop("content")} if "content" in record else {}
         text = json.dumps(record)
-        yield {**(json.loads(text.replace(*moved)) if moved[0] in text else record), **inside}
+        yield json_lines.encode({**(json.loads(text.replace(*moved)) if moved[0] in text else record), **inside})
+
+
+def _parsed(line: bytes, path: Path, number: int) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+        return {**record, "t": float(record["t"])}
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise StoreError(f"{path} is damaged at line {number}", path=str(path)) from error
