@@ -142,7 +142,7 @@ def test_what_shows_behind_the_late_run_an_audit_shows(store):
     made = run(store, slow, KILL)
     assert store.read(store.references / made.reference.digest / "late")["status"] == "window"
     assert "window-wrong" in {code for verdict in made.verdicts for code in verdict.codes}
-    assert "differs from the reference at step 182, rank 0" in earned(store, made)
+    assert "differs from the reference at step 182, rank 0, in loss" in earned(store, made)
     whole = run(store, slow, KILL, windows="never")
     assert {name: one for name, one in found(made).items() if name != "windows"} == found(whole)
     assert whole.outcome is Outcome.FAIL
@@ -218,8 +218,8 @@ def test_before_the_first_kept_state_a_run_is_whole(store, whole, audited):
 
 
 HIDDEN = {
-    "counter": "differs from the reference at step 43",
-    "cache": "differs from the reference at step 27",
+    "counter": "differs from the reference at step 42",
+    "cache": "differs from the reference at step 26",
     "retention": "left no step-040.pt at step 41",
     "rng": "differs from the reference at step 1[12]",
     "optimizer": "differs from the reference at step 1[12]",
