@@ -136,7 +136,7 @@ class _Making:
         )
         check_control(run_dir, status, nodes=job.nodes.most)
         if states is not None:
-            states.write(maker.store)
+            states.write(maker.store, maker.progress)
         return run_dir
 
     def _states(self, run_dir: Path) -> Keeping | None:

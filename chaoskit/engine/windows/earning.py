@@ -25,6 +25,7 @@ from chaoskit.engine.windows.keeping import Keeping, why_nothing_to_keep
 from chaoskit.engine.windows.kept_outs import KeptOuts
 from chaoskit.engine.windows.late_run import LateRun
 from chaoskit.environments.launch.mode import Mode
+from chaoskit.files.removal import remove
 from chaoskit.job import Job
 
 #: The run in which states are kept, where the second control kept none.
@@ -44,6 +45,16 @@ def prepare(store: Store, job: Job, reference: Reference, *, environment: str, p
         with store.writing():
             source.mkdir(parents=True, exist_ok=True)
             return earned.keep(source, controls, why=why)
+
+
+def prepare_again(
+    store: Store, job: Job, reference: Reference, old: Windows, *, environment: str, progress: Progress
+) -> Windows:
+    """Make the states of a job again, because some were altered since they were kept."""
+    with FileLock(f"{earned.directory_of(store, reference)}.windows.lock"), store.writing():
+        remove(old.source / OUTS, within=store.root)
+        remove(old.source.parent / earned.RESULT, within=store.root)
+    return prepare(store, job, reference, environment=environment, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,5 @@ class _Earning:
             return f"the run whose states chaoskit keeps did not finish ({status})"
         if (divergence := part(self.reference.controls[0], history, self.reference.idle)) is not None:
             return f"the run whose states chaoskit keeps differs from the reference: {divergence.sentence}"
-        if keeping.states.unkept:
-            self.progress.phase(keeping.states.unkept)
-        keeping.write(self.store)
+        keeping.write(self.store, self.progress)
         return keeping.why_none

@@ -12,6 +12,7 @@ from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.controls import require_complete
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import STEPS
+from chaoskit.engine.progress import Progress
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.windows import kept_outs
 from chaoskit.engine.windows.earned import OUTS
@@ -60,8 +61,11 @@ class Keeping:
         missed = self.keeper.missed or self.states.unkept or self.states.skipped
         return "" if self.states.states else missed or "no rank stopped where a state was to be kept"
 
-    def write(self, store: Store) -> None:
-        """Store the list of the states, if there are any."""
+    def write(self, store: Store, progress: Progress) -> None:
+        """Store the list of the states, if there are any, and say if there are fewer than were wanted."""
+        if self.states.unkept:
+            count = len(self.states.states)
+            progress.phase(f"{count} state{'' if count == 1 else 's'} kept for windows: {self.states.unkept}")
         if self.states.states:
             with store.writing():
                 self.states.write()

@@ -120,25 +120,37 @@ def plan_window(
     why = why_whole(job, faults, reference, environment=environment, storage=storage)
     if not why:
         windows = earning.prepare(store, job, reference, environment=environment, progress=progress)
-        why = windows.why
+        state = _state(windows, faults, reference)
+        try:
+            _verify(windows, state)
+        except StoreError as error:
+            progress.phase(f"{error}: the states are made again")
+            windows = earning.prepare_again(
+                store, job, reference, windows, environment=environment, progress=progress
+            )
+            state = _state(windows, faults, reference)
+        why = windows.why or ("" if state is not None else "no state was kept before the fault")
     if why:
         progress.phase(f"run whole: {why}")
         return None
-    state = windows.states.before(begin_before(faults, reference))
-    if state is None:
-        progress.phase("run whole: no state was kept before the fault")
-        return None
-    try:
-        windows.verify()
-        state.verify()
-    except StoreError as error:
-        progress.phase(f"run whole: {error}")
-        return None
+    assert state is not None
     to_end = trains_to_end(faults)
     audit = not to_end and (drawn or not windows.audits)
     if audit:
         progress.phase("this window is trained on to its end, for comparison")
     return Window(windows, state, reference, store, progress, experiment, to_end, audit)
+
+
+def _state(windows: Windows, faults: Sequence[Fault], reference: Reference) -> OutState | None:
+    """The state that the window of these faults begins from; None if none was kept before them."""
+    return windows.states.before(begin_before(faults, reference)) if not windows.why else None
+
+
+def _verify(windows: Windows, state: OutState | None) -> None:
+    """Raises StoreError if the state, or the record of its run, was altered since it was kept."""
+    if state is not None:
+        windows.verify()
+        state.verify()
 
 
 def needs_whole(checks: Sequence[Check]) -> bool:

@@ -1,5 +1,7 @@
 """Where states are kept, and whether windows pay."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from chaoskit.analysis.reference.reference import Reference
@@ -61,3 +63,13 @@ def test_it_keeps_nothing_where_the_first_did_not_finish(second):
     store, first, run_dir = second
     write(Writer(every=10).launch().live(until=30).exit(1).end("gave-up"), first)
     assert of_second_control(run_dir, first, wish="always", store=store) is None
+
+
+def test_too_little_disk_is_said_with_the_number(second):
+    store, first, run_dir = second
+    made = of_second_control(run_dir, first, wish="always", store=store)
+    made.states.unkept = "the state at step 30 could not be kept: the states would take more than 0.1 GiB"
+    told = []
+    made.write(store, SimpleNamespace(phase=told.append))
+    assert told == [f"0 states kept for windows: {made.states.unkept}"]
+    assert made.why_none == made.states.unkept
