@@ -5,6 +5,7 @@
     python benchmarks/gallery.py --only rng-missing,ema-reset --json some.json
     python benchmarks/gallery.py --several-nodes --env docker --image IMAGE   # those on several nodes, in containers
     python benchmarks/gallery.py --several-nodes --env kubernetes             # in pods of a cluster of the tests
+    python benchmarks/gallery.py --windows always   # the same codes, in windows
 
 A mutant is *caught* if each of its experiments fails, and *named* if each does so with the codes that its docstring
 expects, and with no others than those it admits; where it is said to be safe from kills, and power cuts alone show it
@@ -77,14 +78,16 @@ class Row:
         return {**told, "caught": self.caught, "named": self.named, "answers": self.answers}
 
 
-def sit(one: Sitting, work: Path, *, store: Path | None, launch: str) -> dict[str, dict[str, Any]]:
+def sit(
+    one: Sitting, work: Path, *, store: Path | None, launch: str, windows: str = "auto"
+) -> dict[str, dict[str, Any]]:
     """Run it, in a store of its own where there is none; the answers by experiment."""
     place = Path(tempfile.mkdtemp(dir=work))
     answer = place / "answer.json"
     begun = time.monotonic()
     try:
         done = subprocess.run(
-            one.command(store or place / "store", answer, launch),
+            one.command(store or place / "store", answer, launch, windows),
             cwd=containers(work) if one.in_containers else ROOT,
             env={**os.environ, **SURROUNDINGS} if one.nodes != "1" else None,
             capture_output=True,
@@ -155,6 +158,7 @@ def examine(
     kept: KeptAnswers | None = None,
     env: str = "netns",
     containers_file: str = "",
+    windows: str = "auto",
 ) -> dict[str, Any]:
     """Everybody's answers, counted; of the good trainers at least `each` runs alone and, if it is not 0, as many under
     load. They share what is in `store`, if there is one. Several nodes are those of `env`, with this `chaoskit.toml` if
@@ -169,7 +173,7 @@ def examine(
     def examined(one: Sitting) -> dict[str, dict[str, Any]]:
         found = kept.of(one)
         if found is None:
-            found = sit(one, work, store=store, launch=launch)
+            found = sit(one, work, store=store, launch=launch, windows=windows)
             kept.add(one, found)
         return found
 
@@ -300,6 +304,11 @@ def main(argv: Iterable[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="sittings at a time")
     parser.add_argument("--launch", default="warm", help="how processes start, as in chaoskit run (default: warm)")
     parser.add_argument(
+        "--windows",
+        default="auto",
+        help="as in chaoskit run: 'always' puts these short jobs into windows, too; writes no page",
+    )
+    parser.add_argument(
         "--continue", dest="goes_on", action="store_true", help="use the answers that an interrupted exam has kept"
     )
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "gallery.json", help="where the answers go")
@@ -309,7 +318,7 @@ def main(argv: Iterable[str] | None = None) -> int:
         parser.error(f"--only: there is no {unknown[0]!r} in the gallery; there are {', '.join(sorted(slugs))}")
     if args.env == "docker" and not args.image:
         parser.error("--env docker needs --image IMAGE")
-    whole = not args.only and not args.several_nodes
+    whole = not args.only and not args.several_nodes and args.windows == "auto"
     chosen = [m for m in mutants() if not args.only or m.slug in asked]
     if args.several_nodes:
         chosen = [m for m in chosen if m.nodes != "1"]
@@ -331,6 +340,7 @@ def main(argv: Iterable[str] | None = None) -> int:
             kept=KeptAnswers(WORK / "answers.jsonl"),
             env=args.env,
             containers_file=containers_file,
+            windows=args.windows,
         )
     if args.again and args.json.exists():
         found = again(json.loads(args.json.read_text()), found, right)

@@ -37,11 +37,11 @@ class Sitting:
     turn: int = 1
     env: str = "netns"
 
-    def command(self, store: Path, answer: Path, launch: str) -> list[str]:
+    def command(self, store: Path, answer: Path, launch: str, windows: str = "auto") -> list[str]:
         """What a user would type."""
-        which = ("crash-states", "--visits", str(VISITS))
+        which: tuple[str, ...] = ("crash-states", "--visits", str(VISITS))
         if not self.crashes:
-            which = ("run", "-k", " or ".join(self.experiments))
+            which = ("run", "-k", " or ".join(self.experiments), "--windows", windows)
         return [
             *(str(BIN / "chaoskit"), *which, "--dir", str(store), "--json", str(answer), "--launch", launch),
             *(*(() if self.crashes else ("-n", "1")), *self.options, *self._where(), "--"),
