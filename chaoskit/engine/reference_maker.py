@@ -134,10 +134,22 @@ class _Making:
             learning=learning,
             keeper=states.keeper if states is not None else None,
         )
+        if states is not None and not self._stands_waiting(run_dir, status):
+            maker.progress.phase("the run whose states are kept differs from the first: once more, without")
+            return self._run_control(number, mode=mode)
         check_control(run_dir, status, nodes=job.nodes.most)
         if states is not None:
             states.write(maker.store, maker.progress)
         return run_dir
+
+    def _stands_waiting(self, run_dir: Path, status: str) -> bool:
+        """Whether a control finished and equals the first one, although its ranks waited while states were kept: what a
+        watchdog of the job does then is no fault of the job."""
+        try:
+            check_control(run_dir, status, nodes=self.job.nodes.most)
+            return reference_store.alike(self.maker.store, self.name, 0, 1)
+        except ReferenceFailed:
+            return False
 
     def _states(self, run_dir: Path) -> Keeping | None:
         """Keeps states of the second control, where a window can begin from them."""

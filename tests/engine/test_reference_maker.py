@@ -18,17 +18,24 @@ from tests.history_writer import Writer
 
 class Controls:
     """Stands for `execute`: writes the record of a control. `trains` gives the loss of the first step by the number of
-    the control and whether it is warm; a warm control ends as `warm_ends`. What was asked for is in `ran`."""
+    the control and whether it is warm; a warm control ends as `warm_ends`, one whose ranks wait for their states to be
+    kept as `waiting_ends`, with `waiting` as its first loss. What was asked for is in `ran`."""
 
-    def __init__(self, trains=lambda number, warm: "0x1p+0", warm_ends="finished"):
+    def __init__(
+        self, trains=lambda number, warm: "0x1p+0", warm_ends="finished", waiting="0x1p+0", waiting_ends="finished"
+    ):
         self.trains, self.warm_ends, self.ran = trains, warm_ends, []
+        self.waiting, self.waiting_ends = waiting, waiting_ends
 
-    def __call__(self, run_dir, job, *, mode, learning=False, **_):
+    def __call__(self, run_dir, job, *, mode, learning=False, keeper=None, **_):
         number = len(self.ran)
-        self.ran.append(("warm" if mode.warm else "cold") + (" learning" if learning else ""))
-        writer = Writer(ranks=1, steps=8, every=4).launch()
+        self.ran.append(
+            ("warm" if mode.warm else "cold") + (" learning" if learning else "") + (" keeping" if keeper else "")
+        )
+        writer = Writer(ranks=1, steps=24, every=4).launch()
         writer.say("launch.how", launch=0, how="warm" if mode.warm else "cold")
-        writer.live(ends=True, losses={(0, 1): self.trains(number, mode.warm)}).exit(0).end()
+        loss = self.waiting if keeper else self.trains(number, mode.warm)
+        writer.live(ends=True, losses={(0, 1): loss}).exit(0).end()
         sources = {}
         for event in writer.events:
             sources.setdefault(event.source, []).append(event)
@@ -41,7 +48,7 @@ class Controls:
                 for i, e in enumerate(own)
             ]
             (run_dir / "events" / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
-        return self.warm_ends if mode.warm else "finished"
+        return self.waiting_ends if keeper else self.warm_ends if mode.warm else "finished"
 
 
 @pytest.fixture
@@ -49,11 +56,11 @@ def make(tmp_path, monkeypatch):
     """Make the reference of a job whose controls run like that; its launch and the phases are free to choose."""
     (tmp_path / "train.py").write_text("")
 
-    def made(controls, *, launch="auto", count=5):
+    def made(controls, *, launch="auto", count=5, windows="never"):
         monkeypatch.setattr(reference_maker, "execute", controls)
         job = Job.from_command([sys.executable, "train.py", "{out}"], cwd=str(tmp_path), controls=count)
         maker = ReferenceMaker(
-            store=Store(tmp_path / "store"), environment="local", launch=launch, progress=Record()
+            store=Store(tmp_path / "store"), environment="local", launch=launch, progress=Record(), windows=windows
         )
         return maker.reference(job)
 
@@ -114,3 +121,17 @@ def test_a_warm_control_that_fails_is_made_again_cold(make):
     assert "before" not in reference.mode["reason"]
     with pytest.raises(ReferenceFailed):
         make(Controls(warm_ends="gave-up"), launch="warm")
+
+
+def test_the_second_control_keeps_states_for_windows(make):
+    controls = Controls()
+    assert make(controls, windows="always").deterministic and controls.ran == ["cold learning", "warm keeping"]
+    assert make(controls, windows="never").deterministic and len(controls.ran) == 2
+
+
+@pytest.mark.parametrize("how", [{"waiting": "0x1p+3"}, {"waiting_ends": "gave-up"}], ids=["differs", "fails"])
+def test_where_it_differs_it_is_made_again_without_waiting(make, how):
+    """A job that does something else because its ranks wait is no job that is not deterministic."""
+    controls = Controls(**how)
+    assert make(controls, windows="always").deterministic
+    assert controls.ran == ["cold learning", "warm keeping", "warm"]
