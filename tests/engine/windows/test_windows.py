@@ -90,6 +90,7 @@ def test_the_second_control_keeps_the_states(tmp_path):
     assert "keeping states of an uninterrupted run" not in made.told
 
 
+@pytest.mark.slow
 def test_where_it_kept_none_a_further_run_does(store, whole, audited):
     """The reference was made for a run without windows."""
     assert stored_windows(store, audited)["source"] == "windows"
@@ -103,6 +104,7 @@ def test_the_first_window_is_trained_on_to_its_end_and_judged_twice(store, whole
     assert stored_windows(store, audited)["audits"] == [""]
 
 
+@pytest.mark.slow
 def test_one_that_is_drawn_is_trained_on_as_well(store, whole, audited):
     told = Told()
     runner = Runner(store, launch="warm", windows="always", audit=True, experiment="test_drawn", progress=told)
@@ -130,6 +132,7 @@ def test_a_window_whose_audit_differs_proves_nothing(store):
 LONG = ("--steps", "300", "--pace", "0.01")
 
 
+@pytest.mark.slow
 def test_the_late_run_of_a_long_job_ends_early(store):
     made = run(store, job("", *LONG), KILL)
     late = store.references / made.reference.digest / "late"
@@ -137,6 +140,7 @@ def test_the_late_run_of_a_long_job_ends_early(store):
     assert any("to step 106 at least, of 300" in phrase for phrase in made.told)
 
 
+@pytest.mark.slow
 def test_what_shows_behind_the_late_run_an_audit_shows(store):
     slow = job("counter", *LONG, "--after", "150")
     made = run(store, slow, KILL)
@@ -154,6 +158,7 @@ def test_without_a_fault_a_run_begins_late_and_goes_to_the_end(store, whole, aud
     assert ON not in made.told
 
 
+@pytest.mark.slow
 def test_a_wrong_number_is_followed_to_the_end(store, whole, audited):
     made = run(store, GOOD, faults.bitflip(rank=0).at_step(35), KILL)
     expected = run(store, GOOD, faults.bitflip(rank=0).at_step(35), KILL, windows="never")
@@ -262,6 +267,7 @@ def test_what_each_launch_leaves_under_a_name_of_its_own_does_not_matter(store):
     assert {outcome for outcome, _ in found(made).values()} == {Outcome.PASS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["outs/30/step-030.pt", "events"])
 def test_a_state_that_was_altered_since_is_made_again(store, whole, audited, where):
     place = store.references / whole.reference.digest / stored_windows(store, whole)["source"] / where
