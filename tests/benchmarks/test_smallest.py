@@ -52,6 +52,7 @@ SMALLEST = {
     "storage.py": "--rounds 1 --size 4",
     "suite.py": "-k one_rank_mid_epoch",
     "windows.py": "--sizes 60 --whole 0 -k one_rank_mid_epoch",
+    "windows_examples.py": "loop_gan:exact.py",
     "wire.py": "--rounds 1 --size 20",
 }
 #: What these do is done by other tests of every change: of commands, virtual hosts, launching, replicas, the gallery.
@@ -59,7 +60,7 @@ NIGHTLY = frozenset({
     "compare.py", "crash_states.py", "disaster.py", "environments.py", "five_bugs.py", "frameworks.py", "gallery.py",
     "handlers.py", "hosts.py", "killed_at_saves.py", "launch.py", "mutations.py", "nonfinite.py", "notices.py",
     "partitions.py", "pods.py", "probe.py", "putting_back.py", "screenshots.py", "sdc_map.py", "soak_clean.py",
-    "suite.py", "windows.py",
+    "suite.py", "windows.py", "windows_examples.py",
 })  # fmt: skip
 #: What some of them cannot do without.
 NEEDS = {
