@@ -21,6 +21,8 @@ from chaoskit.analysis.reference.reference import Reference
 
 #: As many steps of every rank must equal those of the reference, beyond the last fault.
 STEPS = 8
+#: A fault or a resume within as many steps of the beginning of an epoch may concern the epoch after that one, too.
+NEAR = 2
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,9 @@ class Convergence:
 
 def converged(history: History, reference: Reference, *, least: int = STEPS) -> Convergence | None:
     """Where the run equals its reference again, since its last fault; None if it does not, or not for long enough: for
-    `least` steps and through its next save, of which every rank made what the reference made. Every step and every save
-    recorded since then must be equal, also those after that; a save that is still open is the end.
+    `least` steps and through its next save, of which every rank made what the reference made, and through the beginning
+    of the epoch after if it was struck or resumed near the beginning of one. Every step and every save recorded since
+    then must be equal, also those after that; a save that is still open is the end.
     """
     timeline = Timeline(history, reference)
     if not timeline.starts or timeline.resized or not timeline.bitwise:
@@ -58,8 +61,30 @@ def converged(history: History, reference: Reference, *, least: int = STEPS) -> 
         return None
     reached = min(limit for limit in known if limit is not None)
     every = {one.n for own in reference.controls[0].incarnations[0].ranks.values() for one in own.saves}
-    end = next((at for at in range(reached, max(since + least, save + 1) - 1, -1) if at not in every), None)
+    least_end = max(since + least, save + 1, _epoch_begun(history, timeline, reference, since))
+    end = next((at for at in range(reached, least_end - 1, -1) if at not in every), None)
     return Convergence(inc.index, base, since, end) if end is not None else None
+
+
+def _epoch_begun(history: History, timeline: Timeline, reference: Reference, since: int) -> int:
+    """The position at which `STEPS` of the epoch after are done, if the run was struck or resumed near the beginning of
+    an epoch, the end if there is none; else 0. What a resume forgets of its place in the data may show only then."""
+    first = 1 if history.window is not None else 0
+    last = history.incarnations[-1]
+    points = {since}
+    for inc in history.incarnations:
+        base = timeline.base(inc.index)
+        if base is None or inc.launch < first:
+            continue
+        if inc is not last:
+            points.update(base + len(lifetime.steps) for lifetime in inc.ranks.values())
+        if inc is last or inc.launch > first:
+            points.add(base)
+    starts = [start for start in reference.epochs if start > 0]
+    near = [start for start in starts if any(abs(start - point) <= NEAR for point in points)]
+    if not near:
+        return 0
+    return next((start + STEPS for start in starts if start > max(since, *near)), reference.steps)
 
 
 def unequal(

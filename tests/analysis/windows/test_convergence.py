@@ -30,6 +30,28 @@ def test_without_the_next_save_and_a_step_after_it_something_is_left(until):
     assert found(killed(until=until)) is None
 
 
+@pytest.mark.parametrize(
+    ("at", "base", "epochs", "end"),
+    [
+        (25, 20, (0, 15, 30, 45), 31),  # not near one
+        (25, 20, (0, 24, 44), 52),  # struck near one: through the next
+        (29, 20, (0, 31, 40), 48),  # struck before one
+        (25, 20, (0, 20, 40), 48),  # resumed at one
+        (25, 20, (0, 24), None),  # there is no further one
+    ],
+)
+def test_near_the_beginning_of_an_epoch_through_that_of_the_next(at, base, epochs, end):
+    def run(until):
+        made = begun(epochs=epochs)
+        made.launch(out="/runs/1/out").live(base=20, until=at).fault().died()
+        return made.launch(out="/runs/1/out").live(base=base, until=until)
+
+    of = reference(run(60))
+    assert of.epochs == epochs
+    first = next((n for n in range(base + 1, 60) if converged(run(n).history(), of) is not None), None)
+    assert first == end
+
+
 def test_as_many_steps_as_are_asked_for():
     assert found(killed(until=36), least=16) == Convergence(2, 20, 20, 36)
     assert found(killed(until=36), least=17) is None
