@@ -55,9 +55,13 @@ def main() -> int:
             other, whole, _ = said(known[name], script, Path(scratch, "whole"), "--whole")
         figures.append(Figure(f"{job}: {len(windows)} experiments, {late} in windows", seconds, "s"))
         figures.append(Figure(f"{job}: whole", other, "s"))
-        for one in sorted({*windows, *whole}):
-            if windows.get(one) != whole.get(one):
-                differ.append(f"{job} {one}: in windows {windows.get(one)}, whole {whole.get(one)}")
+        own = [
+            f"{job} {one}: in windows {windows.get(one)}, whole {whole.get(one)}"
+            for one in sorted({*windows, *whole})
+            if windows.get(one) != whole.get(one)
+        ]
+        differ += own
+        print(f"{job}: {late} of {len(windows)} in windows, {len(own)} differ", flush=True)
     show(f"{len(told.jobs)} programs, in windows and whole", figures, json_file=told.json)
     print("the verdicts are the same" if not differ else "\n".join(["the verdicts differ:", *differ]))
     return 1 if differ else 0
