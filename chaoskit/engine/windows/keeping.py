@@ -23,7 +23,7 @@ from chaoskit.errors import ReferenceFailed, UsageError
 #: `auto`: where they pay; `always`: wherever the job earns them; `never`.
 WISHES = ("auto", "always", "never")
 #: Windows pay for a job whose steps take longer than this, in seconds: a window costs a launch more.
-PAY_FROM = 8.0
+PAY_FROM = 15.0
 
 
 def wish(text: str) -> str:
