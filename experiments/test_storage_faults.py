@@ -106,6 +106,13 @@ def test_storage_gone(chaos, job, claims, waits, reference, before, kill_after):
 
 
 @pytest.mark.storage
+def test_durable(chaos, job, claims, kill_before):
+    """All ranks are killed between two saves. No power cut would have lost a save that had settled."""
+    run = chaos.run(job, kill_before, storage="recorded")
+    run.verify(*claims, checks.durable_once_published())
+
+
+@pytest.mark.storage
 def test_stale_handles(chaos, job, claims, before, mended, kill_after):
     """Every request to the storage fails at once, as on a soft mount whose server forgot it; then all succeed
     again.
