@@ -43,14 +43,19 @@ def issue(
             f"suite {oldest.id} is {(now - since).days} days old, and evidence counts for {VALID.days} days: no row "
             "can be ticked; run 'chaoskit certify -- COMMAND' again"
         )
+    if (latest := max(suites, key=_begin)) and _begin(latest) > now:
+        raise UsageError(f"suite {latest.id} begins in the future: the clock here or there is wrong")
     evidence = read(suites, store, standing=standing, demands=demands)
     if several := list(sources.mixed(suites)):
         raise UsageError(
             f"the evidence is of several versions of the sources ({_listed(several)}): run the battery again, whole"
         )
-    if len({suite.chaoskit for suite in suites}) > 1:
-        versions = ", ".join(sorted({suite.chaoskit for suite in suites}))
-        raise UsageError(f"the suites were made by several versions of chaoskit ({versions}): run them again")
+    for what, found in (
+        ("versions of chaoskit", {suite.chaoskit for suite in suites}),
+        ("machines", {tuple(sorted(suite.machine.items())) for suite in suites}),
+    ):
+        if len(found) > 1:
+            raise UsageError(f"the suites are of {len(found)} {what}: certify those of one, or run the battery again")
     basis, changed = sources.basis(suites, store)
     if changed:
         raise Inconclusive(

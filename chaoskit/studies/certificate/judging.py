@@ -236,7 +236,9 @@ def _is_due(cell: object, expected: object) -> bool:
 
 def _rest(row: Row, evidence: Evidence, named: set[str]) -> RowState:
     """What experiments found and no other row names; and experiments that went wrong without a code."""
-    trials = [(name, one) for name, several in evidence.trials.items() for one in several if not one.gap]
+    every = [(name, one) for name, several in evidence.trials.items() for one in several]
+    # A failure counts even where its run is gone; everything else needs its run.
+    trials = [(name, one) for name, one in every if not one.gap or one.result.verdict == Outcome.FAIL]
     judged = [(name, one) for name, one in trials if one.result.verdict not in (SKIPPED, Outcome.INCONCLUSIVE)]
     sights = []
     for name, one in judged:

@@ -29,12 +29,13 @@ from chaoskit.studies.certificate.evidence import (
     Trial,
 )
 from chaoskit.studies.certificate.stored_studies import CRASH_STATES, SDC_MAP, StoredCrashes, StoredMap
-from chaoskit.studies.nights.suite import Suite
+from chaoskit.studies.nights.conditions import Conditions
+from chaoskit.studies.nights.suite import Suite, key_of
 from chaoskit.studies.problems.acceptance import Acceptance
 from chaoskit.verdict import Outcome, merge
 
-#: What an experiment of pytest is called below the directory of the battery.
-_KEY = "::"
+#: The program of a session that runs the user's own tests, which may be called as experiments of the battery are.
+_PYTEST = ("pytest", "py.test")
 
 
 def read(
@@ -52,11 +53,12 @@ def read(
     for suite in suites:
         for result in suite.results:
             one, own = _trial(result, suite, store, job)
-            trials.setdefault(key_of(result), []).append(one)
+            trials.setdefault(_name(result, suite), []).append(one)
             nodes = own if own is not None and own.most > nodes.most else nodes
     found = {name: tuple(several) for name, several in trials.items()}
     references = {name for suite in suites for result in suite.results for name in result.references}
-    maps, crashes = _studies(store, job, references)
+    rests = Conditions.merged(one for suite in suites for one in suite.conditions.values())
+    maps, crashes = _studies(store, job, references, rests)
     return Evidence(
         job, nodes, found, standing=tuple(standing), costs=costs, maps=maps, crashes=crashes,
         demands=demands or Demands(),
@@ -76,9 +78,10 @@ def job_of(suites: Sequence[Suite]) -> str:
     return jobs[0]
 
 
-def key_of(result: Result) -> str:
-    """The experiment of the battery that a result is of: its module and name."""
-    return result.nodeid.rpartition("/")[2] if _KEY in result.nodeid else result.name
+def _name(result: Result, suite: Suite) -> str:
+    """The experiment of the battery that a result is of. A test of the user's own is none, whatever it is called."""
+    own = bool(suite.command) and suite.command[0] in _PYTEST
+    return f"pytest {key_of(result)}" if own else key_of(result)
 
 
 def _trial(result: Result, suite: Suite, store: Store, job: str) -> tuple[Trial, Nodes | None]:
@@ -101,6 +104,8 @@ def _trial(result: Result, suite: Suite, store: Store, job: str) -> tuple[Trial,
         nodes = own.nodes if nodes is None or own.nodes.most > nodes.most else nodes
     if not runs and result.verdict != SKIPPED:
         gap = gap or "no run of it is stored"
+    if key_of(result) not in suite.conditions and result.verdict in (Outcome.PASS, ACCEPTED):
+        gap = gap or "the suite does not say which files its runs read"
     gap = gap or _contradiction(result, runs)
     return Trial(result, suite.id, tuple(runs), gap), nodes
 
@@ -167,9 +172,11 @@ def _loads(content: bytes) -> Iterator[SeenLoad]:
                     yield SeenLoad(str(event["api"]), name, restricted if isinstance(restricted, bool) else None)
 
 
-def _studies(store: Store, job: str, references: set[str]) -> tuple[tuple[SdcShare, ...], tuple[CrashStudy, ...]]:
-    """The newest map of silent corruption and study of crash states of this job, compared with the same uninterrupted
-    run: then nothing that it rests on has changed."""
+def _studies(
+    store: Store, job: str, references: set[str], rests: Conditions
+) -> tuple[tuple[SdcShare, ...], tuple[CrashStudy, ...]]:
+    """The newest map of silent corruption and study of crash states of this job that were compared with one of these
+    references, and whose runs read the same files as those of the suites (`rests`)."""
     maps: list[SdcShare] = []
     crashes: list[CrashStudy] = []
     for run_dir in reversed(store.all_runs()):
@@ -179,6 +186,7 @@ def _studies(store: Store, job: str, references: set[str]) -> tuple[tuple[SdcSha
             try:
                 told = store.read(run_dir)
                 same = Job.from_json(told["job"]).text == job and told["reference"] in references
+                same = same and _rests_on(rests, run_dir, store)
                 value = read_value(run_dir / name)
                 digest = file_digest(run_dir / name)
                 if same and name == SDC_MAP:
@@ -190,6 +198,13 @@ def _studies(store: Store, job: str, references: set[str]) -> tuple[tuple[SdcSha
             except (StoreError, OSError, SchemaError, TypeError, ValueError):
                 continue
     return tuple(maps), tuple(crashes)
+
+
+def _rests_on(rests: Conditions, run_dir: Path, store: Store) -> bool:
+    own = Conditions.of_runs(store, [str(run_dir)])
+    known = {**rests.further, **rests.sources}
+    read_ = {**own.further, **own.sources} if own is not None else {}
+    return bool(read_) and all(known.get(name, value) == value for name, value in read_.items())
 
 
 def _share(ident: str, digest: str, told: StoredMap) -> SdcShare:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaoskit import __version__
 from chaoskit.engine.run_store import Store
 from chaoskit.errors import StoreError
 from chaoskit.job import Job
@@ -90,11 +91,11 @@ def basis(suites: Sequence[Suite], store: Store) -> tuple[Basis, list[str]]:
             files[path] = now_there
     settings = {k: v for suite in suites for one in suite.baselines.values() for k, v in one.settings.items()}
     versions = {**settings, "chaoskit": suites[-1].chaoskit, "python": suites[-1].machine.get("python", "")}
-    launcher = _launcher(words)
-    return Basis(files, packages, sites, launcher, versions, suites[-1].machine), changed
+    changed += _versions(versions)
+    return Basis(files, packages, sites, _launcher(words), versions, suites[-1].machine), changed
 
 
-def differences(old: Basis, *, chaoskit: str) -> Iterator[str]:
+def differences(old: Basis) -> Iterator[str]:
     """Yield a sentence for each thing that is not here and now as it was. The machine's host, kernel, processor and
     cores count, and so do the versions of chaoskit and its Python."""
     for path, value in old.files.items():
@@ -106,13 +107,17 @@ def differences(old: Basis, *, chaoskit: str) -> Iterator[str]:
             yield f"the package {name} is {now or 'gone'}, and was {value}"
     if old.launcher and (program := _launcher(old.launcher[:1])) != old.launcher:
         yield f"the launcher {old.launcher[0]} is {'another program' if program else 'gone'}"
-    for name, value in {"chaoskit": chaoskit, "python": platform.python_version()}.items():
-        if old.versions.get(name, value) != value:
-            yield f"{name} is {value}, and was {old.versions[name]}"
+    yield from _versions(old.versions)
     here = machine()
     for name in ("host", "platform", "processor", "cores"):
         if old.machine.get(name) != here[name]:
             yield f"the machine's {name} is {here[name]}, and was {old.machine.get(name, 'unknown')}"
+
+
+def _versions(old: Mapping[str, str]) -> Iterator[str]:
+    for name, value in {"chaoskit": __version__, "python": platform.python_version()}.items():
+        if old.get(name) != value:
+            yield f"{name} is {value} here, and was {old.get(name) or 'unknown'}"
 
 
 def _places(suites: Sequence[Suite], store: Store) -> tuple[tuple[str, ...], str, Sequence[str]]:
@@ -131,7 +136,7 @@ def _places(suites: Sequence[Suite], store: Store) -> tuple[tuple[str, ...], str
 
 
 def _is_package(name: str, cwd: str) -> bool:
-    """Whether a name is that of an installed package. A file has a directory or a suffix, or lies where the job starts."""
+    """Whether a name is that of a package. A file has a directory or a suffix, or lies where the job starts."""
     return "/" not in name and "." not in name and not os.path.isfile(os.path.join(cwd, name))
 
 

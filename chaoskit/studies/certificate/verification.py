@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from chaoskit import __version__
 from chaoskit.engine.run_store import Store
 from chaoskit.errors import ExitCode, UsageError
 from chaoskit.protocol.stored_files import read_value, why_unread
@@ -91,7 +90,7 @@ def _broken(one: Certificate, store: Store, now: datetime) -> Iterator[str]:
         if names:
             of = f"{len(names)} of {len(one.evidence)} stored runs {'is' if len(names) == 1 else 'are'}"
             yield f"{of} {what} in {store.runs} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
-    yield from sources.differences(one.basis, chaoskit=__version__)
+    yield from sources.differences(one.basis)
 
 
 def _digests(run_dir: Path) -> set[str]:
