@@ -113,6 +113,20 @@ def test_durable(chaos, job, claims, kill_before):
 
 
 @pytest.mark.storage
+def test_first_store_lost(chaos, job, claims, reference, mended):
+    """The directory of the checkpoints is gone for a launch; copies in another directory below {out} are not.
+
+    The job resumes from these, and does not wait for the first directory.
+    """
+    first = with_copies(reference)
+    if first is None:
+        pytest.skip("the job keeps each checkpoint in one directory below {out}")
+    lost = faults.hide(within=f"{first}/*").before_relaunch()
+    run = chaos.run(job, faults.kill(launcher=True).at_step(mended), lost)
+    run.verify(*claims)
+
+
+@pytest.mark.storage
 def test_stale_handles(chaos, job, claims, before, mended, kill_after):
     """Every request to the storage fails at once, as on a soft mount whose server forgot it; then all succeed
     again.
@@ -172,6 +186,19 @@ def test_late_names(chaos, job, claims, waits, before, mended, kill_before):
 def listed(reference):
     """The files that an uninterrupted run leaves: names and sizes."""
     return [file for event in reference.controls[0].files[-1:] for file in event["files"]]
+
+
+def with_copies(reference):
+    """The directory in `{out}` that saves go to, if every file in it has a copy in another one, of the same name."""
+    files = {PurePath(name).parts: size for name, size in listed(reference)}
+    lives = reference.controls[0].incarnations[0].ranks.values()
+    written = {part for life in lives for save in life.saves for part in PurePath(save.path).parts}
+    tops = {parts[0] for parts in files if len(parts) > 1}
+    for top in sorted(tops & written):
+        own = {parts[1:]: size for parts, size in files.items() if parts[0] == top}
+        if any(all(files.get((other, *rest)) == size for rest, size in own.items()) for other in tops - {top}):
+            return top
+    return None
 
 
 def slowest_step(reference):

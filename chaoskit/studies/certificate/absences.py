@@ -12,7 +12,8 @@ OF_THE_JOB = re.compile(
     "|".join((
         r"one rank alone writes a checkpoint",
         r"the job was seen to begin one epoch only",
-        r"the job keeps no pointer: .*",
+        r"the job keeps each checkpoint in one directory below \{out\}",
+            r"the job keeps no pointer: .*",
         r"no file of the checkpoint is known to have checksums .*",
         r"no file of the checkpoint is text that names its other files",
         r"the names of files do not tell one checkpoint from another",

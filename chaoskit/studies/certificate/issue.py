@@ -55,7 +55,9 @@ def issue(
         ("machines", {tuple(sorted(suite.machine.items())) for suite in suites}),
     ):
         if len(found) > 1:
-            raise UsageError(f"the suites are of {len(found)} {what}: certify those of one, or run the battery again")
+            raise UsageError(
+                f"the suites are of {len(found)} {what}: certify those of one, or run the battery again"
+            )
     basis, changed = sources.basis(suites, store)
     if changed:
         raise Inconclusive(

@@ -43,12 +43,12 @@ def crash_states(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]
 
 
 def replica(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
-    """The job came back while all checkpoints of the first store were gone, or waited until they were back."""
+    """The job trained while the checkpoints of its first store were gone: it did not wait until they were back."""
     for sight in sights:
         runs = [evidence.runs[name] for name in sight.runs]
         if sight.state == "proven" and not all(1 in run.trained for run in runs):
-            yield Sight("not-tested", "without its checkpoints the job waited until they were back: it has no second "
-                        "store, or chaoskit has removed that too", sight.experiment)  # fmt: skip
+            why = "the job has copies of its checkpoints, and waited for the originals all the same"
+            yield Sight("not-tested", why, sight.experiment)
         else:
             yield sight
 

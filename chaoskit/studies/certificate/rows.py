@@ -194,16 +194,8 @@ ROWS: tuple[Row, ...] = (
         "disaster",
         "Replica and disaster drill",
         "All checkpoints of the first store are gone, and the job comes back from its second store.",
-        (
-            "let the job copy its checkpoints to a second directory below {out} and restore from it, then run "
-            "test_none_is_whole"
-        ),
-        (
-            Need(
-                ("test_checkpoint_corruption.py::test_none_is_whole[delete_whole]",),
-                (*_BACK, "no_checkpoint_lost"),
-            ),
-        ),
+        "let the job copy its checkpoints to a second directory below {out}, and restore from it",
+        (Need(("test_storage_faults.py::test_first_store_lost",), _BACK),),
         measure="replica",
         figures=("steps_lost", "recovery_seconds"),
     ),
@@ -421,4 +413,9 @@ ROWS: tuple[Row, ...] = (
 )
 
 #: Experiments that run only on request, and that rows need.
-ALSO: tuple[str, ...] = ("test_durable", "test_slow_storage", "test_straggler_noticed")
+ALSO: tuple[str, ...] = (
+    "test_durable",
+    "test_first_store_lost",
+    "test_slow_storage",
+    "test_straggler_noticed",
+)
