@@ -58,6 +58,11 @@ def issue(
             raise UsageError(
                 f"the suites are of {len(found)} {what}: certify those of one, or run the battery again"
             )
+    if not evidence.runs:
+        raise Inconclusive(
+            f"no run of {_names(suites)} is stored in {store.runs} any more, or can be read: no row can be ticked; run "
+            "'chaoskit certify -- COMMAND' again"
+        )
     basis, changed = sources.basis(suites, store)
     if changed:
         raise Inconclusive(
@@ -69,6 +74,10 @@ def issue(
         tuple(_environments(suites, store)), digests(evidence), tuple(_notes(suites)),
     )  # fmt: skip
     return dated(made, since=since, now=now)
+
+
+def _names(suites: Sequence[Suite]) -> str:
+    return f"suite {suites[0].id}" if len(suites) == 1 else f"these {len(suites)} suites"
 
 
 def _begin(suite: Suite) -> datetime:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 
 from chaoskit import __version__, checks
@@ -25,7 +26,8 @@ from chaoskit.verdict import Outcome, Verdict
 assert checks.REGISTRY  # it fills CODES_OF
 JOB = "torchrun train.py --out '{out}'"
 #: Every component that a row is about, as the alignment has them after a resume from step 20.
-CELLS = {name: "20" for name in ("model", "optimizer", "lr", "scaler", "ema", "rng.torch", "batch")}
+_COUNT = count(1)
+CELLS = dict.fromkeys(("model", "optimizer", "lr", "scaler", "ema", "rng.torch", "batch"), "20")
 TABLE = [{"incarnation": 1, "rank": rank, "expected": 20, "cells": CELLS} for rank in (0, 1)]
 
 
@@ -39,7 +41,9 @@ def verdict(check, outcome="pass", *codes, table=TABLE, sentence=""):
 @cache
 def needed(name):
     """The checks that rows need of an experiment."""
-    return dict.fromkeys(check for row in ROWS for need in row.needs for check in need.checks if name in names(need))
+    return dict.fromkeys(
+        check for row in ROWS for need in row.needs for check in need.checks if name in names(need)
+    )
 
 
 def names(need):
@@ -130,7 +134,7 @@ def stored(store, home, names=("test_resume.py::test_resume",), *, conditions=No
         results.append(replace(given, job=job.text, runs=(str(run),), run=str(run), references=("ref",)))
     moment = created or datetime.now(UTC)
     known = {"chaoskit": __version__, "machine": machine(), "command": ("chaoskit", "run")}
-    id = fields.pop("id", f"{moment:%Y%m%d-%H%M%S}-1")
+    id = fields.pop("id", f"{moment:%Y%m%d-%H%M%S}-{next(_COUNT)}")
     writer = Writer(Archive(store), Suite(id, moment.isoformat(), results=(), **{**known, **fields}), since=0.0)
     for one in results:
         writer.add(one, conditions)

@@ -32,7 +32,7 @@ def test_complete_evidence_proves_every_row():
 
 
 def test_no_evidence_proves_nothing():
-    found = states(evidence({name: None for name in evidence().trials}, maps=(), costs=()))
+    found = states(evidence(dict.fromkeys(evidence().trials), maps=(), costs=()))
     assert {row.state for id, row in found.items() if id not in NEVER} == {"not-tested"}
     assert all(row.how and row.sentence for row in found.values() if row.state == "not-tested")
 
@@ -95,7 +95,9 @@ def test_a_component_that_stands_elsewhere_is_not_proven_beside_another_one_that
     table = [{**entry, "cells": {**CELLS, "optimizer": cell}} for entry in TABLE]
     given = [verdict("state_restored", "fail", "rng-not-restored", table=table)]
     found = states(evidence({name: trial(name, "fail", verdicts=given, codes=("rng-not-restored",))}))
-    assert found["resume-optimizer"].state == "not-tested" and "another reason" in found["resume-optimizer"].sentence
+    assert (
+        found["resume-optimizer"].state == "not-tested" and "another reason" in found["resume-optimizer"].sentence
+    )
 
 
 def test_a_job_that_began_again_proves_no_component():
@@ -198,7 +200,11 @@ def test_an_accepted_loss_is_accepted_and_nothing_else_is():
 
 
 def test_an_acceptance_that_is_no_longer_in_force_accepts_nothing():
-    for standing in ((), (replace(STANDING, experiment="test_twice"),), (replace(STANDING, code="ema-not-restored"),)):
+    for standing in (
+        (),
+        (replace(STANDING, experiment="test_twice"),),
+        (replace(STANDING, code="ema-not-restored"),),
+    ):
         found = states(evidence(lost(), standing=standing))["random-streams"]
         assert found.state == "failed" and "no longer in force" in found.sentence
 
