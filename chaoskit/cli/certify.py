@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaoskit.cli import option_values, options, run
 from chaoskit.cli.output import complain, complain_unended, say
-from chaoskit.errors import ExitCode, Inconclusive, UsageError
+from chaoskit.errors import ExitCode, Inconclusive, StoreError, UsageError
 
 if TYPE_CHECKING:
     from chaoskit.engine.result import Result
@@ -140,6 +140,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 def _certify(args: argparse.Namespace) -> int:
     from chaoskit.cli import configuration
+    from chaoskit.engine import certified_runs
     from chaoskit.engine.run_store import Store
     from chaoskit.report.machine import publishing
     from chaoskit.report.terminal import certificate_report
@@ -170,6 +171,10 @@ def _certify(args: argparse.Namespace) -> int:
     except Inconclusive as error:
         complain(str(error))
         return ExitCode.INCONCLUSIVE
+    try:
+        certified_runs.keep(store, made.created.replace(":", ""), json.dumps(made.to_json(), indent=1) + "\n")
+    except StoreError as error:
+        complain(f"later sessions may remove its evidence: {error}")
     certificate_report.show(made, console_for(sys.stderr if args.json == "-" else sys.stdout))
     for path in write(made, target):
         say(publishing.shown(path), file=sys.stderr if args.json == "-" else sys.stdout)

@@ -114,8 +114,8 @@ def hide(*, launches: int = 1, within: str = "*") -> Fault:
 
     What saves wrote is moved: their files, a directory that a save has for itself, with all that is in it, and the
     pointer to the newest one. Everything else stays, such as a marker beside the checkpoints. Checkpoints that a launch
-    makes in the meantime are kept in the run's directory, as `<name>.made-while-hidden`. `within` is a shell pattern for
-    paths below `{out}` ('checkpoints/*'): what lies elsewhere, such as a second store, stays.
+    makes in the meantime are kept in the run's directory, as `<name>.made-while-hidden`. `within` is a shell pattern
+    for paths below `{out}` ('checkpoints/*'): what lies elsewhere, such as a second store, stays.
     Observed once they are gone from `{out}`. Raises UsageError for a number of launches that is not
     positive, and for a pattern that is empty.
     """

@@ -13,9 +13,16 @@ from tests.studies.certificate.by_hand import evidence
 
 
 def made(**fields):
-    known = {"rows": judge(evidence()), "basis": Basis({"/p/train.py": "ab"}), "evidence": {"run-1": "cd"}}
-    return Certificate("torchrun train.py", "2026-11-26T10:00:00+00:00", "2026-11-25T10:00:00+00:00",
-                       "2026-12-25T10:00:00+00:00", **{**known, **fields})  # fmt: skip
+    known = {
+        "job": "torchrun train.py",
+        "created": "2026-11-26T10:00:00+00:00",
+        "evidence_since": "2026-11-25T10:00:00+00:00",
+        "valid_until": "2026-12-25T10:00:00+00:00",
+        "rows": judge(evidence()),
+        "basis": Basis({"/p/train.py": "ab"}),
+        "evidence": {"run-1": "cd"},
+    }
+    return Certificate(**{**known, **fields})
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_no_suite_gives_no_certificate(kept):
 
 def test_an_old_suite_proves_nothing(kept):
     store, suite = kept
-    with pytest.raises(Inconclusive, match="31 days old.*no row can be ticked"):
+    with pytest.raises(Inconclusive, match=r"31 days old.*no row can be ticked"):
         issue([suite], store, now=datetime.now(UTC) + timedelta(days=31, hours=1))
     assert issue([suite], store, now=datetime.now(UTC) + timedelta(days=29))
 
@@ -62,10 +62,10 @@ def test_the_oldest_suite_decides_how_long_it_is_valid(kept, tmp_path):
 def test_sources_that_changed_since_prove_nothing(kept, tmp_path):
     store, suite = kept
     (tmp_path / "home" / "train.py").write_text("print('another job')\n")
-    with pytest.raises(Inconclusive, match="train.py has changed.*no row can be ticked"):
+    with pytest.raises(Inconclusive, match=r"train.py has changed.*no row can be ticked"):
         issue([suite], store)
     (tmp_path / "home" / "train.py").unlink()
-    with pytest.raises(Inconclusive, match="train.py is gone"):
+    with pytest.raises(Inconclusive, match=r"train.py is gone"):
         issue([suite], store)
 
 
@@ -73,7 +73,7 @@ def test_evidence_of_several_versions_of_the_sources_is_refused(kept, tmp_path):
     store, suite = kept
     other = Conditions({}, {"train.py": "12345678"})
     more = stored(tmp_path / "store", tmp_path / "home", ("test_control.py::test_control",), conditions=other)
-    with pytest.raises(UsageError, match="several versions of the sources .train.py was .* and 12345678"):
+    with pytest.raises(UsageError, match=r"several versions of the sources .train.py was .* and 12345678"):
         issue([suite, more], store)
 
 
@@ -81,7 +81,7 @@ def test_evidence_of_a_package_that_is_not_here_is_refused(tmp_path):
     home = tmp_path / "home"
     known = Conditions({}, {**project(home).sources, "torch": "9.9.9"})
     suite = stored(tmp_path / "store", home, conditions=known)
-    with pytest.raises(Inconclusive, match="the package torch is .* and was 9.9.9"):
+    with pytest.raises(Inconclusive, match=r"the package torch is .* and was 9.9.9"):
         issue([suite], Store(tmp_path / "store"))
 
 
@@ -97,9 +97,9 @@ def test_suites_of_several_versions_or_machines_are_refused(kept, change, said):
 
 def test_a_suite_of_another_chaoskit_or_python_is_no_evidence_here(kept):
     store, suite = kept
-    with pytest.raises(Inconclusive, match="chaoskit is .* here, and was 0.0.1"):
+    with pytest.raises(Inconclusive, match=r"chaoskit is .* here, and was 0.0.1"):
         issue([replace(suite, chaoskit="0.0.1")], store)
-    with pytest.raises(Inconclusive, match="python is .* here, and was 3.0.0"):
+    with pytest.raises(Inconclusive, match=r"python is .* here, and was 3.0.0"):
         issue([replace(suite, machine={**suite.machine, "python": "3.0.0"})], store)
 
 

@@ -73,7 +73,7 @@ def test_another_version_or_machine_ends_it(kept, monkeypatch):
 
 
 def test_another_launcher_ends_it(kept, tmp_path, monkeypatch):
-    path, store, _ = kept
+    path, *_ = kept
     told = json.loads(path.read_text())
     assert told["basis"]["launcher"][0] == "torchrun"
     (tmp_path / "bin").mkdir()
