@@ -81,7 +81,9 @@ def modules_of(folder: Path) -> list[Path]:
     Of the gallery only the catalogue is listed: its trainers have a page of their own.
     """
     paths = sorted(folder.rglob("*.py"), key=lambda path: (path.parent, path.name != "__init__.py", path.name))
-    return [path for path in paths if "gallery" not in path.parts or path.name in ("__init__.py", "catalogue.py")]
+    return [
+        path for path in paths if "gallery" not in path.parts or path.name in ("__init__.py", "catalogue.py")
+    ]
 
 
 @part("packages")
