@@ -149,7 +149,10 @@ def _of_trial(name: str, one: Trial, need: Need, row: Row, evidence: Evidence) -
         return _of_components(name, one, row, evidence)
     sights = [_of_check(name, one, check, row, evidence) for check in need.checks]
     worst = _combined(sights)
-    return replace(next(sight for sight in sights if sight.state == worst), runs=_ids(one))
+    those = [sight for sight in sights if sight.state == worst]
+    codes = tuple(dict.fromkeys(code for sight in those for code in sight.codes))
+    reasons = {code: why for sight in those for code, why in sight.reasons.items()}
+    return replace(those[0], runs=_ids(one), codes=codes, reasons=reasons)
 
 
 def _of_check(name: str, one: Trial, check: str, row: Row, evidence: Evidence) -> Sight:

@@ -74,6 +74,15 @@ def test_an_inconclusive_check_proves_nothing(row, name, check):
     assert states(evidence({name: trial(name, verdicts=given)}))[row.id].state == "not-tested"
 
 
+def test_a_row_names_the_codes_of_all_its_checks_that_failed():
+    name = "test_preemption.py::test_preempted[aws]"
+    given = [verdict("completed"), verdict("emergency_checkpoint", "fail", "no-emergency-checkpoint"),
+             verdict("stopped_cleanly", "fail", "notice-ignored")]  # fmt: skip
+    codes = ("no-emergency-checkpoint", "notice-ignored")
+    found = states(evidence({name: trial(name, "fail", verdicts=given, codes=codes)}))
+    assert found["preemption"].codes == codes and found["rest"].state == "proven"
+
+
 def test_one_lost_component_fails_its_row_and_not_the_others():
     """The alignment says of each component on its own where it stands."""
     name = "test_resume.py::test_resume"
