@@ -59,17 +59,27 @@ def _value(value: float, unit: str) -> str:
 def facts(one: Certificate) -> Iterator[tuple[str, str]]:
     """What the certificate is of: names and values."""
     yield "job", one.job
-    yield "made", one.created
-    yield "evidence since", one.evidence_since
-    yield "valid", f"until {one.valid_until}, or until sources, versions or launcher change"
+    yield "made", _when(one.created)
+    yield "evidence since", _when(one.evidence_since)
+    yield "valid", f"until {_when(one.valid_until)}, or until sources, versions or launcher change"
     yield "suite" if len(one.suites) == 1 else "suites", ", ".join(one.suites)
     yield "ran in", "; ".join(one.environments) or "unknown"
     basis = one.basis
-    yield "sources", f"{one.basis.digest[:16]} ({len(basis.files)} files, {len(basis.packages)} packages)"
+    counted = f"{_many(len(basis.files), 'file')}, {_many(len(basis.packages), 'package')}"
+    yield "sources", f"{basis.digest[:16]} ({counted})"
     names = ("chaoskit", "python", "torch", "cuda", "nccl")
     yield "versions", ", ".join(f"{name} {basis.versions[name]}" for name in names if basis.versions.get(name))
     if basis.launcher:
         yield "launcher", basis.launcher[1] if len(basis.launcher) > 1 else basis.launcher[0]
     machine = basis.machine
     yield "machine", ", ".join(machine[name] for name in ("host", "processor", "platform") if machine.get(name))
-    yield "evidence", f"{one.evidence_digest[:16]} (over {len(one.evidence)} stored runs)"
+    yield "evidence", f"{one.evidence_digest[:16]} (over {_many(len(one.evidence), 'stored run')})"
+
+
+def _when(moment: str) -> str:
+    """'2026-11-26 10:00 UTC'."""
+    return f"{moment[:10]} {moment[11:16]} UTC"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

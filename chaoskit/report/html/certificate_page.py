@@ -10,6 +10,10 @@ from chaoskit.errors import CODES
 from chaoskit.report import certificate_words as words
 from chaoskit.report.html import page
 from chaoskit.studies.certificate.certificate import Certificate
+from chaoskit.studies.certificate.row import STATES, State
+
+#: The states whose rows the page names first.
+OPEN: tuple[State, ...] = ("failed", "not-tested", "accepted")
 
 
 def render(one: Certificate) -> str:
@@ -20,6 +24,8 @@ def render(one: Certificate) -> str:
         style_of=words.STYLES,
         verdict=words.ANSWER_STYLES[one.answer],
         counts=words.counts(one),
+        open=[(state, rows) for state in OPEN if (rows := [row for row in one.rows if row.state == state])],
+        words=STATES,
         facts=list(words.facts(one)),
         figures=words.figures,
         meanings=CODES,

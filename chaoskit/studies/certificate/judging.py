@@ -245,10 +245,13 @@ def _rest(row: Row, evidence: Evidence, named: set[str]) -> RowState:
     judged = [(name, one) for name, one in trials if one.result.verdict not in (SKIPPED, Outcome.INCONCLUSIVE)]
     sights = []
     for name, one in judged:
-        new = tuple(code for code in one.result.codes if code not in named)
+        # What follows from a cause of the same experiment is no further finding.
+        follows = {found.code for found in one.result.told if found.follows}
+        new = tuple(code for code in one.result.codes if code not in named and code not in follows)
         said = one.result.sentences[0] if one.result.sentences else ""
         if one.result.verdict == Outcome.FAIL and (new or not one.result.codes):
-            sights.append(Sight("failed", f"{short(name)}: {said}", name, _ids(one), codes=new))
+            about = next((found.sentence for found in one.result.told if found.code in new), "") or said
+            sights.append(Sight("failed", f"{short(name)}: {about}", name, _ids(one), codes=new))
         taken = tuple(code for code in one.result.accepted if code not in named)
         if taken and not new:
             gone = [code for code in taken if not in_force(code, names_of(name, one.result.nodeid), evidence)]

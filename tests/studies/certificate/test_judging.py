@@ -5,6 +5,7 @@ from datetime import date
 
 import pytest
 
+from chaoskit.engine.coded_finding import CodedFinding
 from chaoskit.engine.result import NOT_RUN
 from chaoskit.nodes import Nodes
 from chaoskit.studies.certificate.rows import ROWS
@@ -239,3 +240,15 @@ def test_what_no_row_names_fails_the_last_row():
     standing = Acceptance("log-wrong", "known")
     assert states(evidence({"x.py::test_x": taken}, standing=(standing,)))["rest"].state == "accepted"
     assert states(evidence({"x.py::test_x": taken}))["rest"].state == "failed"
+
+
+def test_what_follows_from_a_named_cause_is_no_further_finding():
+    name = "test_checkpoints.py::test_flipped_bit"
+    given = [verdict("completed"), verdict("resumed_from_last_valid", "fail", "corrupt-accepted")]
+    codes = ("corrupt-accepted", "optimizer-not-restored")
+    findings = (CodedFinding(codes[0], "It took a corrupt one."), CodedFinding(codes[1], "Lost.", follows=codes[0]))
+    found = states(evidence({name: trial(name, "fail", verdicts=given, codes=codes, findings=findings)}))
+    assert found["corruption-refused"].state == "failed" and found["rest"].state == "proven"
+    apart = tuple(replace(one, follows="") for one in findings)
+    found = states(evidence({name: trial(name, "fail", verdicts=given, codes=codes, findings=apart)}))
+    assert found["rest"].state == "failed" and found["rest"].codes == (codes[1],)
