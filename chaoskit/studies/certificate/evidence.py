@@ -1,4 +1,4 @@
-"""`Evidence`: what a certificate rests on: results of experiments, their stored runs, and what studies measured."""
+"""`ReadinessEvidence`: what a certificate rests on: results with their stored runs, and what studies measured."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StoredRun:
 
 
 @dataclass(frozen=True)
-class Trial:
+class TriedExperiment:
     """One experiment of one suite. `gap` says why its runs are no evidence; empty if they are."""
 
     result: Result
@@ -83,13 +83,13 @@ class Demands:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ReadinessEvidence:
     """`trials` by the name of the experiment in the battery, one of each suite. `standing` are the acceptances that are
     in force today. `costs` are those of the checkpoints of the uninterrupted runs."""
 
     job: str
     nodes: Nodes
-    trials: Mapping[str, tuple[Trial, ...]]
+    trials: Mapping[str, tuple[TriedExperiment, ...]]
     standing: tuple[Acceptance, ...] = ()
     costs: tuple[CheckpointCost, ...] = ()
     maps: tuple[SdcShare, ...] = ()

@@ -14,7 +14,7 @@ from chaoskit.engine.result import ACCEPTED, SKIPPED, Result
 from chaoskit.errors import FAMILIES
 from chaoskit.studies.certificate import measures
 from chaoskit.studies.certificate.absences import COMPONENTS, CONDITIONS, of_the_job
-from chaoskit.studies.certificate.evidence import Evidence, Trial
+from chaoskit.studies.certificate.evidence import ReadinessEvidence, TriedExperiment
 from chaoskit.studies.certificate.measures import Sight
 from chaoskit.studies.certificate.row import Need, Row, RowState, State
 from chaoskit.studies.certificate.rows import ROWS
@@ -26,7 +26,7 @@ SHOWN = 3
 _ANY = "[*]"
 
 
-def judge(evidence: Evidence, rows: Sequence[Row] = ROWS) -> tuple[RowState, ...]:
+def judge(evidence: ReadinessEvidence, rows: Sequence[Row] = ROWS) -> tuple[RowState, ...]:
     """Return the state of each row, in the order of the rows."""
     found = [_state(row, evidence) for row in rows if row.measure != "rest"]
     named = {code for one in found if one.state in ("failed", "accepted") for code in one.codes}
@@ -35,7 +35,7 @@ def judge(evidence: Evidence, rows: Sequence[Row] = ROWS) -> tuple[RowState, ...
     return tuple(by_id[row.id] for row in rows)
 
 
-def _state(row: Row, evidence: Evidence) -> RowState:
+def _state(row: Row, evidence: ReadinessEvidence) -> RowState:
     sights = [sight for need in row.needs for sight in _of_need(need, row, evidence)]
     if row.measure:
         sights = list(measures.MEASURES[row.measure](evidence, sights))
@@ -78,7 +78,7 @@ def _told(row: Row, state: State, sights: Sequence[Sight], figures: Mapping[str,
     )  # fmt: skip
 
 
-def _figures(row: Row, evidence: Evidence, sights: Sequence[Sight]) -> dict[str, float]:
+def _figures(row: Row, evidence: ReadinessEvidence, sights: Sequence[Sight]) -> dict[str, float]:
     names = {sight.experiment for sight in sights if sight.runs}
     results = [one.result for name in names for one in evidence.trials.get(name, ())]
     found = {}
@@ -89,7 +89,7 @@ def _figures(row: Row, evidence: Evidence, sights: Sequence[Sight]) -> dict[str,
     return found
 
 
-def _of_need(need: Need, row: Row, evidence: Evidence) -> Iterator[Sight]:
+def _of_need(need: Need, row: Row, evidence: ReadinessEvidence) -> Iterator[Sight]:
     sights = [sight for name in need.experiments for sight in _of_name(name, need, row, evidence)]
     if need.least is None:
         yield from sights
@@ -103,7 +103,7 @@ def _of_need(need: Need, row: Row, evidence: Evidence) -> Iterator[Sight]:
         yield Sight("not-tested", f"this takes {need.least} of: {names}")
 
 
-def _of_name(name: str, need: Need, row: Row, evidence: Evidence) -> Iterator[Sight]:
+def _of_name(name: str, need: Need, row: Row, evidence: ReadinessEvidence) -> Iterator[Sight]:
     if name.endswith(_ANY):
         found = [one for one in evidence.trials if one.startswith(name.removesuffix("*]"))]
         if not found:
@@ -118,7 +118,9 @@ def _of_name(name: str, need: Need, row: Row, evidence: Evidence) -> Iterator[Si
             yield Sight("not-tested", f"{short(one)} did not run")
 
 
-def _of_trials(name: str, trials: Sequence[Trial], need: Need, row: Row, evidence: Evidence) -> Sight:
+def _of_trials(
+    name: str, trials: Sequence[TriedExperiment], need: Need, row: Row, evidence: ReadinessEvidence
+) -> Sight:
     """The worst of the suites counts; where an experiment was skipped in one suite, the others count."""
     ran = [one for one in trials if one.result.verdict != SKIPPED]
     sights = [_of_trial(name, one, need, row, evidence) for one in ran or trials[-1:]]
@@ -126,7 +128,7 @@ def _of_trials(name: str, trials: Sequence[Trial], need: Need, row: Row, evidenc
     return next(sight for sight in sights if sight.state == worst)
 
 
-def _of_trial(name: str, one: Trial, need: Need, row: Row, evidence: Evidence) -> Sight:
+def _of_trial(name: str, one: TriedExperiment, need: Need, row: Row, evidence: ReadinessEvidence) -> Sight:
     result, called = one.result, short(name)
 
     def open_(why: str) -> Sight:
@@ -155,7 +157,7 @@ def _of_trial(name: str, one: Trial, need: Need, row: Row, evidence: Evidence) -
     return replace(those[0], runs=_ids(one), codes=codes, reasons=reasons)
 
 
-def _of_check(name: str, one: Trial, check: str, row: Row, evidence: Evidence) -> Sight:
+def _of_check(name: str, one: TriedExperiment, check: str, row: Row, evidence: ReadinessEvidence) -> Sight:
     """The verdicts of one check on the runs of an experiment."""
     verdicts = [verdict for run in one.runs for verdict in run.verdicts if verdict.check == check]
     called = short(name)
@@ -170,7 +172,7 @@ def _of_check(name: str, one: Trial, check: str, row: Row, evidence: Evidence) -
     return Sight("proven", "", name)
 
 
-def _of_fail(name: str, one: Trial, verdict: Verdict, row: Row, evidence: Evidence) -> Sight:
+def _of_fail(name: str, one: TriedExperiment, verdict: Verdict, row: Row, evidence: ReadinessEvidence) -> Sight:
     called, result = short(name), one.result
     left = [code for code in verdict.codes if code in result.codes]
     if not left and (result.verdict == ACCEPTED or set(verdict.codes) & set(result.accepted)):
@@ -182,7 +184,7 @@ def _of_fail(name: str, one: Trial, verdict: Verdict, row: Row, evidence: Eviden
     return Sight("not-tested", f"{called} failed for another reason ({', '.join(codes)}): repair that first", name)
 
 
-def _accepted(name: str, verdict: Verdict, result: Result, row: Row, evidence: Evidence) -> Sight:
+def _accepted(name: str, verdict: Verdict, result: Result, row: Row, evidence: ReadinessEvidence) -> Sight:
     own = tuple(code for code in result.accepted if code in verdict.codes) or result.accepted
     against = tuple(code for code in own if not row.codes or code in row.codes)
     if not against:
@@ -195,13 +197,13 @@ def _accepted(name: str, verdict: Verdict, result: Result, row: Row, evidence: E
     return Sight("accepted", "; ".join(dict.fromkeys(reasons.values())), name, codes=against, reasons=reasons)
 
 
-def in_force(code: str, names: Iterable[str], evidence: Evidence) -> bool:
+def in_force(code: str, names: Iterable[str], evidence: ReadinessEvidence) -> bool:
     """Whether a code is accepted today in an experiment of these names."""
     known = frozenset(names)
     return any(one.code == code and one.applies(known) for one in evidence.standing)
 
 
-def _of_components(name: str, one: Trial, row: Row, evidence: Evidence) -> Sight:
+def _of_components(name: str, one: TriedExperiment, row: Row, evidence: ReadinessEvidence) -> Sight:
     """Components are judged each on its own: the row of a component does not fail because another one was lost."""
     verdicts = [verdict for run in one.runs for verdict in run.verdicts if verdict.check == "state_restored"]
     whole = replace(_of_check(name, one, "state_restored", row, evidence), runs=_ids(one))
@@ -237,7 +239,7 @@ def _is_due(cell: object, expected: object) -> bool:
     return str(expected) in re.findall(r"\d+", str(cell))
 
 
-def _rest(row: Row, evidence: Evidence, named: set[str]) -> RowState:
+def _rest(row: Row, evidence: ReadinessEvidence, named: set[str]) -> RowState:
     """What experiments found and no other row names; and experiments that went wrong without a code."""
     every = [(name, one) for name, several in evidence.trials.items() for one in several]
     # A failure counts even where its run is gone; everything else needs its run.
@@ -279,5 +281,5 @@ def short(name: str) -> str:
     return name.rpartition("::")[2]
 
 
-def _ids(one: Trial) -> tuple[str, ...]:
+def _ids(one: TriedExperiment) -> tuple[str, ...]:
     return tuple(run.id for run in one.runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chaoskit.studies.certificate.evidence import Evidence
+from chaoskit.studies.certificate.evidence import ReadinessEvidence
 from chaoskit.studies.certificate.row import State
 from chaoskit.studies.forecast.intervals import young
 
@@ -28,7 +28,7 @@ class Sight:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-def crash_states(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
+def crash_states(evidence: ReadinessEvidence, sights: Sequence[Sight]) -> Iterator[Sight]:
     """The study of crash states shows more than the experiment, and suffices alone; if both are there, both count."""
     studies = [
         Sight("proven", f"resumed exactly from {one.states} states of the disk", runs=(one.run,))
@@ -42,7 +42,7 @@ def crash_states(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]
     yield from studies if studies and untested else (*sights, *studies)
 
 
-def replica(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
+def replica(evidence: ReadinessEvidence, sights: Sequence[Sight]) -> Iterator[Sight]:
     """The job trained while the checkpoints of its first store were gone: it did not wait until they were back."""
     for sight in sights:
         runs = [evidence.runs[name] for name in sight.runs]
@@ -53,7 +53,7 @@ def replica(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
             yield sight
 
 
-def silent(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
+def silent(evidence: ReadinessEvidence, sights: Sequence[Sight]) -> Iterator[Sight]:
     """The share of silent corruptions, with its interval, against the largest share that the user allows."""
     limit = evidence.demands.silent_share
     if not evidence.maps:
@@ -70,7 +70,7 @@ def silent(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
             yield Sight("not-tested", f"{text}: the measurement was too short to tell", figures=figures)
 
 
-def interval(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
+def interval(evidence: ReadinessEvidence, sights: Sequence[Sight]) -> Iterator[Sight]:
     """The time between two checkpoints against Young's optimum for the job's failures."""
     demands = evidence.demands
     if demands.mtbf_seconds is None:
@@ -96,7 +96,7 @@ def interval(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
     yield Sight("proven" if near else "failed", text, figures=figures)
 
 
-def formats(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
+def formats(evidence: ReadinessEvidence, sights: Sequence[Sight]) -> Iterator[Sight]:
     """Which files of a checkpoint the resumes unpickled, and whether torch restricted it."""
     runs = {name: run for name, run in evidence.runs.items() if run.loads}
     loads = {load for run in runs.values() for load in run.loads}
@@ -119,13 +119,13 @@ def formats(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
         yield Sight("proven", f"the resumes used {', '.join(kinds)} alone", runs=names)
 
 
-def rules(evidence: Evidence, sights: Sequence[Sight]) -> Iterator[Sight]:
+def rules(evidence: ReadinessEvidence, sights: Sequence[Sight]) -> Iterator[Sight]:
     """Rules of monitoring can be given to no command yet."""
     yield Sight("not-applicable", "no monitoring rules were given")
 
 
 def _unless_accepted(
-    code: str, text: str, evidence: Evidence, runs: tuple[str, ...], figures: Mapping[str, float]
+    code: str, text: str, evidence: ReadinessEvidence, runs: tuple[str, ...], figures: Mapping[str, float]
 ) -> Sight:
     """A failure that has no experiment of its own: accepted where the configuration says so without naming one."""
     standing = next((one for one in evidence.standing if one.code == code and not one.experiment), None)
@@ -145,7 +145,7 @@ def _time(seconds: float) -> str:
 
 
 #: By the name in `Row.measure`.
-MEASURES: dict[str, Callable[[Evidence, Sequence[Sight]], Iterator[Sight]]] = {
+MEASURES: dict[str, Callable[[ReadinessEvidence, Sequence[Sight]], Iterator[Sight]]] = {
     "crash-states": crash_states, "replica": replica, "silent": silent, "interval": interval, "formats": formats,
     "rules": rules,
 }  # fmt: skip

@@ -22,11 +22,11 @@ from chaoskit.schema import SchemaError, conform
 from chaoskit.studies.certificate.evidence import (
     CrashStudy,
     Demands,
-    Evidence,
+    ReadinessEvidence,
     SdcShare,
     SeenLoad,
     StoredRun,
-    Trial,
+    TriedExperiment,
 )
 from chaoskit.studies.certificate.stored_studies import CRASH_STATES, SDC_MAP, StoredCrashes, StoredMap
 from chaoskit.studies.nights.conditions import Conditions
@@ -44,11 +44,11 @@ def read(
     *,
     standing: Sequence[Acceptance] = (),
     demands: Demands | None = None,
-) -> Evidence:
+) -> ReadinessEvidence:
     """Gather what these suites of one job show. Raises UsageError if they are of several jobs, or of none."""
     job = job_of(suites)
     costs = tuple(cost for suite in suites for cost in suite.checkpoint_costs.values())
-    trials: dict[str, list[Trial]] = {}
+    trials: dict[str, list[TriedExperiment]] = {}
     nodes = Nodes()
     for suite in suites:
         for result in suite.results:
@@ -59,7 +59,7 @@ def read(
     references = {name for suite in suites for result in suite.results for name in result.references}
     rests = Conditions.merged(one for suite in suites for one in suite.conditions.values())
     maps, crashes = _studies(store, job, references, rests)
-    return Evidence(
+    return ReadinessEvidence(
         job, nodes, found, standing=tuple(standing), costs=costs, maps=maps, crashes=crashes,
         demands=demands or Demands(),
     )  # fmt: skip
@@ -84,7 +84,7 @@ def _name(result: Result, suite: Suite) -> str:
     return f"pytest {key_of(result)}" if own else key_of(result)
 
 
-def _trial(result: Result, suite: Suite, store: Store, job: str) -> tuple[Trial, Nodes | None]:
+def _trial(result: Result, suite: Suite, store: Store, job: str) -> tuple[TriedExperiment, Nodes | None]:
     runs: list[StoredRun] = []
     gap, nodes = "", None
     for text in result.runs:
@@ -107,7 +107,7 @@ def _trial(result: Result, suite: Suite, store: Store, job: str) -> tuple[Trial,
     if key_of(result) not in suite.conditions and result.verdict in (Outcome.PASS, ACCEPTED):
         gap = gap or "the suite does not say which files its runs read"
     gap = gap or _contradiction(result, runs)
-    return Trial(result, suite.id, tuple(runs), gap), nodes
+    return TriedExperiment(result, suite.id, tuple(runs), gap), nodes
 
 
 def _contradiction(result: Result, runs: Iterable[StoredRun]) -> str:
@@ -219,7 +219,7 @@ def file_digest(path: Path) -> str:
     return hashlib.sha256(read_stored(path)).hexdigest()
 
 
-def digests(evidence: Evidence) -> Mapping[str, str]:
+def digests(evidence: ReadinessEvidence) -> Mapping[str, str]:
     """The digest of everything that the rows rest on, by the id of the run."""
     studies: Sequence[Any] = (*evidence.maps, *evidence.crashes)
     return {

@@ -1,4 +1,4 @@
-"""Evidence by hand: results of the battery with stored runs, and stores that hold them."""
+"""ReadinessEvidence by hand: results of the battery with stored runs, and stores that hold them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +15,14 @@ from chaoskit.engine.run_store import Store
 from chaoskit.errors import CODES, FAMILIES
 from chaoskit.job import Job
 from chaoskit.nodes import Nodes
-from chaoskit.studies.certificate.evidence import Demands, Evidence, SdcShare, SeenLoad, StoredRun, Trial
+from chaoskit.studies.certificate.evidence import (
+    Demands,
+    ReadinessEvidence,
+    SdcShare,
+    SeenLoad,
+    StoredRun,
+    TriedExperiment,
+)
 from chaoskit.studies.certificate.judging import judge
 from chaoskit.studies.certificate.rows import ROWS
 from chaoskit.studies.nights.archive import Archive, Writer, machine
@@ -64,7 +71,7 @@ def trial(name, outcome="pass", *, verdicts=None, gap="", **fields):
         "noticed_seconds": 4.0, "stopped_seconds": 4.2, "saved_seconds": 0.9,
         "sentences": () if outcome == "pass" else (f"{short} was {outcome}.",),
     }  # fmt: skip
-    return Trial(Result(short, outcome, **{**known, **fields}), "suite", (run,), gap)
+    return TriedExperiment(Result(short, outcome, **{**known, **fields}), "suite", (run,), gap)
 
 
 @cache
@@ -78,7 +85,7 @@ MAP = SdcShare("run-map", "digest-map", 400, 4, 0.01, 0.004, 0.025)
 
 
 def evidence(trials=None, **fields):
-    """Evidence that proves every row; `trials` replaces experiments, or with None takes them out."""
+    """ReadinessEvidence that proves every row; `trials` replaces experiments, or with None takes them out."""
     found = dict(every_trial())
     for name, one in (trials or {}).items():
         if one is None:
@@ -88,7 +95,7 @@ def evidence(trials=None, **fields):
     known = {
         "nodes": Nodes(1, 2), "costs": (COST,), "maps": (MAP,), "demands": Demands(mtbf_seconds=5 * 3600.0),
     }  # fmt: skip
-    return Evidence(JOB, trials=found, **{**known, **fields})
+    return ReadinessEvidence(JOB, trials=found, **{**known, **fields})
 
 
 def states(one):

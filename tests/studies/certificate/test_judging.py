@@ -246,7 +246,10 @@ def test_what_follows_from_a_named_cause_is_no_further_finding():
     name = "test_checkpoints.py::test_flipped_bit"
     given = [verdict("completed"), verdict("resumed_from_last_valid", "fail", "corrupt-accepted")]
     codes = ("corrupt-accepted", "optimizer-not-restored")
-    findings = (CodedFinding(codes[0], "It took a corrupt one."), CodedFinding(codes[1], "Lost.", follows=codes[0]))
+    findings = (
+        CodedFinding(codes[0], "It took a corrupt one."),
+        CodedFinding(codes[1], "Lost.", follows=codes[0]),
+    )
     found = states(evidence({name: trial(name, "fail", verdicts=given, codes=codes, findings=findings)}))
     assert found["corruption-refused"].state == "failed" and found["rest"].state == "proven"
     apart = tuple(replace(one, follows="") for one in findings)
