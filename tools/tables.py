@@ -279,7 +279,7 @@ MEASURES = {
     "crash-states": "the study of crash states, if there is one",
     "replica": "the launch without the first store trained",
     "silent": "the newest map of silent corruption of this job and these sources",
-    "interval": "`--mtbf-hours`, and what the saves of the uninterrupted run cost",
+    "interval": "`--mtbf-hours`, `--interval-seconds`, and what the saves of the uninterrupted run cost",
     "formats": "every load of a checkpoint in the stored runs",
     "rules": "none: no command takes monitoring rules",
     "rest": "every experiment of the suites",

@@ -62,7 +62,7 @@ def add_to(commands: Any) -> None:
     command.add_argument("--gpus", metavar="N", type=option_values.positive, help="GPUs of the production job")
     about = "seconds that a save of the production job holds up its training (default: those of the small job)"
     command.add_argument("--save-seconds", metavar="S", type=option_values.seconds, help=about)
-    about = "seconds between two checkpoints of the production job (default: those of the small job)"
+    about = "seconds between two checkpoints of the production job (with --mtbf-hours)"
     command.add_argument("--interval-seconds", metavar="S", type=option_values.seconds, help=about)
     about = "largest share of wrong numbers that may stay silent in 'chaoskit sdc-map' (default: 0.05)"
     command.add_argument("--silent-share", metavar="P", type=_share, help=about)

@@ -72,9 +72,9 @@ class CrashStudy:
 
 @dataclass(frozen=True)
 class Demands:
-    """What the user asks of the measured rows. `mtbf_seconds` is the mean time between failures of the production job
-    (None: not known), `save_seconds` and `interval_seconds` its checkpoints there, where the small run's say nothing.
-    `silent_share` is the largest share of corruptions that may stay silent."""
+    """What the user says of the production job. `mtbf_seconds` is the mean time between its failures,
+    `interval_seconds` the time between two of its checkpoints (None: not known), `save_seconds` what a save costs there
+    (None: as in the small job). `silent_share` is the largest share of corruptions that may stay silent."""
 
     mtbf_seconds: float | None = None
     save_seconds: float | None = None

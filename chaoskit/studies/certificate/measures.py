@@ -71,25 +71,21 @@ def silent(evidence: ReadinessEvidence, sights: Sequence[Sight]) -> Iterator[Sig
 
 
 def interval(evidence: ReadinessEvidence, sights: Sequence[Sight]) -> Iterator[Sight]:
-    """The time between two checkpoints against Young's optimum for the job's failures."""
+    """The time between two checkpoints of the production job against Young's optimum for its failures. What the small
+    job does says nothing of that time; what a save costs there counts, unless the user knows better."""
     demands = evidence.demands
     if demands.mtbf_seconds is None:
         yield Sight("not-tested", "how often the production job fails was not given")
         return
-    costs = [one for one in evidence.costs if one.saves]
-    seen_save = [one.blocking_seconds for one in costs if one.blocking_seconds is not None]
-    seen_gap = [
-        one.interval_steps * one.step_seconds
-        for one in costs
-        if one.interval_steps is not None and one.step_seconds is not None
-    ]
-    save = demands.save_seconds if demands.save_seconds is not None else max(seen_save, default=None)
-    gap = demands.interval_seconds if demands.interval_seconds is not None else max(seen_gap, default=None)
-    if save is None or gap is None or save <= 0:
-        yield Sight("not-tested", "the uninterrupted run does not say what a checkpoint costs: give --save-seconds and "
-                    "--interval-seconds")  # fmt: skip
+    if demands.interval_seconds is None:
+        yield Sight("not-tested", "the time between two checkpoints of the production job was not given")
         return
-    best = young(save, demands.mtbf_seconds)
+    seen = [one.blocking_seconds for one in evidence.costs if one.saves and one.blocking_seconds is not None]
+    save = demands.save_seconds if demands.save_seconds is not None else max(seen, default=0.0)
+    if save <= 0:
+        yield Sight("not-tested", "the uninterrupted run does not say what a save costs: give --save-seconds")
+        return
+    gap, best = demands.interval_seconds, young(save, demands.mtbf_seconds)
     figures = {"interval_seconds": gap, "optimal_seconds": best, "save_seconds": save}
     text = f"a checkpoint each {_time(gap)}; with {_time(save)} a save, Young's optimum is {_time(best)}"
     near = best / FACTOR <= gap <= best * FACTOR

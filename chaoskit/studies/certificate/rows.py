@@ -353,7 +353,7 @@ ROWS: tuple[Row, ...] = (
         "interval",
         "Checkpoint interval near the optimum",
         "The time between checkpoints is within a factor of two of Young's optimum.",
-        "say how often the production job fails: --mtbf-hours 12 (or per GPU: --gpus 512 --mtbf-hours 50000)",
+        "say how often the production job fails and saves: --mtbf-hours 12 --interval-seconds 1800",
         measure="interval",
     ),
     Row(

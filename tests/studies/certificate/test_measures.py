@@ -37,11 +37,13 @@ def test_silent_corruption_can_be_accepted_in_general_and_not_for_one_experiment
     ("demands", "state"),
     [
         (Demands(), "not-tested"),
-        (Demands(mtbf_seconds=18000.0), "proven"),  # sqrt(2 * 10 s * 5 h) = 600 s
+        (Demands(mtbf_seconds=18000.0), "not-tested"),
+        (Demands(interval_seconds=600.0), "not-tested"),
+        (Demands(mtbf_seconds=18000.0, interval_seconds=600.0), "proven"),  # sqrt(2 * 10 s * 5 h) = 600 s
+        (Demands(mtbf_seconds=18000.0, interval_seconds=1200.0), "proven"),
         (Demands(mtbf_seconds=18000.0, interval_seconds=1201.0), "failed"),
         (Demands(mtbf_seconds=18000.0, interval_seconds=299.0), "failed"),
-        (Demands(mtbf_seconds=18000.0, save_seconds=2000.0), "failed"),
-        (Demands(mtbf_seconds=18000.0, save_seconds=10.0, interval_seconds=1200.0), "proven"),
+        (Demands(mtbf_seconds=18000.0, interval_seconds=600.0, save_seconds=2000.0), "failed"),
     ],
 )
 def test_the_interval_is_near_the_optimum_or_not(demands, state):
@@ -49,7 +51,7 @@ def test_the_interval_is_near_the_optimum_or_not(demands, state):
 
 
 def test_an_unknown_cost_proves_no_interval():
-    known = {"costs": (CheckpointCost(2),), "demands": Demands(mtbf_seconds=3600.0)}
+    known = {"costs": (CheckpointCost(2),), "demands": Demands(mtbf_seconds=3600.0, interval_seconds=600.0)}
     found = states(evidence(**known))["interval"]
     assert found.state == "not-tested" and "--save-seconds" in found.sentence
     free = replace(COST, saves=tuple(replace(one, blocking_seconds=0.0) for one in COST.saves))
