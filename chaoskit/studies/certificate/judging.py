@@ -64,8 +64,10 @@ def _told(row: Row, state: State, sights: Sequence[Sight], figures: Mapping[str,
     experiments = tuple(dict.fromkeys(sight.experiment for sight in counted if sight.experiment))
     runs = tuple(dict.fromkeys(run for sight in counted for run in sight.runs))
     sentences = list(dict.fromkeys(sight.sentence for sight in own if sight.sentence))
-    more = f" (and {len(sentences) - SHOWN} more)" if len(sentences) > SHOWN else ""
-    text = "; ".join(sentences[:SHOWN]) + more
+    # One failure is enough to read; the page and `chaoskit explain` have the others.
+    shown = 1 if state == "failed" else SHOWN
+    more = f" (and {len(sentences) - shown} more)" if len(sentences) > shown else ""
+    text = "; ".join(sentences[:shown]) + more
     if state == "proven" and not text:
         text = f"shown by {len(experiments)} experiment{'' if len(experiments) == 1 else 's'}"
     return RowState(

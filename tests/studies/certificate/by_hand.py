@@ -93,8 +93,11 @@ def evidence(trials=None, **fields):
         else:
             found[name] = one if isinstance(one, tuple) else (one,)
     known = {
-        "nodes": Nodes(1, 2), "costs": (COST,), "maps": (MAP,), "demands": Demands(mtbf_seconds=5 * 3600.0, interval_seconds=600.0),
-    }  # fmt: skip
+        "nodes": Nodes(1, 2),
+        "costs": (COST,),
+        "maps": (MAP,),
+        "demands": Demands(mtbf_seconds=5 * 3600.0, interval_seconds=600.0),
+    }
     return ReadinessEvidence(JOB, trials=found, **{**known, **fields})
 
 
