@@ -17,7 +17,7 @@ from chaoskit.engine.run_store import Store
 from chaoskit.errors import StoreError, UsageError
 from chaoskit.job import Job
 from chaoskit.nodes import Nodes
-from chaoskit.protocol.stored_files import read_stored, read_value
+from chaoskit.protocol.stored_files import LONGEST_RECORD, read_stored, read_value
 from chaoskit.schema import SchemaError, conform
 from chaoskit.studies.certificate.evidence import (
     CrashStudy,
@@ -150,7 +150,7 @@ def _record(run_dir: Path) -> tuple[str, frozenset[int], frozenset[SeenLoad], in
     for path in files:
         if not path.exists():
             continue
-        content = read_stored(path)
+        content = read_stored(path, longest=LONGEST_RECORD)
         whole.update(f"{path.relative_to(run_dir)}\0{hashlib.sha256(content).hexdigest()}\n".encode())
         if path.parent.parent == run_dir and path.name.startswith("rank-"):
             launch, _, rank = path.stem.split("-")[1:4]

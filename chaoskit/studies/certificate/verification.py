@@ -82,7 +82,7 @@ def _broken(one: Certificate, store: Store, now: datetime) -> Iterator[str]:
     gone, altered = [], []
     for name, digest in one.evidence.items():
         run_dir = store.runs / name
-        if not (run_dir / "run.json").is_file():
+        if run_dir.name != name or not (run_dir / "run.json").is_file():
             gone.append(name)
         elif digest not in _digests(run_dir):
             altered.append(name)
