@@ -6,6 +6,7 @@ save, or after it, or both, to see from which save the job resumes. If chaoskit 
 own (FUSE) for `{out}`, these experiments are skipped with a message that says how to enable it.
 """
 
+import re
 from itertools import pairwise
 from pathlib import PurePath
 
@@ -189,16 +190,25 @@ def listed(reference):
 
 
 def with_copies(reference):
-    """The directory in `{out}` that saves go to, if every file in it has a copy in another one, of the same name."""
+    """The directory in `{out}` that saves go to, if every file in it has a copy in another one, of the same name.
+
+    Directories whose names differ in numbers alone are two checkpoints, and no copies.
+    """
     files = {PurePath(name).parts: size for name, size in listed(reference)}
     lives = reference.controls[0].incarnations[0].ranks.values()
     written = {part for life in lives for save in life.saves for part in PurePath(save.path).parts}
     tops = {parts[0] for parts in files if len(parts) > 1}
     for top in sorted(tops & written):
         own = {parts[1:]: size for parts, size in files.items() if parts[0] == top}
-        if any(all(files.get((other, *rest)) == size for rest, size in own.items()) for other in tops - {top}):
+        others = [other for other in tops if unnumbered(other) != unnumbered(top)]
+        if any(all(files.get((other, *rest)) == size for rest, size in own.items()) for other in others):
             return top
     return None
+
+
+def unnumbered(name):
+    """The name without its numbers."""
+    return re.sub(r"\d+", "", name)
 
 
 def slowest_step(reference):
