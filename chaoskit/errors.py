@@ -91,6 +91,10 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "checkpoint-lost": "Retention or a failed save destroyed the last valid checkpoint.",
         "checkpoint-not-durable": "A power cut would lose the checkpoint that the job relies on.",
         "poisoned-checkpoint": "The job saved a checkpoint that contains NaN or infinity.",
+        "unpickles-freely": (
+            "A resume unpickles a file of the checkpoint without restriction, so whoever can write the file can run "
+            "code in the job."
+        ),
         "grace-too-short": (
             "An evicted node was killed at the end of its grace, inside a save that the job had begun after SIGTERM."
         ),
@@ -149,7 +153,7 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
 CODES: dict[str, str] = {code: text for family in _BY_FAMILY.values() for code, text in family.items()}
 #: The codes of a weakness: a guard is missing, and nothing was lost or changed in the run that shows it. All others are
 #: problems.
-WEAKNESSES = frozenset({"rng-unused-not-restored", "needless-restart", "straggler-unnoticed"})
+WEAKNESSES = frozenset({"rng-unused-not-restored", "needless-restart", "straggler-unnoticed", "unpickles-freely"})
 #: The family of each code.
 FAMILIES: dict[str, str] = {code: family for family, codes in _BY_FAMILY.items() for code in codes}
 

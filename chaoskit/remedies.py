@@ -89,6 +89,11 @@ REMEDIES: Mapping[str, str] = {
     "poisoned-checkpoint": (
         "check loss and gradients before saving, and do not save a state that contains NaN or infinity"
     ),
+    "unpickles-freely": (
+        "load with torch.load(weights_only=True), or keep tensors in safetensors; where the format itself unpickles, "
+        "as torch.distributed.checkpoint does with .metadata, let nobody but the job write to its checkpoints, and "
+        "accept the finding"
+    ),
     "grace-too-short": (
         "give the pods of the job a longer terminationGracePeriodSeconds than the save takes after SIGTERM, with the "
         "step before it (for pods that chaoskit makes: grace in [tool.chaoskit.kubernetes]), or make that save faster; "

@@ -28,6 +28,7 @@ BY_NAME = (*WIDE, "cluster")
 
 def pytest_addoption(parser):
     parser.addini("everything", "run also what runs only on request (--only AREA)", type="bool", default=False)
+    parser.addini("also", "experiments that run although they run only on request", type="args", default=[])
 
 
 def pytest_collection_modifyitems(config, items):
@@ -45,12 +46,14 @@ def pytest_collection_modifyitems(config, items):
     missing += ["notices"] * (not config.getoption("--chaos-notices"))
     missing += ["schedule"] * (not config.getoption("--chaos-every"))
     asked = f"{config.option.keyword} {config.option.markexpr}"
+    also = config.getini("also")
     words = [word for word in re.findall(r"\w+", config.option.keyword) if word not in ("not", "and", "or")]
     if not config.getini("everything"):
         missing += [name for name in WIDE if name not in asked]
     env = config.getoption("--chaos-env")
     left = [item for item in items if any(item.get_closest_marker(name) for name in missing) or _elsewhere(item, env)]
     named = [item for item in left if item.originalname in asked or _numbers(item, words) or _cluster(item, words)]
+    named += [item for item in left if item.originalname in also]
     wide = [item for item in named if any(item.get_closest_marker(name) for name in BY_NAME)]
     left = [item for item in left if item not in wide]
     if left:

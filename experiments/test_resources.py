@@ -15,6 +15,8 @@ pytestmark = pytest.mark.resources
 SHARE, SLOW = 0.1, 64 * 1024
 #: Seconds after which a fault ends at the latest.
 WHILE = 10.0
+#: Seconds in which a job that looks for stragglers must have found one.
+NOTICED = 30.0
 
 
 def test_out_of_memory(chaos, job, claims, step):
@@ -28,6 +30,12 @@ def test_straggler(chaos, job, claims, step):
     until = min(step + 20, chaos.reference(job).steps)
     run = chaos.run(job, faults.throttle(rank=-1, cpu=SHARE, until_step=until, seconds=WHILE).at_step(step))
     run.verify(*claims, checks.ridden_out())
+
+
+def test_straggler_noticed(chaos, job, claims, step):
+    """The last rank computes at a tenth of a processor for half a minute, or until the job ends: the job says so."""
+    run = chaos.run(job, faults.throttle(rank=-1, cpu=SHARE, seconds=NOTICED).at_step(step))
+    run.verify(*claims, checks.straggler_noticed(within=NOTICED))
 
 
 def test_slow_disk(chaos, job, claims):

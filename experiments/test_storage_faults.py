@@ -6,6 +6,7 @@ save, or after it, or both, to see from which save the job resumes. If chaoskit 
 own (FUSE) for `{out}`, these experiments are skipped with a message that says how to enable it.
 """
 
+import re
 from itertools import pairwise
 from pathlib import PurePath
 
@@ -106,6 +107,27 @@ def test_storage_gone(chaos, job, claims, waits, reference, before, kill_after):
 
 
 @pytest.mark.storage
+def test_durable(chaos, job, claims, kill_before):
+    """All ranks are killed between two saves. No power cut would have lost a save that had settled."""
+    run = chaos.run(job, kill_before, storage="recorded")
+    run.verify(*claims, checks.durable_once_published())
+
+
+@pytest.mark.storage
+def test_first_store_lost(chaos, job, claims, reference, mended):
+    """The directory of the checkpoints is gone for a launch; copies in another directory below {out} are not.
+
+    The job resumes from these, and does not wait for the first directory.
+    """
+    first = with_copies(reference)
+    if first is None:
+        pytest.skip("the job keeps each checkpoint in one directory below {out}")
+    lost = faults.hide(within=f"{first}/*").before_relaunch()
+    run = chaos.run(job, faults.kill(launcher=True).at_step(mended), lost)
+    run.verify(*claims)
+
+
+@pytest.mark.storage
 def test_stale_handles(chaos, job, claims, before, mended, kill_after):
     """Every request to the storage fails at once, as on a soft mount whose server forgot it; then all succeed
     again.
@@ -165,6 +187,28 @@ def test_late_names(chaos, job, claims, waits, before, mended, kill_before):
 def listed(reference):
     """The files that an uninterrupted run leaves: names and sizes."""
     return [file for event in reference.controls[0].files[-1:] for file in event["files"]]
+
+
+def with_copies(reference):
+    """The directory in `{out}` that saves go to, if every file in it has a copy in another one, of the same name.
+
+    Directories whose names differ in numbers alone are two checkpoints, and no copies.
+    """
+    files = {PurePath(name).parts: size for name, size in listed(reference)}
+    lives = reference.controls[0].incarnations[0].ranks.values()
+    written = {part for life in lives for save in life.saves for part in PurePath(save.path).parts}
+    tops = {parts[0] for parts in files if len(parts) > 1}
+    for top in sorted(tops & written):
+        own = {parts[1:]: size for parts, size in files.items() if parts[0] == top}
+        others = [other for other in tops if unnumbered(other) != unnumbered(top)]
+        if any(all(files.get((other, *rest)) == size for rest, size in own.items()) for other in others):
+            return top
+    return None
+
+
+def unnumbered(name):
+    """The name without its numbers."""
+    return re.sub(r"\d+", "", name)
 
 
 def slowest_step(reference):

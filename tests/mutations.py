@@ -19,9 +19,11 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from chaoskit.analysis.checkpoints.cost import CheckpointCost
 from chaoskit.cli import main
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Runner
@@ -141,7 +143,12 @@ def make_store(root: Path) -> Files:
         )
         for at, bad in enumerate((False, False, True))
     ]
-    with mock.patch("chaoskit.studies.nights.archive._baseline", lambda *_: baseline()):
+    within, reference = "chaoskit.studies.nights.archive", SimpleNamespace(controls=[None])
+    with (
+        mock.patch(f"{within}._reference", lambda *_: (reference, [])),
+        mock.patch(f"{within}.Baseline.of", lambda *_, **__: baseline()),
+        mock.patch(f"{within}.checkpoint_cost", lambda _: CheckpointCost(2)),
+    ):
         keep(root, nights)
     archive = Archive(store)
     first, *_, last = archive.all()

@@ -51,12 +51,13 @@ def test_every_check_passes_somewhere_and_fails_or_cannot_decide_elsewhere(expec
 
 #: Codes that are younger than the corpus. tests/analysis/test_undetermined.py gives the first of them,
 #: tests/engine/test_nonfinite_reference.py the second, tests/checks/test_straggler_noticed.py the third,
-#: tests/checks/test_saved_within_grace.py the fourth, tests/cli/test_run_a_job_template.py the next two, and
-#: tests/checks/test_preemption.py the last four.
+#: tests/checks/test_saved_within_grace.py the fourth, tests/cli/test_run_a_job_template.py the next two,
+#: tests/checks/test_preemption.py the next four, and tests/studies/certificate/test_measures.py the last.
 YOUNGER = {
     "data-differs", "reference-nonfinite", "straggler-unnoticed", "grace-too-short",
     "failure-policy-final", "restart-budget-spent",
     "no-emergency-checkpoint", "emergency-too-late", "emergency-torn", "notice-ignored",
+    "unpickles-freely",
 }  # fmt: skip
 
 

@@ -14,6 +14,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from chaoskit.studies.certificate.row import Need
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -268,6 +272,37 @@ def exit_codes() -> str:
 
     rows = [f"| {int(code)} | {_cell(text)} |" for code, text in EXIT_MEANINGS.items()]
     return "\n".join(["| exit code | meaning |", "|---|---|", *rows])
+
+
+#: What rows of a certificate rest on besides experiments.
+MEASURES = {
+    "crash-states": "the study of crash states, if there is one",
+    "replica": "the launch without the first store trained",
+    "silent": "the newest map of silent corruption of this job and these sources",
+    "interval": "`--mtbf-hours`, `--interval-seconds`, and what the saves of the uninterrupted run cost",
+    "formats": "every load of a checkpoint in the stored runs",
+    "rules": "none: no command takes monitoring rules",
+    "rest": "every experiment of the suites",
+}
+
+
+@part("certificate-rows")
+def certificate_rows() -> str:
+    """Each row of a certificate with its claim and its evidence."""
+    from chaoskit.studies.certificate.rows import ROWS
+
+    lines = ["| row | claim | evidence |", "|---|---|---|"]
+    for row in ROWS:
+        parts = [_need(need) for need in row.needs]
+        parts += [MEASURES[row.measure]] if row.measure else []
+        lines.append(f"| {row.title} (`{row.id}`) | {_cell(row.claim)} | {'; '.join(parts)} |")
+    return "\n".join(lines)
+
+
+def _need(need: Need) -> str:
+    names = ", ".join(f"`{name.rpartition('::')[2]}`" for name in need.experiments)
+    which = f"{need.least} of {names}" if need.least is not None else names
+    return f"{which}: {', '.join(f'`{check}`' for check in need.checks)}"
 
 
 def _option(parameter: inspect.Parameter) -> str:

@@ -158,11 +158,13 @@ class ResultCollector:
 @dataclass(frozen=True)
 class Selection:
     """The experiments that run: those of the areas `only`, or the `quick` ones, or all of the battery; of these, those
-    that pytest's -k would select with `expression`. Raises UsageError for areas and quick at once."""
+    that pytest's -k would select with `expression`. `also` names experiments that run although they run only on
+    request. Raises UsageError for areas and quick at once."""
 
     expression: str | None = None
     only: str | None = None
     quick: bool = False
+    also: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.only and self.quick:
@@ -180,6 +182,7 @@ class Selection:
     def arguments(self, home: Path) -> list[str]:
         """Return pytest's arguments for the experiments below `home`."""
         words = [] if self.expression is None else ["-k", self.expression]
+        words += ["-o", f"also={' '.join(self.also)}"] if self.also else []
         return [*words, *selection.arguments(home, only=self.only, quick=self.quick)]
 
 

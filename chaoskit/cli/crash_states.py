@@ -72,6 +72,7 @@ def do(args: argparse.Namespace) -> int:
     from chaoskit.engine.result import EXIT_CODES
     from chaoskit.report.terminal import crash_report, table
     from chaoskit.studies.crash_states.explore import explore
+    from chaoskit.studies.crash_states.result import keep
 
     with exploring(args, experiment="crash-states", example=EXAMPLE, needs=[CanShowDirectory]) as (runner, job):
         found = explore(
@@ -83,6 +84,8 @@ def do(args: argparse.Namespace) -> int:
             seed=args.seed,
             workers=args.n or parallelism.fitting(job.command, experiments=args.visits or MOST),
         )
+    if not args.profile:
+        keep(found)
     crash_report.show(found, table.console_for(sys.stderr if args.json == "-" else sys.stdout))
     if args.json:
         crash_report.write(found, args.json)

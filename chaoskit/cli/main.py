@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from chaoskit import __version__
 from chaoskit.cli import (
+    certify,
     compare,
     crash_states,
     history,
@@ -133,6 +134,7 @@ def make_parser() -> Parser:
 
     run.add_to(commands)
     nightly.add_to(commands)
+    certify.add_to(commands)
     init.add_to(commands)
     crash_states.add_to(commands)
     sdc_map.add_to(commands)

@@ -39,6 +39,11 @@ class NightRun:
         self._unrun: list[str] = []
         self._published = True
 
+    @property
+    def also(self) -> tuple[str, ...]:
+        """Nothing: a night runs what the battery runs."""
+        return ()
+
     def begin(self, job: Job, store: Store, names: Sequence[str]) -> list[str]:
         """Plan the night; returns options for pytest."""
         from chaoskit.cli import night_session

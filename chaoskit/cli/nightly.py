@@ -71,4 +71,4 @@ def do(args: argparse.Namespace) -> int:
     target = page_target.of(args.publish, option="--publish") if args.publish else None
     with tempfile.TemporaryDirectory(prefix="chaoskit-night-") as directory:
         night = NightRun(args, Path(directory), target, begun)
-        return night.exit_code(run.do(args, night=night))
+        return night.exit_code(run.do(args, session=night))

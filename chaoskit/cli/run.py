@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from chaoskit.cli import options, selection
 from chaoskit.cli.configuration import FAIL_ON, workers
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chaoskit.cli import battery
-    from chaoskit.cli.night_run import NightRun
     from chaoskit.engine.result import Result
     from chaoskit.engine.run_store import Store
     from chaoskit.job import Job
@@ -31,6 +30,32 @@ if TYPE_CHECKING:
     from chaoskit.studies.problems.problem import Proof
 
 EXAMPLE = "chaoskit run --quick -- torchrun --nproc-per-node 2 train.py --out {out}"
+
+
+class Session(Protocol):
+    """What a command adds to a run of the battery: `nightly` a plan and a budget, `certify` further experiments."""
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """Experiments that run although they run only on request."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more may begin."""
+        ...
+
+    def begin(self, job: Job, store: Store, names: Sequence[str]) -> list[str]:
+        """Prepare the session; returns options for pytest."""
+        ...
+
+    def workers(self, job: Job, environment: str, *, experiments: int) -> str | None:
+        """How many experiments run side by side, for pytest."""
+        ...
+
+    def end(self, results: Sequence[Result], suite: Suite | None, store: Store) -> None:
+        """Do what remains once the results are reported."""
+        ...
 
 
 def add_to(commands: Any) -> None:
@@ -117,8 +142,8 @@ def _dry_run(job: Job, store: Path) -> int:
     return ExitCode.PASS
 
 
-def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
-    """Run the experiments and report the results; `night` says in which order, and for how long."""
+def do(args: argparse.Namespace, *, session: Session | None = None) -> int:
+    """Run the experiments and report the results; `session` is what another command adds."""
     from chaoskit import environments
     from chaoskit.cli import battery, configuration, parallelism, remote_run
     from chaoskit.cli.pytest_settings import Settings
@@ -135,7 +160,8 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     options.check(vars(args))
     options.must_be_used({**options_typed, "env": args.env})
     options.leave_out_unused(args)
-    chosen = battery.Selection(args.k, only=args.only, quick=args.quick)
+    also = session.also if session is not None else ()
+    chosen = battery.Selection(args.k, only=args.only, quick=args.quick, also=also)
     where = found.places.get("select", "") if found is not None and args.k != typed else ""
     if args.list:
         _list(_titles(chosen, args, where))
@@ -172,12 +198,12 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     begun = time.monotonic()
     args.dir = str(root)
     names = list(_titles(chosen, args, where))
-    if night is None:
+    if session is None:
         side_by_side = parallelism.chosen(args.n, job.command, experiments=len(names))
     else:
-        side_by_side = night.workers(job, environment, experiments=len(names))
+        side_by_side = session.workers(job, environment, experiments=len(names))
     Store(root).must_take_runs()
-    planned = night.begin(job, Store(root), names) if night is not None else []
+    planned = session.begin(job, Store(root), names) if session is not None else []
     complain(launch_mode.describe(job, environment=environment, wish=args.launch or "auto"))
     if (warning := retention.nearly_full(Store(root), limit)) is not None:
         complain(warning)
@@ -197,14 +223,14 @@ def do(args: argparse.Namespace, *, night: NightRun | None = None) -> int:
     results = collected.all_results()
     suite = replace(collected.suite, results=tuple(results)) if collected.suite is not None else None
     proofs: tuple[Proof, ...] = ()
-    unproved = args.no_proof or args.quick or (night is not None and night.is_over)
+    unproved = args.no_proof or args.quick or (session is not None and session.is_over)
     if not (unproved or collected.interrupted or collected.has_failed):
         told = replace(job, resume_args=args.resume_args or ())
         proofs = _proofs(results, Store(root), suite, launch=args.launch or "auto", secrets=told.secrets)
     seconds = time.monotonic() - begun
     report_problems(results, args, targets, Store(root), seconds=seconds, suite=suite, proofs=proofs)
-    if night is not None:
-        night.end(results, suite, Store(root))
+    if session is not None:
+        session.end(results, suite, Store(root))
     if collected.interrupted:
         complain("interrupted; the results above cover the experiments that had ended")
         return ExitCode.INTERRUPTED

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 from xxhash import xxh3_128
 
 from chaoskit import environments
+from chaoskit.analysis.checkpoints.cost import CheckpointCost, checkpoint_cost
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine.progress import Progress
@@ -61,6 +62,7 @@ class ReferenceRecord(_EveryReference, total=False):
     mode: Mode
     program: list[str]
     port: int | None
+    checkpoint_cost: CheckpointCost
 
 
 def lock(store: Store, name: str, *, waiting: Any) -> FileLock:
@@ -153,6 +155,7 @@ def keep(
         "format": FORMAT, "digest": name, "seconds": seconds, "controls": controls, "made": time.time(),
         "files": _files(runs, begun=min(one.incarnations[0].start for one in histories), here=here),
         "mode": dict(mode or {}), "program": _program(job), "port": port,
+        "checkpoint_cost": asdict(checkpoint_cost(histories[0])),
     }  # fmt: skip
     with store.writing():
         replace_file(directory / "reference.json", (json.dumps(content, indent=1) + "\n").encode())

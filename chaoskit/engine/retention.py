@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaoskit.engine.certified_runs import certified
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.machine import owner
 from chaoskit.errors import StoreError
@@ -46,11 +47,13 @@ class Cleaned:
 
 
 def keep(store: Store, newest: int = KEPT, *, spare: Collection[str] = (), limit: int | None = None) -> Cleaned:
-    """Remove the passed runs except for the newest and those whose ids are in `spare`; of these remove `out/`, the
-    bytes of the journal, and the middle of long logs. Other runs stay, unless the store holds more than `limit` bytes:
-    then the oldest things go, passed runs first, then references of no spared run, then all other runs but the spared.
+    """Remove the passed runs except for the newest, the evidence of a valid certificate, and those whose ids are in
+    `spare`; of these remove `out/`, the bytes of the journal, and the middle of long logs. Other runs stay, unless the
+    store holds more than `limit` bytes: then the oldest things go, passed runs first, then references of no spared run,
+    then all other runs but the spared.
     """
     cleaned = Cleaned()
+    spare = {*spare, *certified(store)}
     passed, others = _idle_runs(store)
     old = [run_dir for run_dir in passed[: max(0, len(passed) - newest)] if run_dir.name not in spare]
     for run_dir in old:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: So many files of a save are recorded at most.
 FILES_AT_MOST = 1000
+#: What torch takes for true in a variable of the environment.
+_TRUE = ("1", "y", "yes", "true")
 
 
 class Saves:
@@ -146,7 +148,7 @@ class Saves:
         self.stop("saved", n)
         return result
 
-    def load(self, path: str, api: str, action: Callable[[Callable[[Any], None]], Any]) -> Any:
+    def load(self, path: str, api: str, action: Callable[[Callable[[Any], None]], Any], **more: Any) -> Any:
         """Run `action`, which loads, and record it. It gets a function to which it passes the loaded value."""
         observer = self.session.observer
         order = self.session.guard("step", observer.leave_out) if observer is not None else None
@@ -154,7 +156,7 @@ class Saves:
             raise order
         self.indirect.settle()
         n = self.steps
-        ident = self.session.guard("load", self.begin, "load", path, api) or 0
+        ident = self.session.guard("load", self.begin, "load", path, api, **more) or 0
         came: dict[str, Any] = {}
 
         def show(state: Any) -> None:
@@ -176,7 +178,7 @@ class Saves:
             observer.loaded = observer.steps > 0
         return result
 
-    def shown(self, path: str, api: str, action: Callable[[], Any]) -> Any:
+    def shown(self, path: str, api: str, action: Callable[[], Any], **more: Any) -> Any:
         """Record a load whose result is the loaded value."""
 
         def loaded(show: Callable[[Any], None]) -> Any:
@@ -184,7 +186,7 @@ class Saves:
             show(result)
             return result
 
-        return self.load(path, api, loaded)
+        return self.load(path, api, loaded, **more)
 
     def in_halves(self, data: bytes | memoryview, file: Any, n: int) -> None:
         """Write `data` to an open file, stopping at the gate with half of it on disk."""
@@ -237,10 +239,27 @@ def hook_torch(session: ProbeSession, torch: Any) -> None:
         path = _path(f)
         if path is None or not saves.watched(path):
             return load(f, *args, **kwargs)
-        return saves.shown(path, "torch.load", lambda: load(f, *args, **kwargs))
+        restricted = session.guard("weights_only", _weights_only, torch.serialization, args, kwargs)
+        more = {} if restricted is None else {"weights_only": restricted}
+        return saves.shown(path, "torch.load", lambda: load(f, *args, **kwargs), **more)
 
     for module in (torch, torch.serialization):  # by the latter name they are pickled
         module.save, module.load = watched_save, watched_load
+
+
+def _weights_only(serialization: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether `torch.load` with these arguments behind the file refuses to unpickle anything but tensors and plain
+    values: as it is asked, else as torch and its two variables of the environment decide."""
+    given = kwargs.get("weights_only")
+    if os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0").lower() in _TRUE:
+        return True
+    if given is not None:
+        return bool(given)
+    if os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0").lower() in _TRUE:
+        return False
+    pickle_module = kwargs.get("pickle_module", args[1] if len(args) > 1 else None)
+    usual = getattr(serialization, "_default_to_weights_only", None)  # torch 2.6 and later
+    return bool(usual(pickle_module)) if usual is not None else False
 
 
 def hook_safetensors(session: ProbeSession, safetensors: Any) -> None:

@@ -137,7 +137,7 @@ FIELDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "save.begin": ({"id": Number, "n": Number}, _CALL),
     "save.end": ({"id": Number, "n": Number}, {**_CALL, **_END}),
     "save.found": ({"id": Number, "path": str}, {}),
-    "load.begin": ({"id": Number, "n": Number}, _CALL),
+    "load.begin": ({"id": Number, "n": Number}, {**_CALL, "weights_only": bool}),
     "load.end": ({"id": Number, "n": Number}, {**_CALL, **_END}),
     "corrupted": ({"n": Number, "component": str}, {}),
     "blind": ({"component": str, "reason": str}, {}),

@@ -18,6 +18,7 @@ WEAKNESSES = {
     "restarted-from-scratch": "starts from scratch when no checkpoint is there",
     "needless-restart": "does not ride out a short failure",
     "straggler-unnoticed": "does not notice a slow rank",
+    "unpickles-freely": "unpickles checkpoints without restriction",
     "rng-unused-not-restored": "a random stream that nothing depends on is not restored",
 }
 #: How a proof begins.

@@ -391,6 +391,20 @@ def test_what_was_hidden_is_not_put_back_behind_a_link(disk, tmp_path):
     assert list((tmp_path / "precious").iterdir()) == [] and (aside / "deep" / "latest").exists()
 
 
+def test_only_the_checkpoints_of_one_place_are_hidden(disk):
+    fault = faults.hide(within="step-30*")
+    before = disk.read()
+    told = fault.action.apply(disk, 2)
+    assert told["paths"] == ["step-30"] and fault.action.observed(disk, told) == {"hidden": ["step-30"]}
+    assert (disk.out() / "step-20").exists() and not (disk.out() / "step-30").exists()
+    fault.action.heal(disk, told)
+    assert disk.read() == before
+    assert str(fault.action) == "hide the checkpoints at step-30* for 1 launch"
+    assert fault.action.to_json() == {"kind": "hide", "launches": 1, "within": "step-30*"}
+    with pytest.raises(LookupError, match="no checkpoint lies at elsewhere"):
+        faults.hide(within="elsewhere/*").action.apply(disk, 2)
+
+
 def test_what_two_checkpoints_share_is_damaged_in_one(disk):
     new, old = disk.out() / "step-30" / "big", disk.put("step-20/big", b"unchanged since" * 99)
     new.hardlink_to(old)

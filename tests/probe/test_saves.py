@@ -12,6 +12,7 @@ import pytest
 from chaoskit.analysis.record.history import History
 from chaoskit.environments.gate.doors import UnixDoor
 from chaoskit.environments.gate.server import GateServer
+from chaoskit.protocol.events import rank_events
 from tests.probe.started import WITH_PROBE, Started
 
 HEAD = """
@@ -51,6 +52,25 @@ torch.save(net.state_dict(), out + "/../elsewhere.pt")
         ("missing.pt", 3, False),
     ]
     assert "FileNotFoundError" in loads[1].error
+
+
+@pytest.mark.parametrize(
+    ("call", "variables", "restricted"),
+    [
+        ("torch.load(path)", {}, True),
+        ("torch.load(path, weights_only=True)", {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}, True),
+        ("torch.load(path, weights_only=False)", {}, False),
+        ("torch.load(path, None, pickle)", {}, False),
+        ("torch.load(path)", {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}, False),
+        ("torch.load(path, weights_only=False)", {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}, True),
+    ],
+)
+def test_a_load_says_whether_torch_restricts_what_it_unpickles(probed, call, variables, restricted):
+    setting = "".join(f"os.environ[{name!r}] = {value!r}\n" for name, value in variables.items())
+    save = 'import pickle\nstep()\npath = out + "/f.pt"\ntorch.save({"model": net.state_dict()}, path)\n'
+    run = probed(f"{HEAD}{save}{setting}{call}\n")
+    (load,) = rank_events(run.run_dir, "load.begin")
+    assert load["weights_only"] is restricted, run.output
 
 
 @pytest.mark.parametrize(("how", "cold"), [("save", True), ("save", False), ("async_save", False)])

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -16,7 +17,7 @@ from chaoskit.faults.checkpoint.pointers import pointers
 from chaoskit.faults.fault import Fault
 from chaoskit.faults.registry import fault
 from chaoskit.files.removal import move, remove_if_empty
-from chaoskit.validation import check_whole
+from chaoskit.validation import check_pattern, check_whole
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Hide:
     """See `hide`."""
 
     heal_launches: int
+    within: str = "*"
     name = "hide"
     needs = (CanTouchFiles,)
     heal_after = None
@@ -32,7 +34,9 @@ class Hide:
         return range(world_size)
 
     def apply(self, env: CanTouchFiles, world_size: int) -> Mapping[str, Any]:
-        names = _with_pointers(env)
+        names = [name for name in _with_pointers(env) if fnmatchcase(name, self.within)]
+        if not names:
+            raise LookupError(f"no checkpoint lies at {self.within}")
         out, aside = env.out(), env.aside()
         applied: dict[str, Any] = {"paths": [], "aside": str(aside), "at": aside.stat().st_mtime}
         try:
@@ -63,10 +67,12 @@ class Hide:
         return {"restored": _put_back(env, applied), "made": made}
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.name, "launches": self.heal_launches}
+        within = {} if self.within == "*" else {"within": self.within}
+        return {"kind": self.name, "launches": self.heal_launches, **within}
 
     def __str__(self) -> str:
-        return f"hide the checkpoints for {self.heal_launches} launch{'es' if self.heal_launches > 1 else ''}"
+        where = "" if self.within == "*" else f" at {self.within}"
+        return f"hide the checkpoints{where} for {self.heal_launches} launch{'es' if self.heal_launches > 1 else ''}"
 
 
 def _with_pointers(env: CanTouchFiles) -> list[str]:
@@ -103,13 +109,19 @@ def _changed(path: Path) -> float:
 
 
 @fault("hide", Hide)
-def hide(*, launches: int = 1) -> Fault:
+def hide(*, launches: int = 1, within: str = "*") -> Fault:
     """Move all checkpoints out of `{out}`, and back as soon as `launches` further launches have ended.
 
     What saves wrote is moved: their files, a directory that a save has for itself, with all that is in it, and the
     pointer to the newest one. Everything else stays, such as a marker beside the checkpoints. Checkpoints that a launch
-    makes in the meantime are kept in the run's directory, as `<name>.made-while-hidden`.
+    makes in the meantime are kept in the run's directory, as `<name>.made-while-hidden`. `within` is a shell pattern
+    for paths below `{out}` ('checkpoints/*'): what lies elsewhere, such as a second store, stays.
     Observed once they are gone from `{out}`. Raises UsageError for a number of launches that is not
-    positive.
+    positive, and for a pattern that is empty.
     """
-    return Fault(Hide(check_whole("hide", "launches", launches, least=1)))
+    return Fault(
+        Hide(
+            check_whole("hide", "launches", launches, least=1),
+            check_pattern("hide", "within", within, example="checkpoints/*"),
+        )
+    )

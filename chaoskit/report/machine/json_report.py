@@ -41,6 +41,7 @@ def document(results: Sequence[Result], suite: Suite | None = None) -> dict[str,
         **plain, "suite": head, "baselines": baselines, "proofs": proofs,
         "conditions": {one.digest: one.to_json() for one in suite.conditions.values()},
         "rests_on": {name: one.digest for name, one in suite.conditions.items()},
+        "checkpoint_costs": {name: asdict(one) for name, one in suite.checkpoint_costs.items()},
     }  # fmt: skip
 
 

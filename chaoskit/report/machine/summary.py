@@ -30,12 +30,12 @@ def markdown(suite: Suite, *, limit: int = LIMIT) -> str:
     did not pass, with codes and full sentences. Above `limit` bytes the last rows are omitted, and a row says how
     many."""
     problems = suite.problems
-    text = f"### chaoskit: {_plain(problem_words.count_line(problems, suite.results))}\n\n"
-    text += f"{_plain(total(suite.results, seconds=suite.seconds))}\n\n"
+    text = f"### chaoskit: {plain(problem_words.count_line(problems, suite.results))}\n\n"
+    text += f"{plain(total(suite.results, seconds=suite.seconds))}\n\n"
     real = [problem for problem in problems if not problem.weakness]
     text += "".join(f"{number}. {_problem(one)}\n" for number, one in enumerate(real, start=1)) + "\n" * bool(real)
     if weak := problem_words.weakness_line(problems):
-        text += f"**{_plain(weak)}**\n\n"
+        text += f"**{plain(weak)}**\n\n"
     open_ = undecided(suite.results)
     text += "".join(f"- could not be judged: {_problem(one)}\n" for one in open_) + "\n" * bool(open_)
     ordered = in_order(suite.results)
@@ -58,13 +58,13 @@ def append(suite: Suite, path: Path) -> None:
 
 def _problem(one: Problem) -> str:
     """A problem as an item of a list: what happened, what to change, the command that repeats it."""
-    code = f"<code>{_plain(one.code)}</code> " if one.code else ""
+    code = f"<code>{plain(one.code)}</code> " if one.code else ""
     proof = problem_words.proof_line(one)
-    parts = [f"{code}{_plain(one.sentence)}", _plain(f"{proof} {problem_words.shown_by(one)}".strip())]
+    parts = [f"{code}{plain(one.sentence)}", plain(f"{proof} {problem_words.shown_by(one)}".strip())]
     if one.advice:
-        parts.append(f"Change: {_plain(one.advice)}")
+        parts.append(f"Change: {plain(one.advice)}")
     if one.repeat:
-        parts.append(f"Repeat: <code>{_plain(one.repeat)}</code>")
+        parts.append(f"Repeat: <code>{plain(one.repeat)}</code>")
     return "<br>".join(parts)
 
 
@@ -83,14 +83,14 @@ def _table(results: Sequence[Result], room: int) -> str:
 
 
 def _row(result: Result) -> str:
-    codes = " ".join(f"<code>{_plain(code)}</code>" for code in (*result.codes, *result.accepted))
-    findings = "<br>".join(filter(None, [codes, *(_plain(readable(text)) for text in result.sentences)]))
+    codes = " ".join(f"<code>{plain(code)}</code>" for code in (*result.codes, *result.accepted))
+    findings = "<br>".join(filter(None, [codes, *(plain(readable(text)) for text in result.sentences)]))
     verdict = f"{SYMBOLS[result.verdict]} {result.word}"
     figures = (number(result.steps_lost), seconds(result.recovery_seconds), seconds(result.seconds))
-    return f"| {' | '.join([verdict, _plain(result.name), findings, *figures])} |\n"
+    return f"| {' | '.join([verdict, plain(result.name), findings, *figures])} |\n"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Escape Markdown and HTML, and put the text in one line."""
     escaped = _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text.replace("\r\n", "\n")))
     return "<br>".join(line.strip() for line in escaped.split("\n")).strip()

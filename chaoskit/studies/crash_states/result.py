@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from chaoskit.analysis.crash_model import CrashStates, State, shortest_stories
 from chaoskit.engine.runner import Run
+from chaoskit.files.whole_files import replace_file
 from chaoskit.studies.crash_states.resume_trial import Answer
 from chaoskit.verdict import Outcome, merge
 
+#: The file in its run.
+NAME = "crash-states.json"
 Class = Literal["exact", "lost-work", "crashed", "wrong", "hung"]
 #: The outcomes of a resume trial, from good to bad.
 CLASSES: dict[Class, str] = {
@@ -198,6 +202,11 @@ class Exploration:
                 {**story.__dict__, "codes": list(story.codes), "text": str(story)} for story in self.stories()
             ],
         }
+
+
+def keep(one: Exploration) -> None:
+    """Write the result of all profiles into its run, where a certificate finds it."""
+    replace_file(one.run.dir / NAME, (json.dumps(one.to_json(), indent=1) + "\n").encode())
 
 
 def _stories(kind: tuple[Class, str, tuple[str, ...]], many: Sequence[JudgedState]) -> Iterator[FailureStory]:

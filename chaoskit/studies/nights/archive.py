@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from chaoskit import __version__
+from chaoskit.analysis.checkpoints.cost import checkpoint_cost
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine import reference_store
 from chaoskit.engine.result import Result, overall
 from chaoskit.engine.run_store import FORMAT, Store, new_name
@@ -164,7 +166,10 @@ class Archive:
             return replace(suite, status="running")
         baselines = {name: self._baseline(digest, path) for name, digest in end["baselines"].items()}
         known = {name: one for name, one in baselines.items() if one is not None}
-        return replace(suite, status=end["status"], seconds=end["seconds"], baselines=known)
+        costs = end.get("checkpoint_costs", {})
+        return replace(
+            suite, status=end["status"], seconds=end["seconds"], baselines=known, checkpoint_costs=costs
+        )
 
     def _of_document(self, document: dict[str, Any], path: Path) -> Suite:
         if document.get("schema") != 1 or not isinstance(document.get("experiments"), list):
@@ -186,6 +191,7 @@ class Archive:
                 raise SchemaError(f"lacks conditions.{min(missing)}")
             known: dict[str, Any] = {
                 "baselines": dict(_baselines(told.get("baselines", {}))),
+                "checkpoint_costs": told.get("checkpoint_costs", {}),
                 "proofs": told.get("proofs", ()),
                 "conditions": {name: rests[digest] for name, digest in named.items()},
             }
@@ -272,17 +278,26 @@ class Writer:
 
     def end(self, status: str = "finished") -> Suite:
         """End the suite, and store the uninterrupted runs of its experiments."""
-        baselines = {
-            name: one for name in self._names() if (one := _baseline(self._archive.store, name, self.suite))
-        }
+        found = [
+            (name, *kept)
+            for name in self._names()
+            if (kept := _reference(self._archive.store, name, self.suite)) is not None
+        ]
+        baselines = {name: Baseline.of(reference, job=words) for name, reference, words in found}
+        costs = {name: checkpoint_cost(reference.controls[0]) for name, reference, _ in found}
         seconds = round(time.monotonic() - self._begun, 3)
-        self.suite = replace(self.suite, baselines=baselines, status=status, seconds=seconds)
+        self.suite = replace(
+            self.suite, baselines=baselines, checkpoint_costs=costs, status=status, seconds=seconds
+        )
         with self._archive.store.writing():
             for one in baselines.values():
                 self._keep("baselines", one.digest, one.to_json())
             digests = {name: one.digest for name, one in baselines.items()}
             count = len(self.suite.results)
-            self._add("end", status=status, seconds=seconds, results=count, baselines=digests)
+            told = {name: asdict(cost) for name, cost in costs.items()}
+            self._add(
+                "end", status=status, seconds=seconds, results=count, baselines=digests, checkpoint_costs=told
+            )
         return self.suite
 
     def _names(self) -> list[str]:
@@ -329,15 +344,15 @@ def machine() -> dict[str, str]:
     }  # fmt: skip
 
 
-def _baseline(store: Store, name: str, suite: Suite) -> Baseline | None:
-    """Find the reference of experiments of the suite in the directory of one of their runs."""
+def _reference(store: Store, name: str, suite: Suite) -> tuple[Reference, list[str]] | None:
+    """Find the reference of experiments of the suite, and its command, in the directory of one of their runs."""
     for result in suite.results:
         for text in result.runs if name in result.references else ():
             try:
                 told = store.read(Path(text))
                 reference = reference_store.attached(Path(text), name) if told["reference"] == name else None
                 if reference is not None:
-                    return Baseline.of(reference, job=Job.from_json(told["job"]).words())
+                    return reference, Job.from_json(told["job"]).words()
             except (StoreError, OSError, TypeError, ValueError):
                 continue
     return None

@@ -27,7 +27,8 @@ from chaoskit.schema import conform
 
 #: What a job's JSON has besides options: the command names it, or it is a place.
 _COMMAND = ("script", "args", "module", "command", "cwd", "env")
-_SITE = re.compile(r"(.*/(?:site|dist)-packages)/([^/.]+)")
+#: A file of an installed package: where packages are installed, and the name of the package.
+SITE = re.compile(r"(.*/(?:site|dist)-packages)/([^/.]+)")
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class Conditions:
             names = _Names(str(told["job"].get("cwd", "")), since=_seconds(told.get("created", "")))
             options |= _options(told)
             for control in sorted((run / "reference").glob("control-*")):
-                sources |= names.identified(_files(control))
-            further |= names.identified(_files(run))
+                sources |= names.identified(files_read(control))
+            further |= names.identified(files_read(run))
         if not sources:
             # A run without a reference is one itself.
             sources, further = further, {}
@@ -133,7 +134,7 @@ def _text(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _files(run: Path) -> Iterator[Mapping[str, Any]]:
+def files_read(run: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the files that the ranks of a run reported to have read."""
     for path in sorted((run / "events").glob("rank-*.jsonl")):
         with suppress(OSError), open_stored(path) as lines:
@@ -156,8 +157,8 @@ class _Names:
         found = {}
         for file in files:
             path = str(file["path"])
-            if site := _SITE.match(path):
-                found[site[2]] = _version(*site.groups()) or f"{file['size']} bytes"
+            if site := SITE.match(path):
+                found[site[2]] = version_of(*site.groups()) or f"{file['size']} bytes"
             elif not self._is_product(path):
                 name = os.path.relpath(path, self._cwd) if self._cwd and _below(path, self._cwd) else path
                 found[name] = str(file["hash"])[:8] if "hash" in file else f"{file['size']} bytes"
@@ -177,7 +178,7 @@ def _below(path: str, directory: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _version(site: str, package: str) -> str:
+def version_of(site: str, package: str) -> str:
     """The version of an installed package, by the name of its metadata; empty if that is named otherwise."""
     wanted = package.lower().replace("-", "_")
     with suppress(OSError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
+from chaoskit.analysis.checkpoints.cost import CheckpointCost
 from chaoskit.engine.result import Result
 from chaoskit.schema import Count, FileName, Seconds
 from chaoskit.studies.nights.conditions import Conditions
@@ -42,9 +43,11 @@ class _EveryEnd(TypedDict):
 
 
 class EndLine(_EveryEnd, total=False):
-    """The last line but for proofs: `results` is how many there are before it."""
+    """The last line but for proofs: `results` is how many there are before it, `checkpoint_costs` what the checkpoints
+    of each reference cost, by its digest."""
 
     results: Count
+    checkpoint_costs: Mapping[str, CheckpointCost]
 
 
 class DocumentHead(SuiteHead, total=False):
@@ -64,6 +67,7 @@ class SuiteDocument(_EveryDocument, total=False):
 
     suite: DocumentHead
     baselines: Mapping[str, dict[str, Any]]
+    checkpoint_costs: Mapping[str, CheckpointCost]
     proofs: tuple[Proof, ...]
     conditions: Mapping[str, Conditions]
     rests_on: Mapping[str, str]

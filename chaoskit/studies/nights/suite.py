@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from chaoskit.analysis.checkpoints.cost import CheckpointCost
 from chaoskit.engine.result import Result, overall
 from chaoskit.studies.nights.baseline import Baseline
 from chaoskit.studies.nights.conditions import Conditions
@@ -21,8 +22,9 @@ class Suite:
     (ISO, UTC), `seconds` the duration (None: chaoskit was killed). `status` is `finished`, `interrupted` or `running`
     (also after chaoskit was killed). `chaoskit` is the version, `machine` has `python`, `platform`, `processor`,
     `cores`, `host`. The keys of `baselines` are the digests in the `references` of the results, those of `conditions`
-    the names of `experiments`: what each rests on, as far as that is known. `proofs` are those of runs in which lost
-    state was put back. `after` is the id of the newest suite that the store had as this one began, "" for none."""
+    the names of `experiments`: what each rests on, as far as that is known. `checkpoint_costs` is what
+    the checkpoints of each reference cost, by its digest. `proofs` are those of runs in which lost state was put back.
+    `after` is the id of the newest suite that the store had as this one began, "" for none."""
 
     id: str
     created: str
@@ -34,6 +36,7 @@ class Suite:
     status: str = "finished"
     chaoskit: str = ""
     machine: Mapping[str, str] = field(default_factory=dict)
+    checkpoint_costs: Mapping[str, CheckpointCost] = field(default_factory=dict, kw_only=True)
     proofs: tuple[Proof, ...] = field(default=(), kw_only=True)
     after: str = field(default="", kw_only=True)
 

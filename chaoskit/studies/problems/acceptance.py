@@ -22,6 +22,8 @@ from chaoskit.verdict import Outcome, Verdict, failed
 CONSEQUENT = ("state", "data", "trajectory")
 #: Families whose codes are differences from the reference, behind which a further one may hide.
 HIDING = CONSEQUENT
+#: Codes that no experiment shows: they are rows of a certificate alone.
+OF_CERTIFICATES = ("unpickles-freely",)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ def unmatched(acceptances: Iterable[Acceptance], results: Sequence[Result]) -> I
     of them was not decided, nothing can be said. The results must be those of a whole battery, for an acceptance that
     names no experiment."""
     for one in acceptances:
+        if one.code in OF_CERTIFICATES:
+            continue
         own = [result for result in results if one.applies(names_of(result.name, result.nodeid))]
         ran = [result for result in own if result.verdict != SKIPPED]
         decided = ran and not any(result.verdict == Outcome.INCONCLUSIVE for result in ran)

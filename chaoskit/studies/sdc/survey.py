@@ -13,6 +13,7 @@ from pathlib import Path
 from chaoskit import environments
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.capabilities import CanCorruptNumbers, CanOrder
+from chaoskit.engine import reference_store
 from chaoskit.engine.runner import Runner
 from chaoskit.errors import Undecided, UsageError
 from chaoskit.files.removal import remove
@@ -74,6 +75,7 @@ def make_map(
     run_dir = runner.store.new_run(
         job=job.to_json(), experiment="sdc-map", environment=runner.environment, reference=reference.digest
     )
+    reference_store.attach(reference, run_dir)
     subject = Subject(job, reference, runner.store, run_dir)
     sample = Sample(tuple(into) or usual_places(reference), found, reference.world_size, seed)
     plan = InjectionPlan(sample, reference, most=most, tolerance=tolerance)

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from chaoskit import Job
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine import reference_store
 from chaoskit.engine.run_store import Store
 from chaoskit.errors import ExitCode, StoreError
 from chaoskit.report.machine import json_report
 from chaoskit.studies.nights.archive import Archive, unkept
+from tests.history_writer import Writer
 from tests.studies.nights.made import BASELINE, HOSTILE, result, suite
 
 
@@ -36,7 +38,8 @@ def written(archive):
 def referenced(archive, monkeypatch):
     """A run that was held to a reference whose baseline is `BASELINE`."""
     run_dir = archive.store.new_run(job=Job("train.py", ["{out}"]).to_json(), reference="abc")
-    monkeypatch.setattr(reference_store, "attached", lambda run_dir, name: "the reference")
+    controls = [Writer().launch().live(ends=True).exit(0).end().history() for _ in range(2)]
+    monkeypatch.setattr(reference_store, "attached", lambda run_dir, name: Reference.of(controls))
     monkeypatch.setattr("chaoskit.studies.nights.archive.Baseline.of", lambda reference, *, job: BASELINE)
     return run_dir
 
@@ -97,6 +100,19 @@ def test_baselines_are_kept_once(archive, referenced):
         (back,) = archive.read(writer.path).baselines.items()
         assert (back[0], back[1].digest) == ("abc", told.baselines["abc"].digest)
     assert len(list((archive.directory / "baselines").iterdir())) == 1
+
+
+def test_what_checkpoints_cost_is_kept_by_the_reference(archive, referenced):
+    writer = archive.begin([])
+    writer.add(result(references=("abc",), runs=(str(referenced),)))
+    told = writer.end()
+    back = archive.read(writer.path)
+    assert back.checkpoint_costs == told.checkpoint_costs
+    (cost,) = (one for one in back.checkpoint_costs["abc"].saves)
+    assert (cost.saves, cost.in_checkpoint) == (3, True)
+    document = archive.directory / "told.json"
+    document.write_text(json.dumps(json_report.document(told.results, told)))
+    assert archive.read(document).checkpoint_costs == told.checkpoint_costs
 
 
 def test_a_baseline_that_is_gone_or_damaged(archive, referenced):
