@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from chaoskit.errors import UsageError
 from chaoskit.studies.forecast.failures import FailureStream, Floats
+from chaoskit.studies.forecast.intervals import daly
 from chaoskit.studies.forecast.plan import HOUR, LONGEST, Plan
 from chaoskit.validation import check_whole
 
@@ -107,10 +108,13 @@ def must_finish(plan: Plan, trials: int) -> None:
     """Raise UsageError where the job would hardly ever be done, or fails too often to simulate."""
     mtbf = plan.mtbf_seconds
     if plan.share < 2 / LONGEST and plan.work_seconds > mtbf:
+        held, interval = plan.checkpointing.blocking_seconds, plan.checkpointing.interval_seconds
+        best = daly(held, mtbf) if held else mtbf / 10
+        shorter = f"--interval {max(1.0, best):.0f}s, " if best < interval / 2 else ""
         raise UsageError(
-            f"forecast: the job fails every {mtbf:,.0f} s on average, needs {plan.restart_seconds:,.0f} s for a "
-            f"recovery and saves every {plan.checkpointing.interval_seconds:,.0f} s: it would hardly ever be done. "
-            "Give another --mtbf-gpu-hours, fewer --gpus, a shorter --interval or a faster recovery (--assume)"
+            f"forecast: the job fails every {mtbf:,.3g} s on average, needs {plan.restart_seconds:,.0f} s for a "
+            f"recovery and saves every {interval:,.0f} s: it would hardly ever be done. Give {shorter}a larger "
+            "--mtbf-gpu-hours, fewer --gpus, or a faster recovery (--assume)"
         )
     expected = plan.work_seconds / mtbf * trials
     if expected > MOST_FAILURES:
