@@ -17,6 +17,7 @@ from chaoskit import __version__
 from chaoskit.cli import (
     compare,
     crash_states,
+    forecast,
     history,
     init,
     kubernetes,
@@ -138,6 +139,7 @@ def make_parser() -> Parser:
     sdc_map.add_to(commands)
     compare.add_to(commands)
     history.add_to(commands)
+    forecast.add_to(commands)
     report.add_to(commands)
     upgrade.add_to(commands)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from chaoskit.schema import Count, Range
 from chaoskit.studies.forecast.answer import Forecast, Spread
@@ -174,7 +173,13 @@ def document(found: Forecast) -> ForecastDocument:
             "id": used.suite, "created": used.created, "ended": used.ended, "experiments": used.experiments,
             "ranks": used.ranks,
         },
-        "figures": [UsedFigure(**asdict(one)) for one in found.inputs.figures],
+        "figures": [
+            {
+                "name": one.name, "text": one.text, "value": one.value, "shown": one.shown, "origin": one.origin,
+                "source": one.source, "change": one.change,
+            }
+            for one in found.inputs.figures
+        ],
         "trials": found.trials,
         "seed": found.seed,
         "uninterrupted": found.uninterrupted,
@@ -213,7 +218,7 @@ def document(found: Forecast) -> ForecastDocument:
 
 
 def _spread(found: Spread) -> SpreadOfTrials:
-    return SpreadOfTrials(**asdict(found))
+    return {"mean": found.mean, "low": found.low, "high": found.high, "p5": found.p5, "p95": found.p95}
 
 
 def _gained(found: Forecast, gain: Gain) -> Gained:
@@ -223,5 +228,5 @@ def _gained(found: Forecast, gain: Gain) -> Gained:
     }  # fmt: skip
 
 
-def _costs(seconds: tuple[float, ...]) -> dict[str, Any]:
+def _costs(seconds: tuple[float, ...]) -> dict[str, float]:
     return {name: each for name, each in zip(CAUSES, seconds, strict=True) if each}

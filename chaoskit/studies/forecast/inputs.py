@@ -116,7 +116,7 @@ def inputs(request: Request, found: Measured | None = None) -> Inputs:
         crash_seconds=own.crash(),
         hang_seconds=own.hang(),
         relaunch_seconds=own.relaunch(),
-        load_seconds=own.derived("load", "reading the checkpoint", bytes_ / bandwidth, "checkpoint-size / bandwidth"),
+        load_seconds=own.at_bandwidth("load", "reading the checkpoint", bytes_ / bandwidth),
         silent_hours=own.number("silent-detection") / HOUR,
         failed_share=own.failed_share(),
         failed_seconds=own.number("person"),
@@ -127,6 +127,10 @@ def inputs(request: Request, found: Measured | None = None) -> Inputs:
     warm, keep = own.number("warm-relaunch"), max(1, own.whole("keep"))
     delta, storage = own.number("delta-share"), own.number("storage-price")
     return Inputs(tuple(own.figures), plan, price, asynchronous, warm, bytes_, keep, delta, storage)
+
+
+#: What changes a time that follows from others.
+_SIZES = "--assume checkpoint-size=... --assume bandwidth=..."
 
 
 class _Gathering:
@@ -166,23 +170,24 @@ class _Gathering:
         """The same, of a count."""
         return int(self.number(name))
 
-    def derived(self, name: str, text: str, seconds: float, how: str) -> float:
-        """A time that follows from others."""
-        self._add(name, text, seconds, duration(seconds), "extrapolated", how, "change what it follows from")
+    def at_bandwidth(self, name: str, text: str, seconds: float) -> float:
+        """A time that follows from the size of a checkpoint and the bandwidth: assumed unless both are stated."""
+        origin: Origin = "stated" if {"checkpoint-size", "bandwidth"} <= self._stated.keys() else "assumed"
+        self._add(name, text, seconds, duration(seconds), origin, "checkpoint-size / bandwidth", _SIZES)
         return seconds
 
     def writing(self, bytes_: float, bandwidth: float) -> float:
         """Seconds to write one checkpoint: what was measured, and what is larger than there at the bandwidth."""
-        cost = self._cost
-        if cost is None or (cost.blocking_seconds is None and cost.whole_seconds is None):
-            seconds, how = bytes_ / bandwidth, "checkpoint-size / bandwidth"
-        else:
-            base = max(cost.blocking_seconds or 0.0, cost.whole_seconds or 0.0)
-            there = cost.bytes or 0
-            seconds = base + max(0.0, bytes_ - there) / bandwidth
-            kinds = " and ".join(each.kind for each in cost.parts)
-            how = f"{kinds} took {duration(base)} for {size(there)} on {cost.ranks} ranks; the rest at the bandwidth"
-        return self.derived("writing", "writing one checkpoint", seconds, how)
+        cost, text = self._cost, "writing one checkpoint"
+        base = None if cost is None else max(cost.blocking_seconds or 0.0, cost.whole_seconds or 0.0)
+        if cost is None or not base:
+            return self.at_bandwidth("writing", text, bytes_ / bandwidth)
+        there = cost.bytes or 0
+        seconds = base + max(0.0, bytes_ - there) / bandwidth
+        kinds = " and ".join(each.kind for each in cost.parts)
+        how = f"{kinds} took {duration(base)} for {size(there)} on {cost.ranks} ranks; the rest at the bandwidth"
+        self._add("writing", text, seconds, duration(seconds), "extrapolated", how, _SIZES)
+        return seconds
 
     def asynchronous(self) -> bool:
         """Whether the steps go on meanwhile."""
@@ -237,8 +242,14 @@ class _Gathering:
         low, high = found.failed_interval
         how = (
             f"{found.failed} of {_experiments(found.judged)} that stopped the job did not come back (95 %: "
-            f"{100 * low:.0f} to {100 * high:.0f} %); each kind of fault counts as equally frequent"
+            f"{100 * low:.0f} to {100 * high:.0f} %)"
         )
+        if not found.failed:
+            # None of a few is no proof of none.
+            value = self.number("failed-recoveries")
+            self.figures[-1] = replace(self.figures[-1], source=f"{self.figures[-1].source}; of the suite {how}")
+            return value
+        how += "; each kind of fault counts as equally frequent"
         return self._tell("failed-recoveries", found.failed / found.judged, "extrapolated", how)
 
     def extra(self) -> float:

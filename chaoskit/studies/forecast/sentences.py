@@ -35,11 +35,11 @@ def summary(found: Forecast) -> str:
     each = f"each costs {duration(found.each_seconds)}; " if count >= 0.05 else ""
     parts.append(f"Today {each}{share}; {lost}." if found.lost_usd else f"Today {share}; nothing is lost.")
     gain = found.intervals.gain
-    if gain is not None:
+    if gain is not None and found.usd(gain.seconds) >= 1:
         best, present = (minutes(each) for each in (found.intervals.best, found.intervals.present))
         parts.append(f"Saving every {best} instead of {present} gains {money(found.usd(gain.seconds))}.")
     else:
-        parts.append("No other checkpoint interval is better for certain.")
+        parts.append("No other checkpoint interval is certain to gain money.")
     return " ".join(parts)
 
 
@@ -51,20 +51,25 @@ def footing(found: Forecast) -> str:
         for origin in ("stated", "measured", "extrapolated", "assumed")
     }
     if found.measured is None:
-        stated = f", {counted['stated']} are yours" if counted["stated"] else ""
         return (
-            f"NOTHING WAS MEASURED: of {len(figures)} numbers {counted['assumed']} are assumed{stated} and "
-            f"{counted['extrapolated']} follow from these. Measure your job with 'chaoskit run', then forecast again."
+            f"NOTHING WAS MEASURED: of {len(figures)} numbers {_are(counted['assumed'], 'assumed')} and "
+            f"{_are(counted['stated'], 'yours')}. Measure your job with 'chaoskit run', then forecast again."
         )
     return (
-        f"Of {len(figures)} numbers {counted['measured']} are measured (suite {found.measured.suite}), "
-        f"{counted['extrapolated']} are extrapolated from measured or assumed ones, {counted['stated']} are yours, "
-        f"{counted['assumed']} are ASSUMED."
+        f"Of {len(figures)} numbers {_are(counted['measured'], 'measured')} (suite {found.measured.suite}), "
+        f"{_are(counted['extrapolated'], 'extrapolated')} from a smaller job, "
+        f"{_are(counted['stated'], 'yours')}, and {_are(counted['assumed'], 'ASSUMED')}."
     )
 
 
+def _are(count: int, what: str) -> str:
+    return f"{count} {'is' if count == 1 else 'are'} {what}"
+
+
 def percent(share: float) -> str:
-    """A share from 0 to 1, with one digit behind the point, and more where it is nearly all."""
+    """A share from 0 to 1, with one digit behind the point, and more where it is nearly all or nothing."""
+    if 0 < share < 0.001:
+        return "under 0.1 %"
     return f"{100 * share:.1f} %" if share < 0.999 or share == 1 else f"{100 * share:.2f} %"
 
 

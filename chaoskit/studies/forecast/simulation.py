@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaoskit.errors import UsageError
+from chaoskit.studies.forecast.assumptions import duration
 from chaoskit.studies.forecast.failures import FailureStream, Floats
 from chaoskit.studies.forecast.intervals import daly
 from chaoskit.studies.forecast.plan import HOUR, LONGEST, Plan
@@ -112,8 +113,8 @@ def must_finish(plan: Plan, trials: int) -> None:
         best = daly(held, mtbf) if held else mtbf / 10
         shorter = f"--interval {max(1.0, best):.0f}s, " if best < interval / 2 else ""
         raise UsageError(
-            f"forecast: the job fails every {mtbf:,.3g} s on average, needs {plan.restart_seconds:,.0f} s for a "
-            f"recovery and saves every {interval:,.0f} s: it would hardly ever be done. Give {shorter}a larger "
+            f"forecast: the job fails every {duration(mtbf)} on average, needs {duration(plan.restart_seconds)} for a "
+            f"recovery and saves every {duration(interval)}: it would hardly ever be done. Give {shorter}a larger "
             "--mtbf-gpu-hours, fewer --gpus, or a faster recovery (--assume)"
         )
     expected = plan.work_seconds / mtbf * trials
