@@ -23,13 +23,13 @@ def render(found: Forecast) -> str:
     """Render the page."""
     return page.render(
         "forecast.html.j2",
-        headline=summary(found),
+        headline=_together(summary(found)),
         footing=footing(found),
         nothing=found.measured is None,
-        facts=facts(found),
+        facts=list(map(_together, facts(found))),
         intervals=interval_lines(found),
         gains=gain_rows(found),
-        causes=[(each.name, duration(each.seconds), percent(each.share), money(each.usd)) for each in found.causes],
+        causes=[(each.name, duration(each.seconds), percent(each.share), money(each.usd, 3)) for each in found.causes],
         interval=interval_picture(found),
         bars=cause_picture(found),
         month=month_picture(found),
@@ -40,6 +40,11 @@ def render(found: Forecast) -> str:
         tornado=[(one.name, percent(one.half), percent(one.double)) for one in found.sensitivity],
         tried=[(duration(one.seconds), percent(one.goodput)) for one in found.intervals.tried],
     )
+
+
+def _together(text: str) -> str:
+    """The text, with no line break between a number and what it counts in."""
+    return text.replace(" %", "\u00a0%").replace("USD ", "USD\u00a0").replace(" min", "\u00a0min")
 
 
 def _retention(found: Forecast) -> Iterator[tuple[str, ...]]:

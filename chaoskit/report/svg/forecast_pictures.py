@@ -121,7 +121,7 @@ def sensitivity_picture(found: Forecast) -> ForecastPicture:
     shown = found.sensitivity
     middle = found.goodput.mean
     every = [middle, *(each.half for each in shown), *(each.double for each in shown)]
-    x = Scale(min(every), max(max(every), min(every) + 1e-6), LEFT + 60, WIDTH - 90)
+    x = Scale(min(every), max(max(every), min(every) + 1e-6), LEFT + 100, WIDTH - 90)
     strokes, words = [], []
     for row, each in enumerate(shown):
         y = 30 + _ROW * row

@@ -27,7 +27,7 @@ def show(found: Forecast, console: Console, *, every: bool = False) -> None:
         console.print(Text(line), soft_wrap=True)
     console.print()
     rows = [
-        (each.name, duration(each.seconds), f"{100 * each.share:.0f} %", money(each.usd))
+        (each.name, duration(each.seconds), f"{100 * each.share:.0f} %", money(each.usd, 3))
         for each in found.causes
         if each.seconds
     ]
@@ -82,7 +82,7 @@ def interval_lines(found: Forecast) -> list[str]:
 def gain_rows(found: Forecast) -> list[tuple[str, ...]]:
     """What each improvement gains, the largest first."""
     return [
-        (each.name, *(money(found.usd(value)) for value in (each.seconds, each.low, each.high)), each.change)
+        (each.name, *(money(found.usd(value), 3) for value in (each.seconds, each.low, each.high)), each.change)
         for each in found.gains
     ]
 

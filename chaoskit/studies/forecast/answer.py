@@ -19,6 +19,8 @@ from chaoskit.validation import check_whole
 
 #: Trials of each comparison, at most: the same failures strike both sides, so few suffice.
 _COMPARED = 300
+#: Intervals that differ by less than this share are the same.
+_ALIKE = 0.02
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def _intervals(plan: Plan, comparing: Comparing) -> Intervals:
         gains[each] = gain = comparing.gain("best interval", "", changed)
         tried.append(Interval(each, gain.goodput))
     best = max(gains, key=lambda each: (gains[each].seconds, each))
-    if gains[best].low <= 0:
+    if gains[best].low <= 0 or abs(math.log(best / present)) < _ALIKE:
         best = present  # no other one is better for certain
     return Intervals(present, first, second, best, tuple(tried), gains[best] if best != present else None)
 

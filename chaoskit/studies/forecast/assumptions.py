@@ -92,7 +92,8 @@ def duration(seconds: float) -> str:
     for unit, of, until in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 48 * 3600)):
         if seconds < until:
             return f"{seconds / of:.3g} {unit}"
-    return f"{seconds / 86400:,.3g} days"
+    days = seconds / 86400
+    return f"{days:.3g} days" if days < 100 else f"{days:,.0f} days"
 
 
 def size(count: float) -> str:

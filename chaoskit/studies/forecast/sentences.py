@@ -73,17 +73,18 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.999 or share == 1 else f"{100 * share:.2f} %"
 
 
-def money(usd: float) -> str:
-    """Dollars, with two digits that count."""
-    if abs(usd) < 100:
+def money(usd: float, digits: int = 2) -> str:
+    """Dollars, with so many digits that count."""
+    if abs(usd) < 10**digits:
         return f"USD {usd:,.0f}"
-    digits = len(f"{abs(usd):.0f}") - 2
-    return f"USD {round(usd, -digits):,.0f}"
+    return f"USD {round(usd, digits - len(f'{abs(usd):.0f}')):,.0f}"
 
 
 def minutes(seconds: float) -> str:
-    """A checkpoint interval: minutes, or seconds if it is short."""
-    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+    """A checkpoint interval: minutes, seconds if it is short, hours if it is long."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:,.0f} min" if seconds < 3 * 3600 else f"{seconds / 3600:,.3g} h"
 
 
 def _interruptions(count: float) -> str:
