@@ -15,6 +15,8 @@ from chaoskit.studies.nights.suite import Suite
 GAVE_UP = frozenset(
     ("hang", "crash-loop", "failure-policy-final", "restart-budget-spent", "exited-early", "torn-checkpoint")
 )
+#: A job that stops after this share of the timeout of its collectives has waited for it.
+_WAITED = 0.8
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class Measured:
     """Medians over the experiments of suite `suite` of `created`, on `ranks` ranks.
 
     `cost` is what a checkpoint costs. `crash_seconds` is the time from a fault until all ranks had stopped, of
-    `crashes` experiments in which nothing waited for a timeout; `hang_seconds` the longest such time of those that did,
-    or the timeout of the job's collectives if that is longer. `restart_seconds` is the time from there to the next
+    `crashes` experiments in which no rank waited for the timeout of the job's collectives; `hang_seconds` is that
+    timeout, or the longest such time of the others. `restart_seconds` is the time from there to the next
     step; `cold` says that every launch was as cold as on a cluster. Of `judged` experiments whose fault stopped the
     job, `failed` did not come back by themselves. `extra_intervals` is how many checkpoint intervals a resume lost
     because the job did not take its last valid checkpoint (a mean). `ended` says that the suite is complete.
@@ -65,10 +67,11 @@ def measured(suite: Suite) -> Measured:
     results = [one for one in suite.results if one.verdict in ("pass", "accepted", "fail") and not one.trouble]
     cost = next((one for one in suite.checkpoint_costs.values() if one.parts), None)
     struck = [one for one in results if _stopped(one) or _gave_up(one)]
-    crashes = [one.stopped_seconds for one in results if one.stopped_seconds is not None and not one.waited_seconds]
-    hangs = [one.stopped_seconds for one in results if one.stopped_seconds is not None and one.waited_seconds]
-    if cost is not None and cost.give_up_seconds is not None:
-        hangs.append(cost.give_up_seconds)
+    timeout = cost.give_up_seconds if cost is not None else None
+    stops = [one.stopped_seconds for one in results if one.stopped_seconds is not None]
+    waits = [seconds for seconds in stops if timeout is not None and seconds >= _WAITED * timeout]
+    crashes = [seconds for seconds in stops if seconds not in waits]
+    hangs = waits if timeout is None else [*waits, timeout]
     restarts = [
         one.recovery_seconds - one.stopped_seconds
         for one in results

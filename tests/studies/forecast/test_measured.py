@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from chaoskit.engine.result import Result
@@ -18,13 +16,14 @@ def test_medians_of_the_experiments():
     assert (one.judged, one.failed, one.extra_intervals) == (3, 0, 0.0)
 
 
-def test_who_waited_for_a_timeout_tells_how_long_a_hang_takes_and_not_how_long_a_crash_does():
-    waited = killed("b", stopped_seconds=300.0, recovery_seconds=330.0, waited_seconds=290.0)
-    one = measured(suite(killed("a"), waited))
-    assert (one.crash_seconds, one.hang_seconds) == (8.0, 300.0)
+def test_who_waited_for_the_timeout_tells_how_long_a_hang_takes_and_not_how_long_a_crash_does():
+    one = measured(suite(killed("a"), killed("b", stopped_seconds=130.0, recovery_seconds=160.0)))
+    assert (one.crash_seconds, one.crashes, one.hang_seconds) == (8.0, 1, 130.0)
     assert measured(suite(killed("a"))).hang_seconds == 120.0, "the timeout of the collectives of the job"
-    short = suite(killed("a"), replace(waited, stopped_seconds=20.0))
-    assert measured(short).hang_seconds == 120.0
+    slow = measured(suite(killed("a"), killed("b", stopped_seconds=20.0)))
+    assert (slow.crashes, slow.hang_seconds) == (2, 120.0)
+    unknown = measured(suite(killed("a", stopped_seconds=300.0), cost=None))
+    assert (unknown.crash_seconds, unknown.hang_seconds) == (300.0, None)
 
 
 def test_a_recovery_that_failed_is_one_of_those_that_were_judged():
