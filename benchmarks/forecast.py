@@ -17,9 +17,9 @@ from dataclasses import replace
 import numpy as np
 from table import Figure, parser, show
 
-from chaoskit.studies.forecast.inputs import Request, inputs
+from chaoskit.studies.forecast.inputs import ForecastRequest, inputs
 from chaoskit.studies.forecast.intervals import daly, young
-from chaoskit.studies.forecast.plan import Checkpointing, Cluster, Plan, Recovery
+from chaoskit.studies.forecast.plan import Checkpointing, Cluster, Plan, RecoveryCosts
 from chaoskit.studies.forecast.presets import LLAMA_DAYS, LLAMA_GPUS, LLAMA_INTERRUPTIONS, preset
 from chaoskit.studies.forecast.simulation import simulate
 
@@ -30,7 +30,7 @@ SAVE_SECONDS = 10.0
 def plan(gpus: int, days: float, mtbf_gpu_hours: float) -> Plan:
     """A job that saves at the interval of Daly's formula, with a spare for each 20 nodes."""
     classes = preset("llama3", gpus=gpus).scaled(mtbf_gpu_hours).classes
-    recovery = Recovery(
+    recovery = RecoveryCosts(
         60, 600, 300, 60, silent_hours=4, failed_share=3 / LLAMA_INTERRUPTIONS, failed_seconds=3600
     )
     interval = daly(SAVE_SECONDS, mtbf_gpu_hours / gpus * 3600)
@@ -40,7 +40,7 @@ def plan(gpus: int, days: float, mtbf_gpu_hours: float) -> Plan:
 
 def llama() -> Plan:
     """Llama 3's 54 days on the clock, by the defaults of a forecast and the interval of Daly's formula."""
-    found = inputs(Request(LLAMA_GPUS, LLAMA_DAYS)).plan
+    found = inputs(ForecastRequest(LLAMA_GPUS, LLAMA_DAYS)).plan
     best = daly(found.checkpointing.blocking_seconds, found.mtbf_seconds)
     found = replace(found, checkpointing=replace(found.checkpointing, interval_seconds=best))
     return replace(found, days=LLAMA_DAYS * found.share)

@@ -14,7 +14,7 @@ from chaoskit.errors import ExitCode, StoreError, UsageError
 
 if TYPE_CHECKING:
     from chaoskit.studies.forecast.answer import Forecast
-    from chaoskit.studies.forecast.measured import Measured
+    from chaoskit.studies.forecast.measured import MeasuredJob
     from chaoskit.studies.nights.archive import Archive
 
 EXAMPLE = "chaoskit forecast --gpus 1024 --days 30 --mtbf-gpu-hours 50000 -o forecast.html"
@@ -91,7 +91,7 @@ def _forecast(args: argparse.Namespace) -> tuple[Forecast, list[str]]:
     from chaoskit.engine.run_store import Store
     from chaoskit.studies.forecast import assumptions
     from chaoskit.studies.forecast.answer import forecast
-    from chaoskit.studies.forecast.inputs import Request
+    from chaoskit.studies.forecast.inputs import ForecastRequest
     from chaoskit.studies.nights.archive import Archive
 
     stated = assumptions.parse(args.assume)
@@ -99,14 +99,14 @@ def _forecast(args: argparse.Namespace) -> tuple[Forecast, list[str]]:
         if "interval" in stated:
             raise UsageError("--interval and --assume interval=... say the same: leave one out")
         stated["interval"] = assumptions.ASSUMPTIONS["interval"].parse(args.interval)
-    request = Request(args.gpus, args.days, args.price, args.mtbf_gpu_hours, args.failures, stated)
+    request = ForecastRequest(args.gpus, args.days, args.price, args.mtbf_gpu_hours, args.failures, stated)
     archive = Archive(Store(options.root_of(args)))
     measured = _named(archive, args.suite) if args.suite is not None else _newest(archive)
     weak = weaknesses(measured) if measured is not None else []
     return forecast(request, measured, trials=args.trials, seed=args.seed), weak
 
 
-def _named(archive: Archive, name: str) -> Measured:
+def _named(archive: Archive, name: str) -> MeasuredJob:
     """Measure the suite that the user names; raises UsageError if it measured nothing that a forecast needs."""
     from chaoskit.studies.forecast.measured import measured
 
@@ -119,7 +119,7 @@ def _named(archive: Archive, name: str) -> Measured:
     return found
 
 
-def _newest(archive: Archive) -> Measured | None:
+def _newest(archive: Archive) -> MeasuredJob | None:
     """Measure the newest complete suite that measured what a forecast needs; None without one. Damaged suites are
     reported and left out."""
     from chaoskit.studies.forecast.measured import measured
@@ -135,7 +135,7 @@ def _newest(archive: Archive) -> Measured | None:
     return None
 
 
-def weaknesses(found: Measured, *, now: datetime | None = None) -> list[str]:
+def weaknesses(found: MeasuredJob, *, now: datetime | None = None) -> list[str]:
     """Say why the measurements of a suite are weak evidence, in sentences; nothing if they are not."""
     sentences = []
     if not found.ended:

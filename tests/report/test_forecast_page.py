@@ -17,7 +17,7 @@ from chaoskit.report.svg.forecast_pictures import (
     sensitivity_picture,
 )
 from chaoskit.studies.forecast.answer import Forecast, forecast
-from chaoskit.studies.forecast.inputs import Request
+from chaoskit.studies.forecast.inputs import ForecastRequest
 from chaoskit.studies.forecast.measured import measured
 from chaoskit.studies.forecast.sentences import percent
 from tests.studies.forecast.suites import killed, suite
@@ -26,7 +26,7 @@ from tests.studies.forecast.suites import killed, suite
 @pytest.fixture(scope="module")
 def usual() -> Forecast:
     """1,024 GPUs for 30 days; nothing was measured."""
-    return forecast(Request(1024, 30), trials=100)
+    return forecast(ForecastRequest(1024, 30), trials=100)
 
 
 class Rows(HTMLParser):
@@ -51,7 +51,7 @@ def test_every_number_is_there_with_its_origin(usual: Forecast):
 
 
 def test_what_was_measured_is_marked_so_and_the_warning_is_gone():
-    found = forecast(Request(1024, 30), measured(suite(killed())), trials=50)
+    found = forecast(ForecastRequest(1024, 30), measured(suite(killed())), trials=50)
     text = forecast_page.render(found)
     assert {"measured", "extrapolated", "assumed"} == {*Rows(text).origins}
     assert "NOTHING WAS MEASURED" not in text and 'class="footing"' in text
@@ -59,7 +59,7 @@ def test_what_was_measured_is_marked_so_and_the_warning_is_gone():
 
 def test_a_hostile_suite_is_text():
     hostile = replace(suite(killed()), id="<script>alert(1)</script>")
-    text = forecast_page.render(forecast(Request(64, 3), measured(hostile), trials=20))
+    text = forecast_page.render(forecast(ForecastRequest(64, 3), measured(hostile), trials=20))
     assert "<script>alert" not in text and "&lt;script&gt;alert" in text
 
 
@@ -80,7 +80,7 @@ def numbers(path: str) -> list[float]:
 
 @pytest.mark.parametrize("gpus", [1, 64, 4096])
 def test_nothing_is_drawn_beside_the_picture(gpus: int):
-    found = forecast(Request(gpus, 10), trials=30)
+    found = forecast(ForecastRequest(gpus, 10), trials=30)
     for picture in (each(found) for each in (interval_picture, cause_picture, month_picture, sensitivity_picture)):
         for words in picture.words:
             assert 0 <= words.x <= WIDTH and 0 < words.y <= picture.height, words
@@ -106,5 +106,5 @@ def test_the_month_shows_the_time_that_did_not_train(usual: Forecast):
 
 
 def test_a_job_shorter_than_a_day_has_one_row():
-    found = forecast(Request(8, 0.5), trials=20)
+    found = forecast(ForecastRequest(8, 0.5), trials=20)
     assert [each.text for each in month_picture(found).words if each.text.startswith("day")] == ["day 1"]

@@ -13,7 +13,7 @@ from chaoskit.report.machine.json_report import write_text
 from chaoskit.studies.forecast.answer import Forecast
 from chaoskit.studies.forecast.assumptions import duration
 from chaoskit.studies.forecast.document import document
-from chaoskit.studies.forecast.inputs import Figure
+from chaoskit.studies.forecast.inputs import ForecastNumber
 from chaoskit.studies.forecast.sentences import footing, minutes, money, percent, summary
 
 
@@ -92,7 +92,7 @@ def write(found: Forecast, target: str) -> None:
     write_text(json.dumps(document(found), indent=2) + "\n", target)
 
 
-def _row(figure: Figure) -> tuple[str, ...]:
+def _row(figure: ForecastNumber) -> tuple[str, ...]:
     return figure.name, figure.shown, figure.origin, figure.source
 
 

@@ -9,22 +9,24 @@ import numpy as np
 
 from chaoskit.studies.forecast.failures import Floats
 from chaoskit.studies.forecast.improvements import Comparing, Gain, Sensitivity, improvements, sensitivity
-from chaoskit.studies.forecast.inputs import Inputs, Request, inputs
+from chaoskit.studies.forecast.inputs import ForecastRequest, Inputs, inputs
 from chaoskit.studies.forecast.intervals import daly, young
-from chaoskit.studies.forecast.measured import Measured
+from chaoskit.studies.forecast.measured import MeasuredJob
 from chaoskit.studies.forecast.plan import HOUR, Plan
 from chaoskit.studies.forecast.retention import RetentionCost, retention_cost, usual_policies
-from chaoskit.studies.forecast.simulation import CAUSES, SAVES, Interruption, intervals_around, simulate
+from chaoskit.studies.forecast.simulation import CAUSES, SAVES, Interruption, simulate
 from chaoskit.validation import check_whole
 
 #: Trials of each comparison, at most: the same failures strike both sides, so few suffice.
 _COMPARED = 300
+#: Checkpoint intervals that are tried around the one by formula.
+_TRIED = 13
 #: Intervals that differ by less than this share are the same.
 _ALIKE = 0.02
 
 
 @dataclass(frozen=True)
-class Spread:
+class TrialSpread:
     """The mean over the trials, its interval of 95 % (`low` to `high`), and the 5th and 95th percentile of the
     trials."""
 
@@ -35,7 +37,7 @@ class Spread:
     p95: float
 
     @classmethod
-    def of(cls, found: Floats) -> Spread:
+    def of(cls, found: Floats) -> TrialSpread:
         """Of one value for each trial."""
         mean, half = float(found.mean()), 1.96 * float(found.std()) / math.sqrt(len(found))
         p5, p95 = np.percentile(found, [5, 95])
@@ -43,7 +45,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Cause:
+class LossCause:
     """What one cause of loss costs: mean wall time in seconds, its share of all that is lost, and money."""
 
     name: str
@@ -80,18 +82,18 @@ class Forecast:
     `each_seconds` is what one interruption costs on average. `month` has the failures of the first trial, whose first
     30 days last `month_seconds`: fewer if it is done before."""
 
-    request: Request
-    measured: Measured | None
+    request: ForecastRequest
+    measured: MeasuredJob | None
     inputs: Inputs
     trials: int
     seed: int
     uninterrupted: float
     finished: float
-    interruptions: Spread
-    goodput: Spread
-    days: Spread | None
+    interruptions: TrialSpread
+    goodput: TrialSpread
+    days: TrialSpread | None
     each_seconds: float
-    causes: tuple[Cause, ...]
+    causes: tuple[LossCause, ...]
     intervals: Intervals
     gains: tuple[Gain, ...]
     sensitivity: tuple[Sensitivity, ...]
@@ -114,7 +116,9 @@ class Forecast:
         return sum(each.usd for each in self.causes)
 
 
-def forecast(request: Request, found: Measured | None = None, *, trials: int = 1000, seed: int = 0) -> Forecast:
+def forecast(
+    request: ForecastRequest, found: MeasuredJob | None = None, *, trials: int = 1000, seed: int = 0
+) -> Forecast:
     """Make a forecast: simulate the plan of today, other intervals, the improvements, and inputs halved and doubled.
 
     Raises UsageError for numbers that cannot be, and for a job that would hardly ever be done.
@@ -131,7 +135,7 @@ def forecast(request: Request, found: Measured | None = None, *, trials: int = 1
     usd = request.gpus * taken.price / HOUR
     count = float(outcome.interruptions.mean())
     causes = tuple(
-        Cause(name, float(seconds), float(seconds) / total if total else 0.0, float(seconds) * usd)
+        LossCause(name, float(seconds), float(seconds) / total if total else 0.0, float(seconds) * usd)
         for name, seconds in zip(CAUSES, lost, strict=True)
     )
     policies = usual_policies(taken.keep, taken.delta_share, plan.checkpointing.interval_seconds)
@@ -143,9 +147,9 @@ def forecast(request: Request, found: Measured | None = None, *, trials: int = 1
         seed,
         uninterrupted(plan),
         outcome.finished,
-        Spread.of(outcome.interruptions.astype(np.float64)),
-        Spread.of(outcome.goodput),
-        Spread.of(outcome.wall_seconds[done] / 24 / HOUR) if done.any() else None,
+        TrialSpread.of(outcome.interruptions.astype(np.float64)),
+        TrialSpread.of(outcome.goodput),
+        TrialSpread.of(outcome.wall_seconds[done] / 24 / HOUR) if done.any() else None,
         (total - float(lost[SAVES])) / count if count else 0.0,
         tuple(sorted(causes, key=lambda each: -each.seconds)),
         intervals,
@@ -177,7 +181,7 @@ def _intervals(plan: Plan, comparing: Comparing) -> Intervals:
     middle = max(second or present, 1.0)
     tried = []
     gains = {}
-    for each in intervals_around(middle, present):
+    for each in sorted({*map(float, np.geomspace(middle / 8, middle * 8, _TRIED)), present}):
         changed = _with_interval(plan, each)
         short = _with_interval(comparing.plan, each)
         if short.share < 0.2 and short.work_seconds > mtbf:

@@ -6,7 +6,7 @@ import math
 from typing import Annotated, Literal, TypedDict
 
 from chaoskit.schema import Count, Range
-from chaoskit.studies.forecast.answer import Forecast, Spread
+from chaoskit.studies.forecast.answer import Forecast, TrialSpread
 from chaoskit.studies.forecast.improvements import Gain
 from chaoskit.studies.forecast.inputs import Origin
 from chaoskit.studies.forecast.sentences import footing, summary
@@ -217,7 +217,7 @@ def document(found: Forecast) -> ForecastDocument:
     }  # fmt: skip
 
 
-def _spread(found: Spread) -> SpreadOfTrials:
+def _spread(found: TrialSpread) -> SpreadOfTrials:
     return {"mean": found.mean, "low": found.low, "high": found.high, "p5": found.p5, "p95": found.p95}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from chaoskit.studies.forecast.inputs import Inputs
 from chaoskit.studies.forecast.plan import Plan
-from chaoskit.studies.forecast.simulation import Outcome, simulate
+from chaoskit.studies.forecast.simulation import SimulatedJobs, simulate
 
 #: So many failures of a trial show what a change is worth; longer jobs are shortened to them.
 _FAILURES = 400
@@ -38,7 +38,7 @@ class Comparing:
     trials: int
     seed: int
     scale: float
-    base: Outcome
+    base: SimulatedJobs
 
     @classmethod
     def of(cls, plan: Plan, *, trials: int, seed: int) -> Comparing:
@@ -49,7 +49,7 @@ class Comparing:
         short = replace(plan, days=plan.days / scale)
         return cls(short, trials, seed, scale, simulate(short, trials=trials, seed=seed))
 
-    def with_change(self, changed: Plan) -> Outcome:
+    def with_change(self, changed: Plan) -> SimulatedJobs:
         """Simulate a changed plan, shortened alike."""
         return simulate(replace(changed, days=self.plan.days), trials=self.trials, seed=self.seed)
 

@@ -13,8 +13,8 @@ from typing import Literal
 
 from chaoskit.analysis.checkpoints.cost import CheckpointCost
 from chaoskit.studies.forecast.assumptions import ASSUMPTIONS, duration, size
-from chaoskit.studies.forecast.measured import Measured
-from chaoskit.studies.forecast.plan import HOUR, Checkpointing, Cluster, Plan, Recovery
+from chaoskit.studies.forecast.measured import MeasuredJob
+from chaoskit.studies.forecast.plan import HOUR, Checkpointing, Cluster, Plan, RecoveryCosts
 from chaoskit.studies.forecast.presets import FailureClass, FailurePreset, preset
 from chaoskit.validation import check_number, check_whole
 
@@ -25,7 +25,7 @@ PRICE = 3.0
 
 
 @dataclass(frozen=True)
-class Request:
+class ForecastRequest:
     """What the user asks: a job of `gpus` that needs `days` of training. `price` is in USD for a GPU hour, None for the
     default; `mtbf_gpu_hours` None takes that of the `failures` preset. `stated` are assumptions that the user
     replaces."""
@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Figure:
+class ForecastNumber:
     """One number: its value (times in seconds), how it is shown, where it comes from, and how to replace it."""
 
     name: str
@@ -64,7 +64,7 @@ class Inputs:
     """The figures of a forecast, and the plan of today. `asynchronous` is how it would save in the background,
     `warm_relaunch_seconds` how long a relaunch with kept processes takes."""
 
-    figures: tuple[Figure, ...]
+    figures: tuple[ForecastNumber, ...]
     plan: Plan
     price: float
     asynchronous: Checkpointing
@@ -74,17 +74,12 @@ class Inputs:
     delta_share: float
     storage_price: float
 
-    def figure(self, name: str) -> Figure:
+    def figure(self, name: str) -> ForecastNumber:
         """The figure of that name."""
         return next(each for each in self.figures if each.name == name)
 
-    @property
-    def assumed(self) -> tuple[Figure, ...]:
-        """Those that nobody stated and nothing measured."""
-        return tuple(each for each in self.figures if each.origin == "assumed")
 
-
-def inputs(request: Request, found: Measured | None = None) -> Inputs:
+def inputs(request: ForecastRequest, found: MeasuredJob | None = None) -> Inputs:
     """Gather the numbers. Raises UsageError for a combination that cannot be, such as more spares than nodes."""
     own = _Gathering(request, found)
     known = own.failures()
@@ -112,7 +107,7 @@ def inputs(request: Request, found: Measured | None = None) -> Inputs:
         block, blocking_seconds=min(held, writing), background_seconds=max(0.0, writing - held)
     )
     saves = asynchronous if behind else block
-    recovery = Recovery(
+    recovery = RecoveryCosts(
         crash_seconds=own.crash(),
         hang_seconds=own.hang(),
         relaunch_seconds=own.relaunch(),
@@ -124,7 +119,7 @@ def inputs(request: Request, found: Measured | None = None) -> Inputs:
         notice_seconds=own.number("notice"),
     )
     plan = Plan(request.days, cluster, saves, recovery, own.classes(known, cluster))
-    warm, keep = own.number("warm-relaunch"), max(1, own.whole("keep"))
+    warm, keep = own.number("warm-relaunch"), max(1, own.keep())
     delta, storage = own.number("delta-share"), own.number("storage-price")
     return Inputs(tuple(own.figures), plan, price, asynchronous, warm, bytes_, keep, delta, storage)
 
@@ -136,9 +131,9 @@ _SIZES = "--assume checkpoint-size=... --assume bandwidth=..."
 class _Gathering:
     """Collects the figures, each once, in the order in which they are asked for."""
 
-    def __init__(self, request: Request, found: Measured | None) -> None:
+    def __init__(self, request: ForecastRequest, found: MeasuredJob | None) -> None:
         self._request, self._found, self._stated = request, found, dict(request.stated or {})
-        self.figures: list[Figure] = []
+        self.figures: list[ForecastNumber] = []
 
     def failures(self) -> FailurePreset:
         """The failures of the preset, at the rate and shape that were stated."""
@@ -252,6 +247,14 @@ class _Gathering:
         how += "; each kind of fault counts as equally frequent"
         return self._tell("failed-recoveries", found.failed / found.judged, "extrapolated", how)
 
+    def keep(self) -> int:
+        """How many checkpoints the job keeps: what its directory has at the end, in sizes of a checkpoint."""
+        cost = self._cost
+        if "keep" in self._stated or cost is None or not cost.bytes or cost.kept_bytes is None:
+            return self.whole("keep")
+        how = f"the job's directory has {size(cost.kept_bytes)} at its end, a checkpoint {size(cost.bytes)}"
+        return int(self._tell("keep", float(round(cost.kept_bytes / cost.bytes)), "measured", how))
+
     def extra(self) -> float:
         """Further checkpoint intervals that each resume loses."""
         lag = self._found.extra_intervals if self._found is not None else None
@@ -283,12 +286,12 @@ class _Gathering:
     def _add(
         self, name: str, text: str, value: float, shown: str, origin: Origin, source: str, change: str
     ) -> None:
-        self.figures.append(Figure(name, text, value, shown, origin, source, change))
+        self.figures.append(ForecastNumber(name, text, value, shown, origin, source, change))
 
 
 def _experiments(count: int) -> str:
     return "1 experiment" if count == 1 else f"{count} experiments"
 
 
-def _ranks(found: Measured) -> str:
+def _ranks(found: MeasuredJob) -> str:
     return "an unknown number of ranks" if found.ranks is None else f"{found.ranks} ranks"

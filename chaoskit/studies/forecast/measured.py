@@ -1,4 +1,4 @@
-"""`Measured`: what a stored suite measured that a forecast needs. None stands for what it did not measure."""
+"""`MeasuredJob`: what a stored suite measured that a forecast needs. None stands for what it did not measure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WAITED = 0.8
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredJob:
     """Medians over the experiments of suite `suite` of `created`, on `ranks` ranks.
 
     `cost` is what a checkpoint costs. `crash_seconds` is the time from a fault until all ranks had stopped, of
@@ -62,7 +62,7 @@ class Measured:
         return self.cost is not None or self.crash_seconds is not None or self.judged > 0
 
 
-def measured(suite: Suite) -> Measured:
+def measured(suite: Suite) -> MeasuredJob:
     """Take from a suite what a forecast needs."""
     results = [one for one in suite.results if one.verdict in ("pass", "accepted", "fail") and not one.trouble]
     cost = next((one for one in suite.checkpoint_costs.values() if one.parts), None)
@@ -79,7 +79,7 @@ def measured(suite: Suite) -> Measured:
         and one.recovery_seconds > one.stopped_seconds
     ]  # fmt: skip
     launched = {how for one in results for how in one.launched}
-    return Measured(
+    return MeasuredJob(
         suite.id,
         suite.created,
         suite.status == "finished" and not any(one.is_unrun for one in suite.results),

@@ -82,7 +82,7 @@ class Checkpointing:
 
 
 @dataclass(frozen=True)
-class Recovery:
+class RecoveryCosts:
     """From a failure to the next new step. `crash_seconds` and `hang_seconds` pass until the job has stopped, by how
     the ranks learn of the failure; `silent_hours` (a mean) until somebody finds corrupted numbers. Then come
     `relaunch_seconds` and `load_seconds`. A share `failed_share` of the recoveries fails and costs
@@ -103,10 +103,10 @@ class Recovery:
     def __post_init__(self) -> None:
         for name in ("crash_seconds", "hang_seconds", "relaunch_seconds", "load_seconds", "failed_seconds",
                      "notice_seconds"):  # fmt: skip
-            check_number("Recovery", name, getattr(self, name), least=0, most=_MOST_SECONDS)
-        check_number("Recovery", "silent_hours", self.silent_hours, least=0, most=1e6)
-        check_number("Recovery", "failed_share", self.failed_share, least=0, most=1)
-        check_number("Recovery", "extra_intervals", self.extra_intervals, least=0, most=1000)
+            check_number("RecoveryCosts", name, getattr(self, name), least=0, most=_MOST_SECONDS)
+        check_number("RecoveryCosts", "silent_hours", self.silent_hours, least=0, most=1e6)
+        check_number("RecoveryCosts", "failed_share", self.failed_share, least=0, most=1)
+        check_number("RecoveryCosts", "extra_intervals", self.extra_intervals, least=0, most=1000)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Plan:
     days: float
     cluster: Cluster
     checkpointing: Checkpointing
-    recovery: Recovery
+    recovery: RecoveryCosts
     failures: tuple[FailureClass, ...] = field(default=())
 
     def __post_init__(self) -> None:

@@ -8,7 +8,6 @@ seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -49,7 +48,7 @@ class Interruption:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulatedJobs:
     """What became of the trials: an entry for each. `wall_seconds` is the time until the job is done, infinite where it
     takes longer than `LONGEST` times its training time; `interruptions` is the number of failures until then;
     `lost_seconds` has a row for each of `CAUSES`. For a job that is done, the training time and all lost seconds are
@@ -82,7 +81,7 @@ class Outcome:
         return found
 
 
-def simulate(plan: Plan, *, trials: int = 1000, seed: int = 0, trace: bool = False) -> Outcome:
+def simulate(plan: Plan, *, trials: int = 1000, seed: int = 0, trace: bool = False) -> SimulatedJobs:
     """Simulate a plan `trials` times. The same seed strikes the same components at the same times, whatever the
     checkpoints and the recovery are, so differences between two plans are theirs. With `trace`, every failure of the
     first trial is kept.
@@ -157,7 +156,7 @@ class _Block:
         kept = [each.unit != "rack" and each.symptom != "silent" for each in plan.failures]
         self._in_memory = np.array(kept or [False])
 
-    def run(self) -> Outcome:
+    def run(self) -> SimulatedJobs:
         """Take windows of time until every job is done, or has taken too long."""
         work = self._plan.work_seconds
         rate = self._plan.failures_per_second
@@ -171,7 +170,7 @@ class _Block:
             for own in zip(times, kinds, failed, found, strict=True):
                 self._strike(*own)
             self._close(self._finish <= end)
-        return Outcome(work, self._wall, self._count, self._lost, tuple(self._trace or ()))
+        return SimulatedJobs(work, self._wall, self._count, self._lost, tuple(self._trace or ()))
 
     def _finished_at(self) -> Floats:
         """When each job is done if nothing more fails."""
@@ -265,16 +264,3 @@ class _Block:
             self._free[rows, (self._next[rows] + at) % spares] = back
         self._next[rows] += many
         return ready
-
-
-def intervals_around(best: float, present: float, *, count: int = 13) -> Sequence[float]:
-    """Checkpoint intervals to simulate, in seconds, ascending: around the best by formula, and the present one."""
-    spread = np.geomspace(best / 8, best * 8, count)
-    return sorted({*map(float, spread), present})
-
-
-def by_interval(plan: Plan, intervals: Sequence[float], *, trials: int, seed: int) -> Iterator[tuple[float, Outcome]]:
-    """Simulate a plan with each of these checkpoint intervals, under the same failures."""
-    for each in intervals:
-        other = replace(plan, checkpointing=replace(plan.checkpointing, interval_seconds=each))
-        yield each, simulate(other, trials=trials, seed=seed)

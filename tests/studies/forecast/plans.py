@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaoskit.studies.forecast.plan import Checkpointing, Cluster, Plan, Recovery
+from chaoskit.studies.forecast.plan import Checkpointing, Cluster, Plan, RecoveryCosts
 from chaoskit.studies.forecast.presets import FailureClass
 
 HOUR = 3600.0
@@ -30,6 +30,6 @@ def plan(
         days,
         Cluster(gpus, **(cluster or {})),
         Checkpointing(interval, blocking, **(saves or {})),
-        Recovery(**{**seconds, **(recovery or {})}),
+        RecoveryCosts(**{**seconds, **(recovery or {})}),
         (FailureClass(**own),),
     )

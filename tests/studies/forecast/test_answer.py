@@ -12,7 +12,7 @@ from chaoskit.errors import UsageError
 from chaoskit.schema import SchemaError, conform
 from chaoskit.studies.forecast.answer import Forecast, forecast
 from chaoskit.studies.forecast.document import ForecastDocument, document
-from chaoskit.studies.forecast.inputs import Request
+from chaoskit.studies.forecast.inputs import ForecastRequest
 from chaoskit.studies.forecast.measured import measured
 from chaoskit.studies.forecast.sentences import footing, minutes, money, percent, summary
 from tests.studies.forecast.suites import killed, suite
@@ -21,7 +21,7 @@ from tests.studies.forecast.suites import killed, suite
 def made(gpus: int = 1024, days: float = 30, *, found=None, trials: int = 200, **stated: float) -> Forecast:
     """A forecast at 50,000 GPU hours between failures; underscores in names of assumptions stand for dashes."""
     names = {name.replace("_", "-"): value for name, value in stated.items()}
-    return forecast(Request(gpus, days, None, 50_000, "llama3", names), found, trials=trials)
+    return forecast(ForecastRequest(gpus, days, None, 50_000, "llama3", names), found, trials=trials)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_a_leader_reads_the_interruptions_their_price_and_what_to_change(usual: 
 def test_without_a_suite_it_says_that_nothing_was_measured(usual: Forecast):
     assert footing(usual).startswith("NOTHING WAS MEASURED: of ") and "1 is yours" in footing(usual)
     with_suite = footing(made(found=measured(suite(killed()))))
-    assert "2 are measured (suite 20261120-010203-00000abcde)" in with_suite and "ASSUMED" in with_suite
+    assert "3 are measured (suite 20261120-010203-00000abcde)" in with_suite and "ASSUMED" in with_suite
 
 
 def test_the_interruptions_are_those_of_the_rate(usual: Forecast):

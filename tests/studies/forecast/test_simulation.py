@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoskit.errors import UsageError
-from chaoskit.studies.forecast.inputs import Request, inputs
+from chaoskit.studies.forecast.inputs import ForecastRequest, inputs
 from chaoskit.studies.forecast.intervals import daly
-from chaoskit.studies.forecast.plan import HOUR, Checkpointing, Cluster, Plan, Recovery
+from chaoskit.studies.forecast.plan import HOUR, Checkpointing, Cluster, Plan, RecoveryCosts
 from chaoskit.studies.forecast.presets import (
     LLAMA_DAYS,
     LLAMA_EFFECTIVE,
@@ -23,11 +23,11 @@ from chaoskit.studies.forecast.presets import (
     FailureClass,
     preset,
 )
-from chaoskit.studies.forecast.simulation import CAUSES, Outcome, by_interval, simulate
+from chaoskit.studies.forecast.simulation import CAUSES, SimulatedJobs, simulate
 from tests.studies.forecast.plans import plan
 
 
-def lost(outcome: Outcome, cause: str) -> np.ndarray:
+def lost(outcome: SimulatedJobs, cause: str) -> np.ndarray:
     """The seconds lost to one cause, by trial."""
     return outcome.lost_seconds[CAUSES.index(cause)]
 
@@ -68,7 +68,7 @@ def test_the_chance_of_no_interruption_is_exponential_in_the_undisturbed_time():
 
 def test_a_thousand_nodes_of_one_in_a_thousand_a_day_are_left_alone_on_a_day_in_37_percent():
     classes = preset("node-day", gpus=8000).classes
-    one = Plan(1.0, Cluster(8000, spares=1000), Checkpointing(1e6, 0.0), Recovery(0, 0, 0, 0), classes)
+    one = Plan(1.0, Cluster(8000, spares=1000), Checkpointing(1e6, 0.0), RecoveryCosts(0, 0, 0, 0), classes)
     assert pytest.approx(0.37, abs=0.005) == 0.999**1000
     outcome = simulate(one, trials=8000)
     assert agrees((outcome.interruptions == 0).astype(float), 0.999**1000)
@@ -87,7 +87,7 @@ def test_llamas_interruptions_and_its_effective_training_time():
     assert known.mtbf_gpu_hours == pytest.approx(LLAMA_GPUS * LLAMA_DAYS * 24 / LLAMA_INTERRUPTIONS)
     assert sum(LLAMA_GPUS * LLAMA_DAYS * 24 / each.mtbf_hours / (8 if each.unit == "node" else 1)
                for each in known.classes) == pytest.approx(LLAMA_INTERRUPTIONS)  # fmt: skip
-    one = inputs(Request(LLAMA_GPUS, LLAMA_DAYS)).plan
+    one = inputs(ForecastRequest(LLAMA_GPUS, LLAMA_DAYS)).plan
     best = daly(one.checkpointing.blocking_seconds, one.mtbf_seconds)
     one = replace(one, checkpointing=replace(one.checkpointing, interval_seconds=best))
     # 54 days on the clock, not of training.
@@ -110,7 +110,7 @@ def plans(draw: Any) -> Plan:
         draw(st.floats(60, 7200)), draw(st.floats(0, 60)), draw(st.floats(0, 600)),
         draw(st.none() | st.floats(10, 600)), draw(st.floats(0, 1)),
     )  # fmt: skip
-    recovery = Recovery(
+    recovery = RecoveryCosts(
         *(draw(st.floats(0, 600)) for _ in range(4)), silent_hours=draw(st.floats(0, 3)),
         failed_share=draw(st.floats(0, 1)), failed_seconds=draw(st.floats(0, 3600)),
         extra_intervals=draw(st.sampled_from([0.0, 0.5])), notice_seconds=draw(st.floats(0, 200)),
@@ -261,7 +261,8 @@ def test_the_best_interval_of_the_simulation_is_near_that_of_the_formula():
     one = plan(days=20, mtbf_hours=5.0, blocking=60.0)
     best = daly(60.0, one.mtbf_seconds)
     grid = [best * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
-    shares = {each: outcome.goodput.mean() for each, outcome in by_interval(one, grid, trials=400, seed=0)}
+    plans = {each: replace(one, checkpointing=Checkpointing(each, 60.0)) for each in grid}
+    shares = {each: simulate(other, trials=400).goodput.mean() for each, other in plans.items()}
     assert max(shares, key=lambda each: shares[each]) == best
 
 
