@@ -211,7 +211,9 @@ def test_the_command_line_starts_without_numpy():
 
 
 def test_v_lists_every_assumption(say: Any):
-    _, short, _ = say()
+    _, none, _ = say()
+    assert "32 assumed numbers: -v" in none and "source" not in none
+    _, short, _ = say("--price", "2")
     _, long, _ = say("-v")
-    assert "assumed numbers: -v" in short and "warm-relaunch" not in short
+    assert "and 31 assumed numbers: -v" in short and "stated" in short and "warm-relaunch" not in short
     assert "warm-relaunch" in long and "assumed numbers: -v" not in long

@@ -41,11 +41,12 @@ def show(found: Forecast, console: Console, *, every: bool = False) -> None:
         console.print(_table(("improvement", "gains", "95 % from", "to", "how"), gain_rows(found)))
     shown = [each for each in found.inputs.figures if every or each.origin != "assumed"]
     console.print()
-    console.print(_table(("number", "value", "from", "source"), map(_row, shown)))
+    if shown:
+        console.print(_table(("number", "value", "from", "source"), map(_row, shown)))
     rest = len(found.inputs.figures) - len(shown)
     if rest:
-        told = f"and {rest} assumed numbers: -v, -o and --json show them; --assume NAME=VALUE replaces one"
-        console.print(Text(told), soft_wrap=True)
+        told = f"{rest} assumed numbers: -v, -o and --json show them; --assume NAME=VALUE replaces one"
+        console.print(Text(f"and {told}" if shown else told), soft_wrap=True)
 
 
 def facts(found: Forecast) -> list[str]:

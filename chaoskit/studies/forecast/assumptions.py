@@ -137,7 +137,7 @@ ASSUMPTIONS = _every(
     Assumption("spare-joins", "time", "until a spare node has joined", 120.0, _GUESS, 1e8),
     Assumption("repair", "time", "until a lost node is back", 24 * 3600.0, _GUESS, 1e9),
     Assumption("elastic", "switch", "the job trains on with fewer nodes where no spare is free", 0.0, _GUESS),
-    Assumption("shape", "number", "shape of the Weibull lifetimes of components, which are new at the start", 1.0,
+    Assumption("shape", "number", "shape of Weibull lifetimes, from 0.5 to 10: under 1 failures come early", 1.0,
                "1, exponential: the closed forms assume it", 10),
     Assumption("rack-mtbf", "time", "mean time between failures of a whole rack or its switch (0: none)", 0.0,
                "none unless you state it", 1e12),

@@ -144,7 +144,7 @@ class _Gathering:
         source = known.source if stated is None else f"you; shares of the causes: {known.source}"
         self._add("mtbf-gpu-hours", "GPU hours between two failures", mtbf, f"{mtbf:,.0f} GPU hours",
                   "assumed" if stated is None else "stated", source, f"--mtbf-gpu-hours {mtbf:.0f}")  # fmt: skip
-        return known.scaled(mtbf, shape=max(0.2, self.number("shape")))
+        return known.scaled(mtbf).shaped(self.number("shape"), hours=request.days * 24)
 
     def price(self) -> float:
         """USD for a GPU hour."""

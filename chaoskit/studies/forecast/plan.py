@@ -135,8 +135,11 @@ class Plan:
 
     @property
     def failures_per_second(self) -> float:
-        """The rate of all failures, of components that have reached their mean age."""
-        return sum(self.cluster.units(each) / each.mtbf_hours / HOUR for each in self.failures)
+        """The mean rate of all failures during the training time."""
+        return sum(self._rate(each) for each in self.failures)
+
+    def _rate(self, failures: FailureClass) -> float:
+        return self.cluster.units(failures) * failures.expected(self.days * 24) / (self.days * 24 * HOUR)
 
     @property
     def mtbf_seconds(self) -> float:
@@ -151,7 +154,7 @@ class Plan:
         rate = self.failures_per_second
         seconds = {"crash": own.crash_seconds, "hang": own.hang_seconds, "silent": own.silent_hours * HOUR}
         mean = sum(
-            self.cluster.units(each) / each.mtbf_hours / HOUR / rate
+            self._rate(each) / rate
             * (seconds.get(each.symptom, 0.0) + (self.cluster.spare_seconds if each.nodes_lost else 0.0))
             for each in self.failures
         )  # fmt: skip

@@ -37,9 +37,24 @@ class FailureClass:
         where = f"FailureClass {self.name}"
         check_choice(where, "unit", self.unit, ("gpu", "node", "rack"))
         check_choice(where, "symptom", self.symptom, ("crash", "hang", "silent", "notice"))
-        check_number(where, "mtbf_hours", self.mtbf_hours, over=0, most=1e12)
-        check_number(where, "shape", self.shape, least=0.2, most=10)
+        check_number(where, "mtbf_hours", self.mtbf_hours, over=0, most=1e30)
+        check_number(where, "shape", self.shape, least=0.5, most=10)
         check_whole(where, "nodes_lost", self.nodes_lost, least=0)
+
+    def shaped(self, shape: float, *, hours: float) -> FailureClass:
+        """The same with another shape, and a mean with which as many new components fail in their first `hours`."""
+        check_number(f"FailureClass {self.name}", "shape", shape, least=0.5, most=10)
+        scale = hours * math.pow(self.scale_hours / hours, self.shape / shape)
+        return replace(self, mtbf_hours=scale * math.gamma(1 + 1 / shape), shape=shape)
+
+    def expected(self, hours: float) -> float:
+        """About how many times one component, new at the start, fails in so many hours: its cumulative hazard while
+        that is under 1, and what the renewal theorem says of later."""
+        hazard = math.pow(hours / self.scale_hours, self.shape)
+        if hazard <= 1:
+            return hazard
+        squared = math.gamma(1 + 2 / self.shape) / math.gamma(1 + 1 / self.shape) ** 2 - 1
+        return max(1.0, hours / self.mtbf_hours + (squared - 1) / 2)
 
     @property
     def scale_hours(self) -> float:
@@ -56,13 +71,17 @@ class FailurePreset:
     mtbf_gpu_hours: float
     classes: tuple[FailureClass, ...]
 
-    def scaled(self, mtbf_gpu_hours: float, *, shape: float = 1.0) -> FailurePreset:
-        """The same shares at another mean time between failures of the whole job, and another shape."""
+    def scaled(self, mtbf_gpu_hours: float) -> FailurePreset:
+        """The same shares at another mean time between failures of the whole job."""
         factor = check_number("failures", "mtbf_gpu_hours", mtbf_gpu_hours, over=0) / self.mtbf_gpu_hours
-        scaled = tuple(
-            replace(each, mtbf_hours=each.mtbf_hours * factor, shape=shape) for each in self.classes
-        )
+        scaled = tuple(replace(each, mtbf_hours=each.mtbf_hours * factor) for each in self.classes)
         return replace(self, mtbf_gpu_hours=mtbf_gpu_hours, classes=scaled)
+
+    def shaped(self, shape: float, *, hours: float) -> FailurePreset:
+        """The same with Weibull lifetimes: in the first `hours` of new components as many fail as before, but earlier
+        (`shape` under 1) or later."""
+        check_number("failures", "hours", hours, over=0)
+        return replace(self, classes=tuple(each.shaped(shape, hours=hours) for each in self.classes))
 
 
 #: GPUs of a node in all of these studies.

@@ -51,9 +51,10 @@ def footing(found: Forecast) -> str:
         for origin in ("stated", "measured", "extrapolated", "assumed")
     }
     if found.measured is None:
+        stated = f" but {counted['stated']}" if counted["stated"] else ""
         return (
-            f"NOTHING WAS MEASURED: of {len(figures)} numbers {_are(counted['assumed'], 'assumed')} and "
-            f"{_are(counted['stated'], 'yours')}. Measure your job with 'chaoskit run', then forecast again."
+            f"NOTHING WAS MEASURED: all of {len(figures)} numbers{stated} are assumed. Measure your job with 'chaoskit "
+            "run', then forecast again."
         )
     return (
         f"Of {len(figures)} numbers {_are(counted['measured'], 'measured')} (suite {found.measured.suite}), "

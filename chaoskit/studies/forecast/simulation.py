@@ -109,8 +109,9 @@ def must_finish(plan: Plan, trials: int) -> None:
     mtbf = plan.mtbf_seconds
     if plan.share < 2 / LONGEST and plan.work_seconds > mtbf:
         held, interval = plan.checkpointing.blocking_seconds, plan.checkpointing.interval_seconds
-        best = daly(held, mtbf) if held else mtbf / 10
-        shorter = f"--interval {max(1.0, best):.0f}s, " if best < interval / 2 else ""
+        best = max(1.0, daly(held, mtbf) if held else mtbf / 10)
+        other = replace(plan, checkpointing=replace(plan.checkpointing, interval_seconds=best))
+        shorter = f"--interval {best:.0f}s, " if best < interval and other.share >= 2 / LONGEST else ""
         raise UsageError(
             f"forecast: the job fails every {duration(mtbf)} on average, needs {duration(plan.restart_seconds)} for a "
             f"recovery and saves every {duration(interval)}: it would hardly ever be done. Give {shorter}a larger "

@@ -45,6 +45,14 @@ def test_few_failures_follow_the_distribution_of_lifetimes(shape: float):
         assert counts(one, 20_000, 720.0, trials=500).mean() == pytest.approx(20_000 * chance, rel=0.05)
 
 
+@pytest.mark.parametrize(("shape", "early"), [(0.5, 0.5**0.5), (1.0, 0.5), (2.0, 0.5**2)])
+def test_another_shape_moves_the_failures_and_keeps_their_number(shape: float, early: float):
+    one = FailureClass("gpu", "gpu", 50_000.0).shaped(shape, hours=240.0)
+    half, whole = (counts(one, 5000, hours, trials=1000).mean() for hours in (120.0, 240.0))
+    assert whole == pytest.approx(5000 * 240 / 50_000, rel=0.05)
+    assert half / whole == pytest.approx(early, rel=0.06)
+
+
 @pytest.mark.parametrize("windows", [1, 7])
 def test_after_many_renewals_the_count_is_that_of_the_renewal_theorem(windows: int):
     # The expected number is t/mean + (variance/mean² - 1)/2 after a long time.

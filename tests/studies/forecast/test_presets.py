@@ -53,13 +53,25 @@ def test_each_preset_has_its_source_and_its_rate(name: str):
     )
 
 
-@given(shape=st.floats(0.3, 5), mtbf=st.floats(1, 1e6))
+@given(shape=st.floats(0.5, 5), mtbf=st.floats(1, 1e6))
 def test_the_mean_of_a_lifetime_is_its_mtbf_whatever_its_shape(shape: float, mtbf: float):
     one = FailureClass("gpu", "gpu", mtbf, shape=shape)
     # The mean is the integral of the survival; by quantiles of equal weight.
     quantiles = [(at + 0.5) / 20_000 for at in range(20_000)]
     mean = sum(one.scale_hours * (-math.log1p(-each)) ** (1 / shape) for each in quantiles) / 20_000
     assert mean == pytest.approx(mtbf, rel=0.05)
+
+
+@given(shape=st.floats(0.5, 5), mtbf=st.floats(100, 1e6), hours=st.floats(1, 1000))
+def test_another_shape_expects_as_many_failures(shape: float, mtbf: float, hours: float):
+    one = FailureClass("gpu", "gpu", mtbf)
+    if one.expected(hours) <= 1:
+        assert one.shaped(shape, hours=hours).expected(hours) == pytest.approx(hours / mtbf, rel=1e-6)
+
+
+def test_after_many_failures_one_expects_one_for_each_lifetime():
+    assert FailureClass("gpu", "gpu", 10.0).expected(1000.0) == pytest.approx(100)
+    assert FailureClass("gpu", "gpu", 10.0, shape=2.0).expected(1000.0) == pytest.approx(99.6, abs=0.1)
 
 
 @pytest.mark.parametrize(
