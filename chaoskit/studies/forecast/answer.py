@@ -184,7 +184,7 @@ def _intervals(plan: Plan, comparing: Comparing) -> Intervals:
     for each in sorted({*map(float, np.geomspace(middle / 8, middle * 8, _TRIED)), present}):
         changed = _with_interval(plan, each)
         short = _with_interval(comparing.plan, each)
-        if short.share < 0.2 and short.work_seconds > mtbf:
+        if short.gets_nowhere:
             tried.append(Interval(each, short.share))
             continue
         gains[each] = gain = comparing.gain("best interval", "", changed)

@@ -123,7 +123,7 @@ def sensitivity(comparing: Comparing, plan: Plan) -> tuple[Sensitivity, ...]:
 
 def _share(comparing: Comparing, vary: Callable[[float], Plan], by: float) -> float:
     changed = replace(vary(by), days=comparing.plan.days)
-    if changed.share < 0.2 and changed.work_seconds > changed.mtbf_seconds:
+    if changed.gets_nowhere or changed.lacks_nodes:
         return 0.0
     return float(comparing.with_change(changed).goodput.mean())
 

@@ -13,6 +13,8 @@ from chaoskit.validation import check_flag, check_number, check_whole
 LONGEST = 10.0
 HOUR = 3600.0
 _MOST_SECONDS = 3.2e9
+#: Of so many lost nodes on average few jobs lose none.
+_MANY = 20
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,28 @@ class Plan:
         """The mean time between failures of the job; infinite without any."""
         rate = self.failures_per_second
         return 1 / rate if rate else float("inf")
+
+    @property
+    def losses(self) -> float:
+        """How many nodes are lost during the training time, on average."""
+        return self.work_seconds * sum(self._rate(each) * each.nodes_lost for each in self.failures)
+
+    @property
+    def lost_in_repair(self) -> float:
+        """How many nodes are lost while one is repaired, on average."""
+        return self.losses * self.cluster.repair_hours * HOUR / self.work_seconds
+
+    @property
+    def lacks_nodes(self) -> bool:
+        """Whether so many nodes are lost, and repaired so slowly, that waiting for them takes longer than `LONGEST`
+        times the training time. An elastic job does not wait."""
+        slow = self.lost_in_repair > LONGEST * max(1, self.cluster.spares)
+        return slow and self.losses > _MANY and not self.cluster.elastic
+
+    @property
+    def gets_nowhere(self) -> bool:
+        """Whether failures come faster than the job can save and recover."""
+        return self.share < 2 / LONGEST and self.work_seconds > self.mtbf_seconds
 
     @property
     def restart_seconds(self) -> float:

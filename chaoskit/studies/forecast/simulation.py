@@ -107,7 +107,7 @@ def simulate(plan: Plan, *, trials: int = 1000, seed: int = 0, trace: bool = Fal
 def must_finish(plan: Plan, trials: int) -> None:
     """Raise UsageError where the job would hardly ever be done, or fails too often to simulate."""
     mtbf = plan.mtbf_seconds
-    if plan.share < 2 / LONGEST and plan.work_seconds > mtbf:
+    if plan.gets_nowhere:
         held, interval = plan.checkpointing.blocking_seconds, plan.checkpointing.interval_seconds
         best = max(1.0, daly(held, mtbf) if held else mtbf / 10)
         other = replace(plan, checkpointing=replace(plan.checkpointing, interval_seconds=best))
@@ -116,6 +116,13 @@ def must_finish(plan: Plan, trials: int) -> None:
             f"forecast: the job fails every {duration(mtbf)} on average, needs {duration(plan.restart_seconds)} for a "
             f"recovery and saves every {duration(interval)}: it would hardly ever be done. Give {shorter}a larger "
             "--mtbf-gpu-hours, fewer --gpus, or a faster recovery (--assume)"
+        )
+    if plan.lacks_nodes:
+        raise UsageError(
+            f"forecast: while one lost node is repaired ({duration(plan.cluster.repair_hours * HOUR)}), "
+            f"{plan.lost_in_repair:,.0f} more are lost, and there are {plan.cluster.spares} spares: the job would "
+            "hardly ever be done. Give more spares, a shorter repair or elastic=yes (--assume), or a larger "
+            "--mtbf-gpu-hours"
         )
     expected = plan.work_seconds / mtbf * trials
     if expected > MOST_FAILURES:
@@ -186,7 +193,7 @@ class _Block:
         if ended.any():
             self._wall[ended] = self._finish[ended]
             left = self._plan.work_seconds - self._done
-            self._lost[SAVES, ended] += (self._finish - self._up - left)[ended]
+            self._lost[SAVES, ended] += np.maximum(self._finish - self._up - left, 0.0)[ended]
             self._finish[ended] = np.inf
 
     def _strike(self, t: Floats, kind: NDArray[np.int64], failed: Floats, found: Floats) -> None:
@@ -216,6 +223,7 @@ class _Block:
         costs[NODES], costs[FAILED] = nodes, fails
         costs[RELAUNCH], costs[LOAD], costs[REPEATED] = recovery.relaunch_seconds, recovery.load_seconds, 0.0
         costs *= running
+        np.maximum(costs, 0.0, out=costs)  # a difference of large times may be a rounding below
         costs[REPEATED] = np.where(again, np.maximum(back - self._up, 0.0), 0.0)
         self._lost += costs
         self._up = np.where(live, np.maximum(self._up, back), self._up)

@@ -283,6 +283,18 @@ def test_what_cannot_be_simulated_is_refused_with_the_reason(changed: dict[str, 
         simulate(plan(**changed), trials=1000)
 
 
+def test_a_cluster_that_repairs_too_slowly_is_refused_unless_the_job_is_elastic():
+    own = {"repair_hours": 100.0, "spares": 2}
+    slow = plan(mtbf_hours=4.0, failures={"nodes_lost": 1}, cluster=own)
+    assert (slow.losses, slow.lost_in_repair) == (pytest.approx(30), pytest.approx(25))
+    with pytest.raises(UsageError, match=r"while one lost node is repaired \(4.17 days\), 25 more are lost"):
+        simulate(slow, trials=5)
+    elastic = plan(mtbf_hours=4.0, failures={"nodes_lost": 1}, cluster={**own, "elastic": True})
+    assert simulate(elastic, trials=5).trials == 5
+    enough = plan(mtbf_hours=4.0, failures={"nodes_lost": 1}, cluster={**own, "spares": 8})
+    assert simulate(enough, trials=5).trials == 5
+
+
 def test_more_spares_than_nodes_are_refused():
     with pytest.raises(UsageError, match="spares=9 are more than the 8 nodes"):
         plan(cluster={"spares": 9})
