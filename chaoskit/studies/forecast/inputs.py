@@ -96,7 +96,7 @@ def inputs(request: ForecastRequest, found: MeasuredJob | None = None) -> Inputs
     bytes_, bandwidth = own.number("checkpoint-size"), own.number("bandwidth")
     writing = own.writing(bytes_, bandwidth)
     behind = own.asynchronous()
-    held = own.number("async-blocking")
+    held = own.held_up()
     interval = own.number("interval")
     memory = own.number("memory-interval")
     copies = memory if 0 < memory < interval else None
@@ -142,7 +142,7 @@ class _Gathering:
         stated = request.mtbf_gpu_hours
         mtbf = known.mtbf_gpu_hours if stated is None else stated
         source = known.source if stated is None else f"you; shares of the causes: {known.source}"
-        self._add("mtbf-gpu-hours", "GPU hours between two failures", mtbf, f"{mtbf:,.0f} GPU hours",
+        self._add("mtbf-gpu-hours", "GPU hours between two failures", mtbf, f"{mtbf:,.0f} h",
                   "assumed" if stated is None else "stated", source, f"--mtbf-gpu-hours {mtbf:.0f}")  # fmt: skip
         return known.scaled(mtbf).shaped(self.number("shape"), hours=request.days * 24)
 
@@ -191,6 +191,15 @@ class _Gathering:
             return bool(self.number("asynchronous"))
         how = "the record of the uninterrupted run"
         return bool(self._tell("asynchronous", float(cost.background), "measured", how))
+
+    def held_up(self) -> float:
+        """Seconds for which an asynchronous save still holds up the steps."""
+        cost = self._cost
+        known = cost is not None and cost.background and cost.blocking_seconds is not None
+        if "async-blocking" in self._stated or cost is None or not known:
+            return self.number("async-blocking")
+        how = f"the median over the saves on {cost.ranks} ranks; a larger copy takes longer"
+        return self._tell("async-blocking", cost.blocking_seconds or 0.0, "extrapolated", how)
 
     def crash(self) -> float:
         """Seconds until all ranks have stopped after one of them has ended."""

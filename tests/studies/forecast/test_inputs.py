@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from chaoskit.analysis.checkpoints.cost import SaveCost
 from chaoskit.errors import UsageError
 from chaoskit.studies.forecast.inputs import ForecastRequest, inputs
 from chaoskit.studies.forecast.measured import measured
@@ -58,6 +60,14 @@ def test_asynchronous_saves_block_shortly_and_write_the_rest_behind():
     stated = {"asynchronous": 1.0, "async-blocking": 3.0, "checkpoint-size": 10e9, "bandwidth": 1e9}
     saves = inputs(ForecastRequest(64, 30, stated=stated)).plan.checkpointing
     assert (saves.blocking_seconds, saves.background_seconds) == (3.0, 7.0)
+
+
+def test_a_suite_that_saved_in_the_background_tells_how_long_that_holds_up_the_steps():
+    saves = (SaveCost("dcp.async_save", 6, True, True, blocking_seconds=0.5, whole_seconds=8.0, bytes=2_000_000_000),)
+    found = inputs(ForecastRequest(2, 30), measured(suite(killed(), cost=replace(COST, saves=saves))))
+    assert origins(found, "asynchronous", "async-blocking") == ["measured", "extrapolated"]
+    own = found.plan.checkpointing
+    assert (own.blocking_seconds, own.background_seconds) == (0.5, pytest.approx(7.5))
 
 
 def test_a_warm_launch_is_not_taken_for_that_of_a_cluster():
