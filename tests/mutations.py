@@ -30,6 +30,7 @@ from chaoskit.protocol.events import Event
 from chaoskit.studies.nights.archive import Archive
 from tests import stored_corpus
 from tests.history_writer import Writer
+from tests.studies.forecast.suites import COST
 from tests.studies.nights.nights import keep, night, result
 from tests.two_suites import baseline
 
@@ -141,7 +142,7 @@ def make_store(root: Path) -> Files:
         )
         for at, bad in enumerate((False, False, True))
     ]
-    with mock.patch("chaoskit.studies.nights.archive._baseline", lambda *_: baseline()):
+    with mock.patch("chaoskit.studies.nights.archive._uninterrupted", lambda *_: (baseline(), COST)):
         keep(root, nights)
     archive = Archive(store)
     first, *_, last = archive.all()
@@ -150,6 +151,7 @@ def make_store(root: Path) -> Files:
     assert main.main(["compare", str(first), str(last), *out]) == 1
     write_document(archive.read(last), document)
     reads = (
+        ("forecast", "--gpus", "64", "--days", "1", "--trials", "20", "--suite", str(last), *out),
         ("history", *out), ("history", *out, "--json", str(root / "h.json"), "-o", str(root / "h.html")),
         ("history", *out, "--metrics", "-"), ("compare", str(first), str(last), *out),
         ("compare", str(first), "last", *out, "--json", str(root / "c.json"), "-o", str(root / "c.html")),
