@@ -58,6 +58,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/suite.py
 	$(BIN)/python benchmarks/align.py
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python benchmarks/forecast.py
 
 # The proof that the tests hold: every check, fault and launcher is broken on purpose, one at a time, and a test must fail.
 # An hour or more; results are kept in build/breaks.json, so run it again to continue. BREAKS=--fast-only: no real jobs.

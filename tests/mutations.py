@@ -23,7 +23,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from chaoskit.analysis.checkpoints.cost import CheckpointCost
 from chaoskit.cli import main
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Runner
@@ -32,6 +31,7 @@ from chaoskit.protocol.events import Event
 from chaoskit.studies.nights.archive import Archive
 from tests import stored_corpus
 from tests.history_writer import Writer
+from tests.studies.forecast.suites import COST
 from tests.studies.nights.nights import keep, night, result
 from tests.two_suites import baseline
 
@@ -143,12 +143,7 @@ def make_store(root: Path) -> Files:
         )
         for at, bad in enumerate((False, False, True))
     ]
-    within, reference = "chaoskit.studies.nights.archive", SimpleNamespace(controls=[None])
-    with (
-        mock.patch(f"{within}._reference", lambda *_: (reference, [])),
-        mock.patch(f"{within}.Baseline.of", lambda *_, **__: baseline()),
-        mock.patch(f"{within}.checkpoint_cost", lambda _: CheckpointCost(2)),
-    ):
+    with mock.patch("chaoskit.studies.nights.archive._uninterrupted", lambda *_: (baseline(), COST)):
         keep(root, nights)
     archive = Archive(store)
     first, *_, last = archive.all()
@@ -157,6 +152,7 @@ def make_store(root: Path) -> Files:
     assert main.main(["compare", str(first), str(last), *out]) == 1
     write_document(archive.read(last), document)
     reads = (
+        ("forecast", "--gpus", "64", "--days", "1", "--trials", "20", "--suite", str(last), *out),
         ("history", *out), ("history", *out, "--json", str(root / "h.json"), "-o", str(root / "h.html")),
         ("history", *out, "--metrics", "-"), ("compare", str(first), str(last), *out),
         ("compare", str(first), "last", *out, "--json", str(root / "c.json"), "-o", str(root / "c.html")),

@@ -200,6 +200,18 @@ def quick() -> str:
     return "\n".join(lines)
 
 
+@part("forecast-assumptions")
+def forecast_assumptions() -> str:
+    """Each assumption of a forecast with its default for 1,024 GPUs and its source."""
+    from chaoskit.studies.forecast.assumptions import ASSUMPTIONS
+
+    lines = ["| assumption | default | meaning | source of the default |", "|---|---|---|---|"]
+    for name, one in ASSUMPTIONS.items():
+        default = one.shown(one.default_for(1024)) + (" for 1,024 GPUs" if callable(one.default) else "")
+        lines.append(f"| `{name}` | {default} | {_escaped(one.text)} | {_escaped(one.source)} |")
+    return "\n".join(lines)
+
+
 @part("api-faults")
 def api_faults() -> str:
     """A directive of mkdocstrings for each function that makes a fault."""

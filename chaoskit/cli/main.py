@@ -18,6 +18,7 @@ from chaoskit.cli import (
     certify,
     compare,
     crash_states,
+    forecast,
     history,
     init,
     kubernetes,
@@ -140,6 +141,7 @@ def make_parser() -> Parser:
     sdc_map.add_to(commands)
     compare.add_to(commands)
     history.add_to(commands)
+    forecast.add_to(commands)
     report.add_to(commands)
     upgrade.add_to(commands)
 

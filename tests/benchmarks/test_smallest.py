@@ -27,6 +27,7 @@ SMALLEST = {
     "disaster.py": "--repeat 1 -k deltas",
     "environments.py": "--rounds 1",
     "five_bugs.py": "-k test_resume --patches 0",
+    "forecast.py": "--gpus 1024 --days 10 --trials 50",
     "frameworks.py": "--only loop_gan --script exact.py --variant plain --columns control --here --json {tmp}/a.json",
     "frameworks_overhead.py": "--only loop_gan --rounds 1 --here --json {tmp}/answers.json --answers {tmp}/kept.json",
     "gallery.py": "--only rng-missing --no-controls --json {tmp}/answers.json",

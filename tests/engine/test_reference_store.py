@@ -63,6 +63,18 @@ def test_a_reference_holds_while_its_files_are_what_they_were(kept):
     assert reference_store.load(store, "digest") is None
 
 
+def test_a_reference_says_what_its_checkpoints_cost_and_an_older_one_need_not(kept):
+    store, _ = kept
+    path = store.references / "digest" / "reference.json"
+    told = json.loads(path.read_text())
+    cost = told.pop("checkpoint_cost")
+    assert (cost["ranks"], cost["interval_steps"]) == (2, 20.0)
+    assert [(one["saves"], one["in_checkpoint"], one["background"]) for one in cost["saves"]] == [(3, True, False)]
+    assert cost["saves"][0]["blocking_seconds"] > 0
+    path.write_text(json.dumps(told))
+    assert reference_store.load(store, "digest") is not None
+
+
 def test_what_was_made_for_the_controls_alone_does_not_count(kept, tmp_path, monkeypatch):
     """torch writes modules to a temporary directory and imports them: gone with the process, or another one in each."""
     store, source = kept

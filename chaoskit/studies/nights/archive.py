@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from chaoskit import __version__
-from chaoskit.analysis.checkpoints.cost import checkpoint_cost
-from chaoskit.analysis.reference.reference import Reference
+from chaoskit.analysis.checkpoints.cost import CheckpointCost, checkpoint_cost
 from chaoskit.engine import reference_store
 from chaoskit.engine.result import Result, overall
 from chaoskit.engine.run_store import FORMAT, Store, new_name
@@ -281,10 +280,10 @@ class Writer:
         found = [
             (name, *kept)
             for name in self._names()
-            if (kept := _reference(self._archive.store, name, self.suite)) is not None
+            if (kept := _uninterrupted(self._archive.store, name, self.suite)) is not None
         ]
-        baselines = {name: Baseline.of(reference, job=words) for name, reference, words in found}
-        costs = {name: checkpoint_cost(reference.controls[0]) for name, reference, _ in found}
+        baselines = {name: one for name, one, _ in found}
+        costs = {name: cost for name, _, cost in found}
         seconds = round(time.monotonic() - self._begun, 3)
         self.suite = replace(
             self.suite, baselines=baselines, checkpoint_costs=costs, status=status, seconds=seconds
@@ -344,15 +343,17 @@ def machine() -> dict[str, str]:
     }  # fmt: skip
 
 
-def _reference(store: Store, name: str, suite: Suite) -> tuple[Reference, list[str]] | None:
-    """Find the reference of experiments of the suite, and its command, in the directory of one of their runs."""
+def _uninterrupted(store: Store, name: str, suite: Suite) -> tuple[Baseline, CheckpointCost] | None:
+    """Find the reference of experiments of the suite in the directory of one of their runs; returns its baseline, and
+    what its checkpoints cost."""
     for result in suite.results:
         for text in result.runs if name in result.references else ():
             try:
                 told = store.read(Path(text))
                 reference = reference_store.attached(Path(text), name) if told["reference"] == name else None
                 if reference is not None:
-                    return reference, Job.from_json(told["job"]).words()
+                    baseline = Baseline.of(reference, job=Job.from_json(told["job"]).words())
+                    return baseline, checkpoint_cost(reference.controls[0])
             except (StoreError, OSError, TypeError, ValueError):
                 continue
     return None

@@ -1,4 +1,4 @@
-"""The pages that are looked at: of every story a run's page; of suites, of many nights, of an upgrade, of a map."""
+"""The pages that are looked at: of every story a run's page; of suites, many nights, an upgrade, a map, a forecast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from chaoskit.engine.result import of_runs
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.runner import Run
 from chaoskit.job import Job
-from chaoskit.report.html import compare_page, history_page, page, sdc_page, site, suite_page, upgrade_page
+from chaoskit.report.html import (
+    compare_page,
+    forecast_page,
+    history_page,
+    page,
+    sdc_page,
+    site,
+    suite_page,
+    upgrade_page,
+)
+from chaoskit.studies.forecast.answer import forecast
+from chaoskit.studies.forecast.inputs import ForecastRequest
 from chaoskit.studies.nights.comparison import compare_suites
 from chaoskit.studies.nights.findings import Findings
 from chaoskit.studies.nights.suite import Suite
@@ -26,7 +37,7 @@ from tests.two_suites import SETTINGS, baseline, drifted
 from tests.two_suites import result as experiment
 from tests.two_suites import suite as session
 
-NAMES = (*STORIES, "suite", "problems", "compare", "history", "upgrade", "sdc")
+NAMES = (*STORIES, "suite", "problems", "compare", "history", "upgrade", "sdc", "forecast")
 
 
 def written(directory: Path) -> dict[str, Path]:
@@ -37,7 +48,10 @@ def written(directory: Path) -> dict[str, Path]:
     assert not made.damaged and not made.failed, made
     found = {name: directory / "suite" / "runs" / f"{run.id}.html" for name, run in runs.items()}
     problems = suite_page.render(five_problems.suite(), problems=five_problems.PROBLEMS)
-    others = {"compare": compare(), "history": history(), "upgrade": upgrade(), "sdc": sdc_page.render(the_map())}
+    others = {
+        "compare": compare(), "history": history(), "upgrade": upgrade(), "sdc": sdc_page.render(the_map()),
+        "forecast": forecast_page.render(forecast(ForecastRequest(16_384, 54, stated={"interval": 600.0}), trials=40)),
+    }  # fmt: skip
     for name, text in {**others, "problems": problems}.items():
         found[name] = directory / f"{name}.html"
         page.write(text, found[name])
