@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Literal
 
 from chaoskit.validation import check_choice, check_number, check_whole
@@ -99,7 +98,7 @@ _LLAMA: Mapping[str, tuple[int, Unit, Symptom, int]] = {
     "silent data corruption": (6, "gpu", "silent", 1),
 }
 #: Mean hours to a failure, by the GPUs of a job.
-_HOURS_BY_SIZE = ((8, 47.7 * 24), (1_024, 7.9), (16_384, 1.8), (131_072, 0.23))
+_HOURS_BY_SIZE = ((1_024, 7.9), (16_384, 1.8))
 #: The rule of thumb: of 1,000 nodes a day leaves all alone with a probability of 0.999^1000 = 0.37.
 _NODE_DAY = 0.001
 
@@ -122,7 +121,7 @@ def preset(name: str, *, gpus: int) -> FailurePreset:
     """Return a preset for a job of so many GPUs; raises UsageError for an unknown name.
 
     `llama3`: Llama 3's interruptions by cause. `mttf-by-size`: the mean time to failure that a study of two clusters
-    gives by job size, between its sizes on a straight line of logarithms. `node-day`: each node fails with a
+    gives by job size, between its two sizes on a straight line of logarithms. `node-day`: each node fails with a
     probability of 0.1 % a day. The last two have the shares of `llama3`.
     """
     llama = _llama()
@@ -130,7 +129,7 @@ def preset(name: str, *, gpus: int) -> FailurePreset:
         case "mttf-by-size":
             source = (
                 "Kokolis et al., Revisiting Reliability in Large-Scale Machine Learning Research Clusters (2025): mean "
-                "time to failure 7.9 h at 1,024 GPUs, 1.8 h at 16,384 and 0.23 h at 131,072 (projected). Shares: llama3"
+                "time to failure 7.9 h at 1,024 GPUs and 1.8 h at 16,384. Shares of the causes: llama3"
             )
             return replace(llama.scaled(mttf_hours(gpus) * gpus), name=name, source=source)
         case "node-day":
@@ -148,12 +147,9 @@ def mttf_hours(gpus: int) -> float:
     """The mean hours to a failure of a job of so many GPUs (Kokolis et al., 2025); beyond the published sizes it is
     inversely proportional to the GPUs."""
     check_whole("mttf_hours", "gpus", gpus, least=1)
-    first, last = _HOURS_BY_SIZE[0], _HOURS_BY_SIZE[-1]
-    if gpus <= first[0] or gpus >= last[0]:
-        size, hours = first if gpus <= first[0] else last
+    (low, most), (high, least) = _HOURS_BY_SIZE
+    if gpus <= low or gpus >= high:
+        size, hours = (low, most) if gpus <= low else (high, least)
         return hours * size / gpus
-    (low, most), (high, least) = next(
-        pair for pair in pairwise(_HOURS_BY_SIZE) if gpus <= pair[1][0]
-    )
     share = math.log(gpus / low) / math.log(high / low)
     return math.exp(math.log(most) + share * math.log(least / most))
