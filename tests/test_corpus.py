@@ -57,7 +57,7 @@ YOUNGER = {
     "data-differs", "reference-nonfinite", "straggler-unnoticed", "grace-too-short",
     "failure-policy-final", "restart-budget-spent",
     "no-emergency-checkpoint", "emergency-too-late", "emergency-torn", "notice-ignored",
-    "unpickles-freely",
+    "unpickles-freely", "window-wrong",
 }  # fmt: skip
 
 

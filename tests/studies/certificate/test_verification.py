@@ -1,7 +1,9 @@
 """Whether a certificate still holds: each thing that it rests on is seen to break it."""
 
 import json
+import os
 import shutil
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,8 +19,9 @@ from tests.studies.certificate.by_hand import stored
 
 
 @pytest.fixture
-def kept(tmp_path):
-    """A certificate in a file, its store, and its only run."""
+def kept(tmp_path, monkeypatch):
+    """A certificate in a file, its store, and its only run. Its launcher lies beside the interpreter."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     suite = stored(tmp_path / "store", tmp_path / "home")
     store = Store(tmp_path / "store")
     path = tmp_path / "certificate.json"
