@@ -66,9 +66,9 @@ def test_evidence_that_is_gone_or_altered_ends_it(kept):
 
 
 def test_another_version_or_machine_ends_it(kept, monkeypatch):
-    monkeypatch.setattr(sources, "__version__", "9.0")
-    assert broken(kept)[0].startswith("chaoskit is 9.0 here, and was ")
-    monkeypatch.undo()
+    with monkeypatch.context() as other:
+        other.setattr(sources, "__version__", "9.0")
+        assert broken(kept)[0].startswith("chaoskit is 9.0 here, and was ")
     here = sources.machine()
     monkeypatch.setattr(sources, "machine", lambda: {**here, "cores": "512", "host": "elsewhere"})
     found = broken(kept)
