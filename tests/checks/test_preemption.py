@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import emergency_checkpoint, false_notice_ridden_out, recoveries_exact, stopped_cleanly
 from chaoskit.checks.registry import from_json
 from chaoskit.errors import UsageError
@@ -75,6 +76,23 @@ def saved_and_left(**told):
     run.t += 0.4
     run.save().ended()
     return run.over(ended=True, **told).back(25)
+
+
+def weights_alone(run):
+    """The same record of a job whose every save is one of weights, as by safetensors."""
+    run.events = [
+        replace(each, data={**each.data, "full": False}) if each.kind == "save.begin" else each for each in run.events
+    ]
+    return run
+
+
+def test_a_job_that_saves_weights_alone_saved_as_well():
+    run = weights_alone(saved_and_left())
+    of = Reference.of([weights_alone(run.control()).history() for _ in range(2)])
+    verdict = emergency_checkpoint()(run.case(of))
+    assert verdict.outcome is Outcome.PASS, verdict.sentence
+    full = Reference.of([run.control().history() for _ in range(2)])
+    assert emergency_checkpoint()(run.case(full)).codes == ("no-emergency-checkpoint",), "an export is none"
 
 
 def test_saved_and_resumed():

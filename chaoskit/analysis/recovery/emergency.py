@@ -194,10 +194,13 @@ def _attempts(
     since: float,
     resumed: int | None,
 ) -> Iterator[Attempt]:
-    savers = _savers(history, timeline, struck)
-    begun = [
-        (rank, save) for rank, own in struck.ranks.items() for save in own.saves if save.full and save.begun >= since
-    ]
+    both = (*_controls(timeline), history)
+    every = [(own.rank, save) for one in both for _, own in lifetimes(one) for save in own.saves]
+    # Weights alone are an export, unless the job saves nothing else.
+    exports = any(save.full for _, save in every)
+    savers = {rank for rank, save in every if save.full or not exports} & {*struck.ranks}
+    made = ((rank, save) for rank, own in struck.ranks.items() for save in own.saves if save.full or not exports)
+    begun = [(rank, save) for rank, save in made if save.begun >= since]
     for n in sorted({save.n for _, save in begun}):
         here = [(rank, save) for rank, save in begun if save.n == n]
         ranks = tuple(sorted({rank for rank, _ in here}))
@@ -213,12 +216,6 @@ def _attempts(
                 settled = checkpoint.ended  # what was resumed from was whole
         after = None if settled is None else round(settled - since, 3)
         yield Attempt(base + n, round(min(save.begun for _, save in here) - since, 3), ranks, missing, opened, after)
-
-
-def _savers(history: History, timeline: Timeline, struck: Incarnation) -> set[int]:
-    """The ranks that save, in the uninterrupted run or in this one."""
-    every = (own for one in (*_controls(timeline), history) for _, own in lifetimes(one))
-    return {own.rank for own in every if any(save.full for save in own.saves)} & {*struck.ranks}
 
 
 def _controls(timeline: Timeline) -> tuple[History, ...]:
