@@ -106,7 +106,7 @@ def differences(old: Basis) -> Iterator[str]:
         if (now := _package(name, old.sites)) != value:
             yield f"the package {name} is {now or 'gone'}, and was {value}"
     if old.launcher and (program := _launcher(old.launcher[:1])) != old.launcher:
-        yield f"the launcher {old.launcher[0]} is {'another program' if program else 'gone'}"
+        yield f"the launcher {old.launcher[0]} is {'another program' if program[1] else 'gone'}"
     yield from _versions(old.versions)
     here = machine()
     for name in ("host", "platform", "processor", "cores"):
@@ -158,9 +158,10 @@ def _identity(path: str) -> str | None:
 
 
 def _launcher(words: Sequence[str]) -> tuple[str, ...]:
-    """The first word, the program that it stands for, and the identity of that."""
+    """The first word, the program that it stands for here, and the identity of that; both empty if it stands for none,
+    such as in the image of a container alone."""
     program = shutil.which(words[0]) if words else None
     if program is None:
-        return ()
+        return (words[0], "", "") if words else ()
     real = os.path.realpath(program)
     return (words[0], real, _identity(real) or "")

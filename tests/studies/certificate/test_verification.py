@@ -88,6 +88,17 @@ def test_another_launcher_ends_it(kept, tmp_path, monkeypatch):
     assert broken(kept) == ("the launcher torchrun is gone",)
 
 
+def test_a_launcher_that_was_not_there_ends_it_when_it_comes(tmp_path, monkeypatch):
+    suite, store = stored(tmp_path / "store", tmp_path / "home"), Store(tmp_path / "store")
+    path = tmp_path / "certificate.json"
+    with monkeypatch.context() as other:
+        other.setenv("PATH", "/nowhere")
+        path.write_text(json.dumps(issue([suite], store).to_json()))
+        assert broken((path, store, None)) == ()
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    assert broken((path, store, None)) == ("the launcher torchrun is another program",)
+
+
 def test_another_version_of_a_package_ends_it(kept, monkeypatch):
     path, _, _ = kept
     told = json.loads(path.read_text())
