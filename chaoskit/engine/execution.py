@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from chaoskit.analysis.reference.reference import Reference
-from chaoskit.engine import job_log
+from chaoskit.engine import job_log, reference_store
 from chaoskit.engine.controller import Controller
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.run_store import Store
@@ -19,6 +20,9 @@ from chaoskit.environments.traits import StorageKind
 from chaoskit.faults import Fault
 from chaoskit.job import Job
 from chaoskit.protocol.events import EventWriter
+
+#: The deadline of an uninterrupted run in seconds, where the job sets none.
+CONTROL_DEADLINE = 1800.0
 
 
 def execute(
@@ -96,3 +100,32 @@ def execute(
     finally:
         store.finish(run_dir, status)
     return status
+
+
+def execute_uninterrupted(
+    run_dir: Path,
+    job: Job,
+    reference: Reference,
+    *,
+    store: Store,
+    environment: str,
+    progress: Progress,
+    keeper: OutKeeper | None = None,
+    late: bool = False,
+    watch: WindowWatch | None = None,
+) -> str:
+    """Run the job of a reference once more without a fault, as its controls ran; see `execute`."""
+    with reference_store.own_port(store, reference, environment, progress):
+        return execute(
+            run_dir,
+            replace(job, relaunches=0),
+            store=store,
+            environment=environment,
+            progress=progress,
+            deadline=job.timeout or CONTROL_DEADLINE,
+            mode=Mode.from_json(reference.mode),
+            reference=reference if late else None,
+            keeper=keeper,
+            late=late,
+            watch=watch,
+        )

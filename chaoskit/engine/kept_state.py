@@ -17,13 +17,10 @@ from filelock import FileLock
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.divergence import part
 from chaoskit.analysis.reference.reference import Reference
-from chaoskit.engine import reference_store
-from chaoskit.engine.execution import execute
+from chaoskit.engine.execution import execute_uninterrupted
 from chaoskit.engine.progress import Progress
-from chaoskit.engine.reference_maker import CONTROL_DEADLINE
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.stored_json import read_json, write_json
-from chaoskit.environments.launch.mode import Mode
 from chaoskit.errors import StoreError, Undecided
 from chaoskit.job import Job
 from chaoskit.protocol import putting_back
@@ -113,16 +110,9 @@ def _run(
     with store.writing():
         files.mkdir()
         putting_back.write(replace(wanted, directory=str(files)), run_dir)
-    with reference_store.own_port(store, reference, environment, progress):
-        status = execute(
-            run_dir,
-            replace(job, relaunches=0),
-            store=store,
-            environment=environment,
-            progress=progress,
-            deadline=job.timeout or CONTROL_DEADLINE,
-            mode=Mode.from_json(reference.mode),
-        )
+    status = execute_uninterrupted(
+        run_dir, job, reference, store=store, environment=environment, progress=progress
+    )
     history = History.read(run_dir)
     if status != "finished" or len(history.incarnations) != 1:
         raise Undecided(

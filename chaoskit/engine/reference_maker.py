@@ -16,7 +16,7 @@ from chaoskit import environments
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine import launch_mode, reference_store
 from chaoskit.engine.control_failure import check_control
-from chaoskit.engine.execution import execute
+from chaoskit.engine.execution import CONTROL_DEADLINE, execute
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.reference_digest import digest
 from chaoskit.engine.reference_store import CONTROLS
@@ -26,9 +26,6 @@ from chaoskit.engine.windows.keeping import Keeping
 from chaoskit.environments.launch.mode import COLD, Mode
 from chaoskit.errors import CannotWarm, ReferenceFailed
 from chaoskit.job import Job
-
-#: The deadline of a control in seconds, where the job sets none.
-CONTROL_DEADLINE = 1800.0
 
 
 @dataclass(frozen=True, kw_only=True)

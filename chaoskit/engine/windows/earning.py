@@ -6,7 +6,7 @@ begins late shows whether the job goes on from such a state as it did (see `Late
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
@@ -14,17 +14,14 @@ from filelock import FileLock
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.divergence import part
 from chaoskit.analysis.reference.reference import Reference
-from chaoskit.engine import reference_store
-from chaoskit.engine.execution import execute
+from chaoskit.engine.execution import execute_uninterrupted
 from chaoskit.engine.progress import Progress
-from chaoskit.engine.reference_maker import CONTROL_DEADLINE
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.windows import earned
 from chaoskit.engine.windows.earned import OUTS, Windows
 from chaoskit.engine.windows.keeping import Keeping, why_nothing_to_keep
 from chaoskit.engine.windows.kept_outs import KeptOuts
 from chaoskit.engine.windows.late_run import LateRun
-from chaoskit.environments.launch.mode import Mode
 from chaoskit.files.removal import remove
 from chaoskit.job import Job
 
@@ -87,17 +84,15 @@ class _Earning:
         )
         keeping = Keeping.of(run_dir, self.reference, store=self.store)
         assert keeping is not None
-        with reference_store.own_port(self.store, self.reference, self.environment, self.progress):
-            status = execute(
-                run_dir,
-                replace(self.job, relaunches=0),
-                store=self.store,
-                environment=self.environment,
-                progress=self.progress,
-                deadline=self.job.timeout or CONTROL_DEADLINE,
-                mode=Mode.from_json(self.reference.mode),
-                keeper=keeping.keeper,
-            )
+        status = execute_uninterrupted(
+            run_dir,
+            self.job,
+            self.reference,
+            store=self.store,
+            environment=self.environment,
+            progress=self.progress,
+            keeper=keeping.keeper,
+        )
         history = History.read(run_dir)
         if status != "finished" or len(history.incarnations) != 1:
             return f"the run whose states chaoskit keeps did not finish ({status})"

@@ -8,7 +8,7 @@ files behind.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,10 +19,8 @@ from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import converged, unequal
 from chaoskit.analysis.windows.rest import with_rest
 from chaoskit.checks import judge
-from chaoskit.engine import reference_store
-from chaoskit.engine.execution import execute
+from chaoskit.engine.execution import execute_uninterrupted
 from chaoskit.engine.progress import Progress
-from chaoskit.engine.reference_maker import CONTROL_DEADLINE
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.windows.keeping import patience
 from chaoskit.engine.windows.kept_outs import KeptOuts, OutState
@@ -30,7 +28,6 @@ from chaoskit.engine.windows.late_begin import begin_late
 from chaoskit.engine.windows.left_files import listed, names_below, unlike, varying
 from chaoskit.engine.windows.out_keeper import OutKeeper
 from chaoskit.engine.windows.window_watch import WindowWatch
-from chaoskit.environments.launch.mode import Mode
 from chaoskit.files.removal import remove
 from chaoskit.job import Job
 from chaoskit.verdict import Outcome
@@ -88,20 +85,17 @@ class LateRun:
             patience=patience(reference),
         )
         watch = WindowWatch(run_dir, reference, least=least) if least is not None else None
-        with reference_store.own_port(self.store, reference, self.environment, self.progress):
-            status = execute(
-                run_dir,
-                replace(self.job, relaunches=0),
-                store=self.store,
-                environment=self.environment,
-                progress=self.progress,
-                deadline=self.job.timeout or CONTROL_DEADLINE,
-                mode=Mode.from_json(reference.mode),
-                reference=reference,
-                keeper=keeper,
-                late=True,
-                watch=watch,
-            )
+        status = execute_uninterrupted(
+            run_dir,
+            self.job,
+            reference,
+            store=self.store,
+            environment=self.environment,
+            progress=self.progress,
+            keeper=keeper,
+            late=True,
+            watch=watch,
+        )
         why = next(self._differences(status, run_dir, state, states, later, found, least), "")
         return f"a run that began at step {state.save + 1}, without a fault, {why}" if why else ""
 
