@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,13 +46,22 @@ def run(tmp_path):
     return experiment
 
 
+def killed(found):
+    """Whether the job was too slow to leave by itself, on a busy machine: then it left with no code of its own."""
+    kept = [Path(run, "verdicts.json") for run in found["runs"]]
+    return any("was killed at the end of its grace" in path.read_text() for path in kept if path.exists())
+
+
 @pytest.mark.parametrize(
     ("leaves", "options", "passes"),
     [(0, ("--stops-with", "0"), True), (0, (), False), (85, ("--stops-with", "85"), True),
      (85, ("--stops-with", "0"), False)],
 )  # fmt: skip
 def test_the_code_that_the_scheduler_needs(run, leaves, options, passes):
-    code, said, found = run(leaves, *options)
+    for _ in range(3):
+        code, said, found = run(leaves, *options)
+        if not killed(found):
+            break
     assert found["verdict"] == ("pass" if passes else "fail"), said
     assert code == (ExitCode.PASS if passes else ExitCode.FAIL)
     assert passes or "exited-early" in json.dumps(found)
