@@ -198,8 +198,9 @@ def test_no_damaged_event_makes_a_run_pass(tmp_path):
 
 @pytest.mark.slow
 def test_many_damaged_files(tmp_path):
-    for form in FORMATS:
-        held = Held(form, tmp_path / "formats")
+    for number, form in enumerate(FORMATS):
+        # A damaged file of another format beside it would be said as well.
+        held = Held(form, tmp_path / f"format-{number}")
         hold(form.name, form.parts, held.is_read, examples=20)
         hold(form.name, damaged_files(form.parts), held.is_said, examples=80)
         hold(form.name, damaged_bytes(form.parts), held.stands, examples=40)
