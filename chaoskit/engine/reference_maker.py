@@ -131,12 +131,13 @@ class _Making:
             learning=learning,
             keeper=states.keeper if states is not None else None,
         )
-        if states is not None and not self._stands_waiting(run_dir, status):
+        if states is None:
+            check_control(run_dir, status, nodes=job.nodes.most)
+        elif self._stands_waiting(run_dir, status):
+            states.write(maker.store, maker.progress)
+        else:
             maker.progress.phase("the run whose states are kept differs from the first: once more, without")
             return self._run_control(number, mode=mode)
-        check_control(run_dir, status, nodes=job.nodes.most)
-        if states is not None:
-            states.write(maker.store, maker.progress)
         return run_dir
 
     def _stands_waiting(self, run_dir: Path, status: str) -> bool:

@@ -14,7 +14,7 @@ from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
 from chaoskit.analysis.checkpoints.postmortem_dumps import dumps, kind_of
 from chaoskit.analysis.checkpoints.storage_outages import hindrances
-from chaoskit.analysis.record.history import History, Incarnation, lifetimes
+from chaoskit.analysis.record.history import History, Incarnation, lifetimes, saves_whole
 from chaoskit.analysis.record.rank_lifetime import Save
 from chaoskit.analysis.reference.reference import Reference
 
@@ -22,7 +22,7 @@ from chaoskit.analysis.reference.reference import Reference
 def checkpoints(history: History, timeline: Timeline) -> tuple[Checkpoint, ...]:
     """Every checkpoint past position 0 that was begun, in the order in which they were."""
     found = []
-    any_full = any(save.full for _, lifetime in lifetimes(history) for save in lifetime.saves)
+    any_full = saves_whole([history])
     whole = {
         _directory(save.path) for _, lifetime in lifetimes(history) for save in lifetime.saves if save.full
     } - {""}

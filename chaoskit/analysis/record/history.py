@@ -348,6 +348,12 @@ def lifetimes(history: History) -> Iterator[tuple[Incarnation, RankLifetime]]:
             yield inc, lifetime
 
 
+def saves_whole(histories: Iterable[History]) -> bool:
+    """Whether a save in any of them is a whole checkpoint. Weights alone are an export then; a job that saves nothing
+    else resumes from those."""
+    return any(save.full for history in histories for _, own in lifetimes(history) for save in own.saves)
+
+
 def longest_save(histories: Iterable[History]) -> float | None:
     """The seconds of the longest save that was completed in any of them; None if none was."""
     every = (save for history in histories for _, own in lifetimes(history) for save in own.saves)

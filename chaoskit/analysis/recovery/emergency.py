@@ -10,7 +10,7 @@ from typing import Any
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.checkpoints.checkpoint import Checkpoint
 from chaoskit.analysis.record.harness_record import FaultRecord
-from chaoskit.analysis.record.history import History, Incarnation, lifetimes, longest_save
+from chaoskit.analysis.record.history import History, Incarnation, lifetimes, longest_save, saves_whole
 from chaoskit.analysis.recovery.recovery import Recovery
 
 #: The kinds of the faults that give notice, and of those by which a cluster does.
@@ -196,10 +196,9 @@ def _attempts(
 ) -> Iterator[Attempt]:
     both = (*_controls(timeline), history)
     every = [(own.rank, save) for one in both for _, own in lifetimes(one) for save in own.saves]
-    # Weights alone are an export, unless the job saves nothing else.
-    exports = any(save.full for _, save in every)
-    savers = {rank for rank, save in every if save.full or not exports} & {*struck.ranks}
-    made = ((rank, save) for rank, own in struck.ranks.items() for save in own.saves if save.full or not exports)
+    any_full = saves_whole(both)
+    savers = {rank for rank, save in every if save.full or not any_full} & {*struck.ranks}
+    made = ((rank, save) for rank, own in struck.ranks.items() for save in own.saves if save.full or not any_full)
     begun = [(rank, save) for rank, save in made if save.begun >= since]
     for n in sorted({save.n for _, save in begun}):
         here = [(rank, save) for rank, save in begun if save.n == n]

@@ -1,8 +1,8 @@
 """`LateRun`: a run without a fault that begins from a kept state, and shows whether the job may be run in windows.
 
-It begins in a directory of its own, while that of the run in which the state was kept is gone. It must equal the
-reference for a whole epoch and `STEPS` more steps at least, or to its end, make the same saves, and leave the same
-files behind.
+It begins in a directory of its own, while that of the run in which the state was kept is gone. For a whole epoch,
+`STEPS` steps and `SAVES` saves at least, or to its end, it must equal the reference, make the same saves, and have the
+same files.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class LateRun:
         found: Mapping[int, set[str]],
         least: int | None,
     ) -> Iterator[str]:
-        """In what the late run differs, in words that follow 'the run'."""
+        """In what the late run differs, in words that follow 'the run'. Its files are compared at the steps of the
+        `later` states, where they were `found`, and at its end."""
         late, end = History.read(run_dir), self.reference.steps
         stepped = [inc for inc in late.incarnations if inc.launch == 1 and inc.first_step is not None]
         if status not in ("finished", "window") or len(stepped) != 1:
@@ -124,33 +125,21 @@ class LateRun:
                 yield "differs from the reference in its last steps"
                 return
             late, end = with_rest(late, self.reference, seen), seen.end
-        yield from self._left(states, {at: one for at, one in later.items() if at <= end}, found)
+        kept = History.read(states.root.parent)
+        about = {
+            "known": {*listed(kept), *(name for one in states.states for name in names_below(one.path))},
+            "varying": varying([*self.reference.controls, kept]),
+        }
+        for at in (at for at in later if at <= end):
+            if at not in found:
+                yield f"did not stop at step {at}, where its files were to be compared"
+                break
+            yield from (f"{why} at step {at}" for why in unlike(names_below(later[at].path), found[at], **about))
         if over:
-            yield from self._left_at_end(states, late)
+            yield from (f"{why} at its end" for why in unlike(listed(kept), listed(late), **about))
         for verdict in judge(Case(late, self.reference), _CHECKS):
             if verdict.outcome is Outcome.FAIL:
                 yield f"fails {verdict.check}: {verdict.sentence}"
-
-    def _left(
-        self, states: KeptOuts, later: Mapping[int, OutState], found: Mapping[int, set[str]]
-    ) -> Iterator[str]:
-        """In which files the late run differs, at the steps at which states were kept."""
-        for at, state in later.items():
-            if at not in found:
-                yield f"did not stop at step {at}, where its files were to be compared"
-                return
-            for why in unlike(names_below(state.path), found[at], **self._about(states)):
-                yield f"{why} at step {at}"
-
-    def _left_at_end(self, states: KeptOuts, late: History) -> Iterator[str]:
-        """In which files the late run differs at its end."""
-        for why in unlike(listed(History.read(states.root.parent)), listed(late), **self._about(states)):
-            yield f"{why} at its end"
-
-    def _about(self, states: KeptOuts) -> dict[str, set[str]]:
-        kept = History.read(states.root.parent)
-        known = {*listed(kept), *(name for one in states.states for name in names_below(one.path))}
-        return {"known": known, "varying": varying([*self.reference.controls, kept])}
 
 
 def _epoch(reference: Reference) -> int:
