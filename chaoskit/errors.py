@@ -139,7 +139,7 @@ _BY_FAMILY: dict[str, dict[str, str]] = {
         "not-deterministic": "Two uninterrupted runs differ, so bitwise equality cannot be judged.",
         "probe-blind": "The probe could not see something that the check needs.",
         "window-wrong": (
-            "An experiment that was trained on behind its window came to another verdict, so windows of this job prove "
+            "An experiment was run in a window and whole, and the two verdicts differ, so windows of this job prove "
             "nothing."
         ),
         "reference-failed": "The uninterrupted run itself failed, so there is nothing to compare with.",

@@ -53,12 +53,13 @@ def test_before_first_collective(chaos, job, claims):
 
 
 def test_twice(chaos, job, claims):
-    """One rank is killed, the job resumes, and a rank is killed again later on."""
+    """One rank is killed, the job resumes, and a rank is killed again: half-way to the end, or three saves later."""
     reference = chaos.reference(job)
     first = reference.middle_of_epoch(EPOCH)
-    second = (first + reference.steps) // 2 + 1
+    saves = [position + 2 for position in reference.saves if position > first]
+    second = min([(first + reference.steps) // 2 + 1, reference.steps, *saves[2:3]])
     kill = faults.kill(rank=-1)
-    run = chaos.run(job, kill.at_step(first), kill.at_step(min(second, reference.steps)))
+    run = chaos.run(job, kill.at_step(first), kill.at_step(second))
     run.verify(*claims)
 
 

@@ -14,9 +14,12 @@ from chaoskit.verdict import Outcome, Verdict, inconclusive
 
 WINDOWED = frozenset(
     {
-        "checkpoints_faithful", "completed", "controls_agree", "falls_back_to_last_valid", "faults_took_effect",
-        "matches_reference", "no_checkpoint_lost", "no_orphans", "recovered_within", "replicas_agree",
-        "resumed_from_last_valid", "ridden_out", "same_data", "state_restored", "stays_finite",
+        "checkpoints_faithful", "completed", "controls_agree", "detected_within", "emergency_checkpoint",
+        "falls_back_to_last_valid", "false_notice_ridden_out", "faults_took_effect", "global_batch_kept",
+        "lr_schedule_kept", "matches_reference", "no_checkpoint_lost", "no_orphans", "no_poisoned_checkpoint",
+        "not_spread", "recovered_within", "recoveries_exact", "replicas_agree", "resumed_from_last_valid",
+        "returned_to_reference", "ridden_out", "rolled_back_cleanly", "same_data", "samples_exactly_once",
+        "saved_within_grace", "state_restored", "stays_finite", "stopped_cleanly",
     }
 )  # fmt: skip
 

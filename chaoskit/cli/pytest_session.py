@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from chaoskit.engine.ruling import Ruling
     from chaoskit.engine.run_store import Store
     from chaoskit.engine.runner import Rule, Run, Runner
+    from chaoskit.engine.windows.audits import SessionAudits
     from chaoskit.environments import StorageKind
     from chaoskit.faults import Fault
     from chaoskit.job import Job
@@ -106,9 +107,7 @@ class Chaos:
         try:
             return make()
         except ReferenceFailed as error:
-            self._failed[key] = ReferenceFailed(
-                str(error), code=error.code, run=error.run, advice=error.advice
-            )
+            self._failed[key] = ReferenceFailed(str(error), code=error.code, run=error.run, advice=error.advice)
             raise
         except MissingCapability as error:
             if self._require:
@@ -131,9 +130,9 @@ class ChaosSession:
         self._failed: dict[str, ReferenceFailed] = {}
         self._results: dict[str, Result] = {}
         #: None where every experiment is to be run.
-        self.hangs = None if config.getoption("chaos_keep_going") else SameHangs(self._shared_hangs())
-        #: The experiments that are trained on behind their windows.
-        self._drawn: frozenset[str] = frozenset()
+        self.hangs = None if config.getoption("chaos_keep_going") else SameHangs(self._shared_file("hangs.jsonl"))
+        #: The experiments that are run in a window and whole; None before the tests are collected.
+        self._audits: SessionAudits | None = None
         self._begun = time.monotonic()
         self._writer: Writer | None = None
         #: Results that the suite does not have yet.
@@ -149,21 +148,22 @@ class ChaosSession:
         """The directory of the stored runs."""
         return Path(self._config.getoption("chaos_dir") or self._config.rootpath / ".chaoskit").absolute()
 
-    def _shared_hangs(self) -> Path | None:
-        """The file in which the workers of this session keep their hangs; None for a session without workers."""
+    def _shared_file(self, name: str) -> Path | None:
+        """A file that the workers of this session share; None for a session without workers."""
         from chaoskit.environments.machine import scratch
 
         workers: dict[str, str] = getattr(self._config, "workerinput", {})
-        return scratch.path(workers["testrunuid"]) / "hangs.jsonl" if workers else None
+        return scratch.path(workers["testrunuid"]) / name if workers else None
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Draw the experiments whose windows are audited; each worker draws the same."""
-        names = [item.nodeid for item in session.items if "chaos" in getattr(item, "fixturenames", ())]
+        names = [item.name for item in session.items if "chaos" in getattr(item, "fixturenames", ())]
         if not names:
             return
-        from chaoskit.engine.windows.audits import drawn
+        from chaoskit.engine.windows.audits import SessionAudits, drawn
 
-        self._drawn = drawn(names, seed=self._config.getoption("chaos_seed") or 0)
+        seed = self._config.getoption("chaos_seed") or 0
+        self._audits = SessionAudits(drawn(names, seed=seed), shared=self._shared_file("audits.jsonl"))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -194,7 +194,7 @@ class ChaosSession:
                 progress=progress,
                 launch=self._config.getoption("chaos_launch") or "auto",
                 windows=options.windows_of(options.given_to(self._config)),
-                audit=item.nodeid in self._drawn,
+                audits=self._audits,
                 **options.overrides(self._config),
             )
 

@@ -81,8 +81,9 @@ class Result:
     than the code does.
     `findings` has each code with its own sentence, and what it follows from. `weakness`: all that is wrong is that a
     guard is missing, and nothing was lost or changed. `job` is the command, `runs` has every stored run that was
-    judged, `references` the digests of their references. `watched` has the steps that each run in a window took itself;
-    other runs were whole. `probe_errors` are those of the probe itself that may have spoilt a part of the record.
+    judged, `references` the digests of their references. `watched` has the steps that each run in a window took itself,
+    all steps for one that was run whole as well; other runs were whole. `probe_errors` are those of the probe itself
+    that may have spoilt a part of the record.
     `trouble` is set where there is no verdict on the job:
     `usage` for a mistake in the experiment or its options, `environment` where that of the run failed, `exhausted`
     where this machine ran out of something, `internal` for an error of chaoskit's own.
@@ -214,6 +215,8 @@ def of_runs(name: str, runs: Sequence[Run]) -> Result:
 
 
 def _watched(run: Run) -> WatchedSteps | None:
+    if run.audited and run.reference is not None:
+        return {"first": 1, "last": run.reference.steps, "of": run.reference.steps}
     window = run.history.window
     watched = run.case.watched if window is not None else None
     if window is None or watched is None:
@@ -297,9 +300,7 @@ def of_error(name: str, error: BaseException, runs: Sequence[Run]) -> Result:
             return base
         case ReferenceFailed():
             own = CodedFinding(error.code, said, advice=error.advice or REMEDIES.get(error.code, ""))
-            return replace(
-                _undecided(base, said), codes=(error.code,), findings=(own,), run=error.run or base.run
-            )
+            return replace(_undecided(base, said), codes=(error.code,), findings=(own,), run=error.run or base.run)
         case MissingCapability():
             remedy = f"; {error.remedy}" if error.remedy and error.remedy not in said else ""
             return _undecided(base, said + remedy)

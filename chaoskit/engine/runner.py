@@ -32,6 +32,7 @@ from chaoskit.engine.reference_maker import ReferenceMaker
 from chaoskit.engine.ruling import Ruling
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.windows import keeping
+from chaoskit.engine.windows.audits import SessionAudits
 from chaoskit.engine.windows.window import Window, needs_whole, plan_window
 from chaoskit.environments.launch.mode import Mode, wish
 from chaoskit.environments.traits import StorageKind
@@ -67,6 +68,8 @@ class Run:
     unkept: str = ""
     #: In which window it was run; None for a whole run.
     window: Window | None = None
+    #: Whether it is a whole run that was compared with one in a window.
+    audited: bool = False
     #: Runs the same experiment from the first step to the last one; None where that is done already, or cannot be.
     whole: Callable[[], Run] | None = None
 
@@ -110,16 +113,22 @@ class Run:
         if not checks:
             raise UsageError("Run.judge: give at least one check: without a check there is no evidence")
         check_checks("Run.verify", checks)
-        if self.whole is not None and needs_whole(checks):
+        if self.whole is not None and self.window is not None and needs_whole(checks):
+            self.window.release()
             self._become(self.whole())
         self.verdicts, self.ruling, self.unkept = judge(self.case, checks), None, ""
-        wrong = self.window.audited(self.case, checks, self.verdicts) if self.window is not None else ""
-        if self.whole is not None and (wrong or self.outcome is not Outcome.PASS):
-            # A window only ever passes: it has one resume more, and one that fails may come of that.
-            self._become(self.whole())
-            self.verdicts = judge(self.case, checks)
-        if wrong:
-            self.verdicts = (*self.verdicts, inconclusive("windows", wrong, "window-wrong"))
+        if self.whole is not None and self.window is not None:
+            window, whole, early = self.window, self.whole, self.verdicts
+            if self.outcome is not Outcome.PASS:
+                # A window only ever passes: it has one resume more, and one that fails may come of that.
+                window.release()
+                self._become(whole())
+                self.verdicts = judge(self.case, checks)
+            elif window.audits is not None:
+                self._become(whole())
+                self.audited, self.verdicts = True, judge(self.case, checks)
+                if wrong := window.compare(self.case, early, self.verdicts):
+                    self.verdicts = (*self.verdicts, inconclusive("windows", wrong, "window-wrong"))
         try:
             told = [check.to_json() for check in checks]
             self.store.write_verdicts(self.dir, checks=told, verdicts=self.verdicts)
@@ -164,8 +173,8 @@ class Runner:
     warm where a warm control equals a cold one. `rule` decides what of the verdicts on its runs counts (None: all of
     them). With `windows`, an experiment begins from a kept state of an uninterrupted run and ends once the job equals
     the reference again, where the job has earned that: `always`, `auto` (where the job trains long enough for that to
-    pay) or `never` (see `chaoskit.engine.windows`). With `audit`, one in a window is trained on to its end, and both
-    verdicts are compared.
+    pay) or `never` (see `chaoskit.engine.windows`). `audits` are those of the session: experiments in windows that are
+    run whole as well, so that both verdicts can be compared.
     """
 
     def __init__(
@@ -178,12 +187,12 @@ class Runner:
         launch: str = "auto",
         rule: Rule | None = None,
         windows: str = "never",
-        audit: bool = False,
+        audits: SessionAudits | None = None,
         **options: Any,
     ) -> None:
         self.store = store
         self.windows = keeping.wish(windows)
-        self.audit = check_flag("Runner", "audit", audit)
+        self.audits = audits if audits is not None else SessionAudits()
         self.environment = environment
         self.experiment = experiment
         self.progress = progress
@@ -284,7 +293,7 @@ class Runner:
                 progress=self.progress,
                 storage=watched,
                 experiment=self.experiment,
-                drawn=self.audit,
+                audits=self.audits,
             )
         run = self._made(planned, window)
         if window is not None and window.to_repeat(run.dir):

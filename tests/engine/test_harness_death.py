@@ -146,7 +146,7 @@ def test_a_run_that_keeps_states_is_made_again(tmp_path, name):
     assert code == 0, output
     assert ("reference 1 of 2" in output) == (name == "control-1")
     (earned,) = root.glob("references/*/windows.json")
-    assert json.loads(earned.read_text())["why"] == "" and "1 experiment begun late" in output
+    assert json.loads(earned.read_text())["why"] == "" and "1 experiment in windows of up to" in output
     assert not left_processes(root)
 
 

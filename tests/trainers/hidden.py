@@ -15,7 +15,7 @@ import torch
 
 FLAWS = {
     "counter": "some steps after a resume (--after) the loss is another one",
-    "launches": "12 steps after the second resume in the same directory the loss is another one",
+    "upper": "20 steps after a resume from step 30 or later the loss is another one",
     "cache": "15 steps after a resume the batches come from a cache",
     "retention": "the third save after a resume is removed again",
     "rng": "random streams are not restored",
@@ -44,12 +44,6 @@ if args.flaw == "elsewhere":
 out.mkdir(parents=True, exist_ok=True)
 if args.flaw == "debris":
     (out / f"launch-{os.getpid()}.log").write_text("begun\n")
-launches = 0
-if args.flaw == "launches":
-    with open(out / "launches.txt", "a+") as counted:
-        counted.write("launched\n")
-        counted.seek(0)
-        launches = len(counted.readlines())
 torch.manual_seed(1)
 random.seed(1)
 model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 1))
@@ -87,7 +81,7 @@ for epoch in range(done // 20, args.steps // 20):
             cache.append(batch)
             batch = cache[0] if len(cache) > 15 else batch
         late = resumed and args.flaw == "counter" and done - first > args.after
-        late |= args.flaw == "launches" and launches > 2 and done - first > 12
+        late |= resumed and args.flaw == "upper" and first >= 30 and done - first > 20
         loss = model(batch).square().mean() * (1.5 if late else 1.0)
         optimizer.zero_grad()
         loss.backward()

@@ -59,7 +59,7 @@ class LateRun:
     def why_not(self, states: KeptOuts) -> str:
         """Make the run; returns in what it differs from the reference, empty if in nothing."""
         reference = self.reference
-        state = _to_begin_from(states.states, reference, _epoch(reference))
+        state = _to_begin_from(states.states, reference)
         least = _enough(state, reference)
         until = "to its end" if least is None else f"to step {state.save + least:,} at least"
         self.progress.phase(f"a run without a fault, from step {state.save + 1:,} {until}, of {reference.steps:,}")
@@ -148,10 +148,18 @@ def _epoch(reference: Reference) -> int:
     return max((b - a for a, b in pairwise(starts)), default=reference.steps)
 
 
-def _to_begin_from(states: list[OutState], reference: Reference, epoch: int) -> OutState:
-    """The first state inside an epoch, which is followed by a whole one if there is such a state."""
+def _to_begin_from(states: list[OutState], reference: Reference) -> OutState:
+    """The state inside an epoch from which the run takes the fewest steps. Where it has to train to its end, that is
+    the last one behind which a third of the training is left, and `SAVES` saves; where there is none, the first."""
     inside = [one for one in states if not {one.save, one.at} & {*reference.epochs}] or states
-    return next((one for one in inside if one.save + epoch < reference.steps), inside[0])
+    enough = [(least, one.save, one) for one in inside if (least := _enough(one, reference)) is not None]
+    if enough:
+        return min(enough)[-1]
+    third = reference.steps - max(reference.steps // 3, STEPS)
+    before = [
+        one for one in inside if one.save <= third and sum(save > one.save for save in reference.saves) > SAVES
+    ]
+    return before[-1] if before else inside[0]
 
 
 def _enough(state: OutState, reference: Reference) -> int | None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from chaoskit import environments
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import STEPS
-from chaoskit.capabilities import CanCorruptNumbers
 from chaoskit.environments.traits import StorageKind
 from chaoskit.faults import Fault
 from chaoskit.faults.triggers import AtSave, AtStep, BetweenWrites
@@ -37,12 +36,6 @@ def why_whole(
     if faults and _first_step(faults) is None:
         return f"nobody knows before which step '{faults[0]}' strikes"
     return ""
-
-
-def trains_to_end(faults: Sequence[Fault]) -> bool:
-    """Whether a window is not ended before the job ends: what a wrong number does may show late, and without a fault
-    nothing but the end is left to be seen."""
-    return not faults or any(CanCorruptNumbers in fault.action.needs for fault in faults)
 
 
 def _first_step(faults: Sequence[Fault]) -> int | None:

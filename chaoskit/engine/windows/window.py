@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
@@ -17,11 +17,11 @@ from chaoskit.checks.windowed import WINDOWED
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.windows import earning
-from chaoskit.engine.windows.audits import why_wrong
+from chaoskit.engine.windows.audits import SessionAudits, why_wrong
 from chaoskit.engine.windows.earned import Windows
 from chaoskit.engine.windows.kept_outs import OutState
 from chaoskit.engine.windows.late_begin import begin_late
-from chaoskit.engine.windows.why_whole import begin_before, trains_to_end, why_whole
+from chaoskit.engine.windows.why_whole import begin_before, why_whole
 from chaoskit.engine.windows.window_watch import WindowWatch
 from chaoskit.environments.traits import StorageKind
 from chaoskit.errors import StoreError
@@ -33,7 +33,7 @@ from chaoskit.verdict import Verdict
 @dataclass
 class Window:
     """The window of one `experiment`, which begins from a `state` of the uninterrupted run of `windows`. With `to_end`
-    it is not ended before the job ends; nor is an `audit`, whose two verdicts are compared."""
+    it is not ended before the job ends. An audit, one of `audits`, is run whole as well."""
 
     windows: Windows
     state: OutState
@@ -42,8 +42,7 @@ class Window:
     progress: Progress
     experiment: str = ""
     to_end: bool = False
-    audit: bool = False
-    _watch: WindowWatch | None = field(default=None, init=False)
+    audits: SessionAudits | None = None
 
     def begin(self, run_dir: Path) -> None:
         """Put the state and its record into a new run. Raises StoreError where they were altered since."""
@@ -52,24 +51,19 @@ class Window:
 
     def watch(self, run_dir: Path) -> WindowWatch | None:
         """What ends that run; None if nothing does."""
-        self._watch = None if self.to_end else WindowWatch(run_dir, self.reference, ends=not self.audit)
-        return self._watch
+        return None if self.to_end else WindowWatch(run_dir, self.reference)
 
-    def audited(self, case: Case, checks: Sequence[Check], verdicts: Sequence[Verdict]) -> str:
-        """Compare the verdicts on an audit with those that its window would have got: returns why windows of the job
-        are wrong, after giving them up; empty if they are the same, or for a run that is no audit."""
-        seen = self._watch.seen if self._watch is not None else None
-        if not self.audit or seen is None:
-            return ""
-        why = why_wrong(case, self.reference, seen, checks, verdicts)
+    def compare(self, whole: Case, early: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
+        """Compare the `early` verdicts on this window, an audit, with those on the `whole` run of its experiment.
+        Returns why windows of the job are wrong, after giving them up; empty if the verdicts are the same."""
+        why = why_wrong(whole, early, verdicts)
         with self.store.writing():
             if not why:
                 self.windows.add_audit(self.experiment)
                 return ""
             why = (
-                f"the experiment was trained on behind its window, which ended at step {seen.end}, and {why}. What "
-                "passed in windows of this job proves nothing: run the battery again, all of it is run whole from now "
-                "on"
+                f"the experiment was run in a window, and then whole, and {why}. What passed in windows of this job "
+                "proves nothing: run the battery again, all of it is run whole from now on"
             )
             self.windows.give_up(why)
         self.progress.phase(why)
@@ -86,7 +80,14 @@ class Window:
         elif history.faults and not any(fault.observed is not None for fault in history.faults):
             why = "no fault took effect in the window"
             self.progress.phase(f"{why}: once more, whole")
+        if why:
+            self.release()
         return why
+
+    def release(self) -> None:
+        """Another experiment may be audited instead: this one is run again, whole, or never equalled the reference."""
+        if self.audits is not None:
+            self.audits.release(self.reference.digest, self.experiment)
 
     def _wrong(self, history: History) -> str:
         """Why the window was wrong: the run differed from the reference before the first fault, or, where it was ended
@@ -113,11 +114,11 @@ def plan_window(
     progress: Progress,
     storage: StorageKind = "",
     experiment: str = "",
-    drawn: bool = False,
+    audits: SessionAudits,
 ) -> Window | None:
-    """The window of an experiment; None if it is run whole, after saying why. It is an audit if it was `drawn`, or if
-    no other experiment of the job has been one."""
+    """The window of an experiment; None if it is run whole, after saying why. `audits` are those of the session."""
     why = why_whole(job, faults, reference, environment=environment, storage=storage)
+    state = None
     if not why:
         windows = earning.prepare(store, job, reference, environment=environment, progress=progress)
         state = _state(windows, faults, reference)
@@ -130,20 +131,28 @@ def plan_window(
             )
             state = _state(windows, faults, reference)
         why = windows.why or ("" if state is not None else "no state was kept before the fault")
-    if why:
+    if state is None or not _shows(state, faults, reference):
+        audits.pass_on(reference.digest, experiment)
+        audit = False
+    else:
+        audit = audits.claim(reference.digest, experiment, first=not windows.audits)
+    if state is None:
         progress.phase(f"run whole: {why}")
         return None
-    assert state is not None
-    to_end = trains_to_end(faults)
-    audit = not to_end and (drawn or not windows.audits)
     if audit:
-        progress.phase("this window is trained on to its end, for comparison")
-    return Window(windows, state, reference, store, progress, experiment, to_end, audit)
+        progress.phase("this experiment is run in a window, and then whole, for comparison")
+    to_end = not faults  # nothing but the end is left to be seen
+    return Window(windows, state, reference, store, progress, experiment, to_end, audits if audit else None)
 
 
 def _state(windows: Windows, faults: Sequence[Fault], reference: Reference) -> OutState | None:
     """The state that the window of these faults begins from; None if none was kept before them."""
     return windows.states.before(begin_before(faults, reference)) if not windows.why else None
+
+
+def _shows(state: OutState, faults: Sequence[Fault], reference: Reference) -> bool:
+    """Whether an audit would show something: a third of the training is left behind the state."""
+    return bool(faults) and 3 * (reference.steps - state.at) >= reference.steps
 
 
 def _verify(windows: Windows, state: OutState | None) -> None:

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import time
-from math import inf
 from pathlib import Path
 
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.reference import Reference
-from chaoskit.analysis.windows.convergence import STEPS, Convergence, converged
+from chaoskit.analysis.windows.convergence import STEPS, converged
 
 #: Seconds between two looks at the record, at least, and how many times as long as a look the job trains in between.
 LOOK_EVERY, SHARE = 0.25, 4.0
 
 
 class WindowWatch:
-    """Watches the run in `run_dir`. The caller asks while nothing of ours is still to happen to the job. `seen` is
-    where the run equals its reference, once that has been seen; unless it `ends`, it goes on behind that."""
+    """Watches the run in `run_dir`. The caller asks while nothing of ours is still to happen to the job."""
 
-    def __init__(self, run_dir: Path, reference: Reference, *, least: int = STEPS, ends: bool = True) -> None:
+    def __init__(self, run_dir: Path, reference: Reference, *, least: int = STEPS) -> None:
         self.next_look = 0.0
-        self.seen: Convergence | None = None
-        self._ends = ends
         self._events = run_dir / "events"
         self._run_dir = run_dir
         self._reference = reference
@@ -33,13 +29,13 @@ class WindowWatch:
         if now < self.next_look:
             return False
         begun = time.monotonic()
-        if self._grew():
-            self.seen = converged(History.read(self._run_dir), self._reference, least=self._least)
+        over = self._grew() and self._equals()
         ended = time.monotonic()
         self.next_look = ended + max(LOOK_EVERY, SHARE * (ended - begun))
-        if self.seen is not None and not self._ends:
-            self.next_look = inf
-        return self.seen is not None and self._ends
+        return over
+
+    def _equals(self) -> bool:
+        return converged(History.read(self._run_dir), self._reference, least=self._least) is not None
 
     def _grew(self) -> bool:
         """Whether ranks have recorded something since the last look."""

@@ -165,7 +165,9 @@ def settings_table(one: SuiteComparison) -> Table:
     """Make the table of versions, flags, machines and commands that differ."""
     table = _table("setting", "source", "old", "new")
     for each in one.settings:
-        table.add_row(*(Text(one_line(text)) for text in (each.name, each.source, each.old or "–", each.new or "–")))
+        table.add_row(
+            *(Text(one_line(text)) for text in (each.name, each.source, each.old or "–", each.new or "–"))
+        )
     return table
 
 
@@ -220,7 +222,9 @@ def answer(one: SuiteComparison, *, times: bool = False) -> str:
     found = [f"{len(those)} became {way}" for way in ("worse", "better") if (those := one.changed(way))]
     equal = [drift for drift in one.drifts if not drift.apart and not drift.void]
     if one.parted:
-        text = f"{counted(len(one.parted), 'pair')} of references {'diverge' if len(one.parted) > 1 else 'diverges'}"
+        text = (
+            f"{counted(len(one.parted), 'pair')} of references {'diverge' if len(one.parted) > 1 else 'diverges'}"
+        )
         found.append(f"{text}, as {_rewritten(one.rewritten)}" if one.rewritten else text)
     elif equal and len(equal) == len(one.drifts):
         found.append("their references are bitwise equal")

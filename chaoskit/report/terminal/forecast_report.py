@@ -65,7 +65,9 @@ def facts(found: Forecast) -> list[str]:
             f"({found.request.days:g} if nothing failed)"
         )
     if found.finished < 1:
-        lines.append(f"{percent(1 - found.finished)} of the jobs are not done within ten times their training time")
+        lines.append(
+            f"{percent(1 - found.finished)} of the jobs are not done within ten times their training time"
+        )
     lines.append(f"by {found.trials:,} simulated jobs (seed {found.seed})")
     return lines
 

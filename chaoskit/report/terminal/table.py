@@ -19,7 +19,7 @@ from chaoskit.analysis.record.rank_lifetime import component_order
 from chaoskit.analysis.record.steps import readable
 from chaoskit.engine.code_sentences import capital
 from chaoskit.engine.plain_console import PlainConsole
-from chaoskit.engine.result import ACCEPTED, ERROR, SKIPPED, UNRUN, WORDS, Result
+from chaoskit.engine.result import ACCEPTED, ERROR, SKIPPED, UNRUN, WORDS, Result, WatchedSteps
 from chaoskit.engine.run_store import NAME
 from chaoskit.engine.terminal_text import one_line, printable
 from chaoskit.remedies import remedies
@@ -257,23 +257,32 @@ def took(results: Sequence[Result], *, seconds: float | None = None) -> str:
 
 
 def windows(results: Sequence[Result]) -> str:
-    """'34 experiments in windows of 24 to 61 steps of 6,000, 2 of them trained on to the end, 3 whole'; empty if every
-    experiment was run whole."""
+    """'34 experiments in windows of 24 to 61 steps of 6,000, 2 of them also whole, 1 trained to the end, 3 whole';
+    empty if every experiment was run whole."""
     watched = [result for result in results if result.watched]
     if not watched:
         return ""
     every = [steps for result in watched for steps in result.watched]
     of = max(steps["of"] for steps in every)
     spans = [steps["last"] - steps["first"] + 1 for steps in every if steps["last"] < steps["of"]]
-    on = sum(any(steps["last"] >= steps["of"] for steps in result.watched) for result in watched)
+    also = sum(any(_is_whole(steps) for steps in result.watched) for result in watched)
+    on = sum(any(_to_end(steps) for steps in result.watched) for result in watched)
     whole = sum(bool(result.runs) and not result.watched for result in results)
     if spans:
         span = f"{min(spans):,} to {max(spans):,}" if min(spans) < max(spans) else f"{max(spans):,}"
         first = f"{len(watched)} experiment{'s' if len(watched) > 1 else ''} in windows of {span} steps of {of:,}"
-        later = f"{on} of them trained on to the end" if on else ""
     else:
-        first, later = f"{on} experiment{'s' if on > 1 else ''} begun late, of {of:,} steps", ""
-    return ", ".join(filter(None, (first, later, f"{whole} whole" if whole else "")))
+        first = f"{len(watched)} experiment{'s' if len(watched) > 1 else ''} in windows of up to {of:,} steps"
+    told = [first, f"{also} of them also whole" * bool(also), f"{on} trained to the end" * bool(on)]
+    return ", ".join(filter(None, [*told, f"{whole} whole" * bool(whole)]))
+
+
+def _is_whole(steps: WatchedSteps) -> bool:
+    return steps["first"] == 1 and steps["last"] == steps["of"]
+
+
+def _to_end(steps: WatchedSteps) -> bool:
+    return steps["last"] >= steps["of"] and not _is_whole(steps)
 
 
 def _launched(results: Sequence[Result]) -> str:

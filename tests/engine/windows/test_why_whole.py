@@ -5,7 +5,7 @@ import pytest
 from chaoskit import Job, environments, faults
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import STEPS
-from chaoskit.engine.windows.why_whole import begin_before, trains_to_end, why_whole
+from chaoskit.engine.windows.why_whole import begin_before, why_whole
 from tests.history_writer import Writer, truth
 
 EQUAL = Writer(every=10).case().reference
@@ -65,9 +65,7 @@ def test_the_others():
     assert reason(storage="watched") and not reason(faults.disk_full(after_bytes=9, launches=0).at_step(30))
 
 
-def test_what_is_trained_to_its_end():
-    assert trains_to_end([]) and trains_to_end([KILL, faults.bitflip(rank=0).at_step(30)])
-    assert not trains_to_end([KILL])
+def test_without_a_fault_a_save_and_some_steps_are_left():
     assert begin_before([], EQUAL) == min(EQUAL.steps - STEPS, EQUAL.saves[-1])
 
 

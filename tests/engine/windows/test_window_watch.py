@@ -57,10 +57,3 @@ def test_a_look_that_takes_long_is_seldom(run_dir, monkeypatch):
     now = time.monotonic()
     watch.look(now)
     assert watch.next_look - now >= 0.2 + 0.2 * window_watch.SHARE
-
-
-def test_an_audit_sees_and_goes_on(run_dir):
-    watch = WindowWatch(run_dir, reference(killed()), ends=False)
-    write(killed(until=33), run_dir)
-    assert not watch.look(time.monotonic())
-    assert watch.seen is not None and watch.seen.base == 20 and watch.next_look == float("inf")
