@@ -3,11 +3,14 @@
     python benchmarks/windows.py
     python benchmarks/windows.py --sizes 60 600 -k rank
 
-For each size, with an empty store: `chaoskit run -k test_control`, which makes the uninterrupted runs (the *controls*)
-and the run that begins late, and then the battery with that store, as a user would type it, and with `--whole`. Whole
-batteries are run up to `--whole` steps. The yardstick, `handwritten.py`, is measured at 60 steps. For a longer job its
-time is extrapolated: each of its experiments and its two uninterrupted runs train the further steps once, and the job
-alone is measured for how long that takes.
+The job grows by epochs: 60 steps are three of them. For each size, with an empty store: `chaoskit run -k test_control`,
+which makes the uninterrupted runs (the *controls*) and the run that begins late, and then the battery with that store,
+as a user would type it, and with `--whole`. Whole batteries are run up to `--whole` steps. The yardstick,
+`handwritten.py`, is measured at 60 steps. For a longer job its time is extrapolated: each of its experiments and its
+two uninterrupted runs train the further steps once, and the job alone is measured for how long that takes.
+
+A battery runs one experiment of 16 whole as well, to check its windows (an *audit*), which takes as long as the job
+itself. What windows cost apart from that is shown by the seconds of the experiments that ended with their windows.
 """
 
 from __future__ import annotations
@@ -20,8 +23,9 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
-from handwritten import COMMAND, EXPERIMENTS, ROOT, STEPS
+from handwritten import COMMAND, EPOCH, EXPERIMENTS, ROOT, STEPS
 from suite import CHAOSKIT, YARDSTICK, Call, timed
 from table import Figure, parser, show
 
@@ -33,8 +37,8 @@ GROWTH = "<= 1.2"
 @dataclass(frozen=True)
 class Size:
     """What one size took: seconds of the job alone, of the controls, and of the battery behind them in windows and
-    whole (None: not made), with the names whose verdicts differ and how many steps each experiment in a window watched,
-    unless it was trained on to its end."""
+    whole (None: not made), with the names whose verdicts differ. `watched` has the steps of each experiment that ended
+    with its window, `each` its seconds; the others were whole, or trained to the end."""
 
     steps: int
     alone: float
@@ -43,11 +47,12 @@ class Size:
     whole: float | None
     differ: tuple[str, ...] = ()
     watched: tuple[int, ...] = ()
+    each: tuple[float, ...] = ()
 
 
 def job_of(steps: int) -> list[str]:
-    """The job with as many steps: three epochs over so many samples."""
-    return [*COMMAND, "--samples", str(617 * steps // STEPS)]
+    """The job with as many steps."""
+    return [*COMMAND, "--epochs", str(steps // EPOCH)]
 
 
 def alone(steps: int) -> float:
@@ -64,16 +69,20 @@ def measure(steps: int, names: list[str], *, whole: bool) -> Size:
     rest = [name for name in names if name != "test_control"]
     with tempfile.TemporaryDirectory(prefix="windows-") as scratch:
 
-        def battery(which: str, chosen: list[str], *options: str) -> tuple[Call, list[int]]:
+        def battery(which: str, chosen: list[str], *options: str) -> tuple[Call, list[tuple[int, float]]]:
             answer = Path(scratch, f"{which}.json")
             words = ["--dir", f"{scratch}/store", "--json", str(answer), "-k", " or ".join(chosen), *options]
             call = timed([*CHAOSKIT, *words, "--", *job_of(steps)], answer)
             if missing := sorted({*chosen} - {*call.verdicts}):
                 raise SystemExit(f"no verdict of {', '.join(missing)}: {which}, {steps} steps")
-            watched = [
-                steps for each in json.loads(answer.read_text())["experiments"] for steps in each["watched"]
+            print(f"{which}, {steps} steps: {call.seconds:.1f} s", file=sys.stderr)
+            found = [
+                (steps["last"] - steps["first"] + 1, each["seconds"])
+                for each in json.loads(answer.read_text())["experiments"]
+                for steps in each["watched"]
+                if steps["last"] < steps["of"]
             ]
-            return call, [one["last"] - one["first"] + 1 for one in watched if one["last"] < one["of"]]
+            return call, sorted(found)
 
         controls, _ = battery("controls", ["test_control"])
         windows, watched = battery("windows", rest)
@@ -82,7 +91,14 @@ def measure(steps: int, names: list[str], *, whole: bool) -> Size:
         differ = tuple(sorted(name for name in said if said[name] != windows.verdicts.get(name)))
         seconds = plain.seconds if plain is not None else None
         return Size(
-            steps, alone(steps), controls.seconds, windows.seconds, seconds, differ, tuple(sorted(watched))
+            steps,
+            alone(steps),
+            controls.seconds,
+            windows.seconds,
+            seconds,
+            differ,
+            tuple(count for count, _ in watched),
+            tuple(took for _, took in watched),
         )
 
 
@@ -107,6 +123,7 @@ def figures(sizes: list[Size], yardstick: float, short: float, experiments: int)
         if size.watched:
             middle = size.watched[len(size.watched) // 2]
             found.append(Figure(f"{name}: steps watched, median of {len(size.watched)}", float(middle), "steps"))
+            found.append(Figure(f"{name}: an experiment in a window, median", median(size.each), "s"))
         how = "" if size.steps == STEPS else ", extrapolated"
         found.append(Figure(f"{name}: by hand{how}", hand, "s"))
         total = size.controls + size.windows
@@ -116,8 +133,12 @@ def figures(sizes: list[Size], yardstick: float, short: float, experiments: int)
         found.append(Figure(f"{name}: by hand / battery, controls cached", hand / size.windows, "times"))
     by_steps = {size.steps: size for size in sizes}
     if 600 in by_steps and 6000 in by_steps:
-        growth = by_steps[6000].windows / by_steps[600].windows
+        long, short_one = by_steps[6000], by_steps[600]
+        growth = long.windows / short_one.windows
         found.append(Figure("battery, 6,000 / 600 steps, controls cached", growth, "times", GROWTH))
+        if long.each and short_one.each:
+            growth = median(long.each) / median(short_one.each)
+            found.append(Figure("an experiment in a window, 6,000 / 600 steps", growth, "times", GROWTH))
     return found
 
 
