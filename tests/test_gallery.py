@@ -66,7 +66,8 @@ def test_what_crashes_leave_is_a_sitting_of_its_own(exam, tmp_path):
     assert crashes.experiments == (CRASH_STATES,) and others.experiments == tuple(mutant.equivalent)
     typed = crashes.command(tmp_path, tmp_path / "answer.json", "auto")
     assert typed[1:4] == ["crash-states", "--visits", str(exam.VISITS)] and "-k" not in typed
-    assert others.command(tmp_path, tmp_path / "answer.json", "auto")[1:3] == ["run", "-k"]
+    run = others.command(tmp_path, tmp_path / "answer.json", "auto")
+    assert run[1:3] == ["run", "-k"] and "--no-proof" in run and "--no-proof" not in typed
 
 
 def test_those_on_several_nodes_sit_in_containers_too(exam, tmp_path):

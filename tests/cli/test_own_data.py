@@ -20,7 +20,7 @@ def resumed(shared_store, tmp_path):
         answer = tmp_path / "answer.json"
         done = subprocess.run(
             [sys.executable, "-m", "chaoskit", "run", "-k", "test_resume", "--dir", str(shared_store.root),
-             "--launch", "warm", "--json", str(answer), "--",
+             "--launch", "warm", "--no-proof", "--json", str(answer), "--",
              sys.executable, str(TRAINERS / trainer), "--out", "{out}", *arguments],
             cwd=REPOSITORY, capture_output=True, text=True, timeout=300,
         )  # fmt: skip

@@ -75,7 +75,7 @@ def test_a_command(sit, name):
 
 @pytest.mark.slow
 def test_what_is_forgotten_where_ranks_are_spawned(sit):
-    told, _ = sit(SPAWNED, "--resume-args=--forget")
+    told, _ = sit(SPAWNED, "--resume-args=--forget", "--no-proof")
     assert (told["verdict"], told["codes"]) == ("fail", ["rng-not-restored"])
 
 
