@@ -7,8 +7,8 @@ READY  := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 SOAK   ?= 2
 WORKERS ?= 2
-# Tests wait for a fifth of the time and more, so three share two cores.
-TEST_WORKERS ?= 3
+# Tests wait for a fifth of the time, and those of pods for more than half of it, so four share two cores.
+TEST_WORKERS ?= 4
 PARALLEL := --dist worksteal --durations 10 --durations-min 1
 
 # Without bytecode on the disk every worker and every `chaoskit run` of a test compiles all modules anew, with asserts rewritten.

@@ -9,6 +9,7 @@ import ast
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,10 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-TREES = {module_name(path): ast.parse(path.read_bytes()) for path in sorted(PACKAGE.rglob("*.py"))}
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every module by its name; whoever only collects the tests parses none."""
+    return {module_name(path): ast.parse(path.read_bytes()) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def executed(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -45,7 +49,7 @@ def executed(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 def imports(name: str, modules: set[str]) -> set[str]:
     """The modules of ours that a module imports as it is imported, or for type checking."""
     found = set()
-    for node in executed(TREES[name].body):
+    for node in executed(trees()[name].body):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -77,7 +81,7 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def test_no_modules_import_each_other_not_even_for_type_checking():
-    modules = {name for name in TREES if not name.startswith(SCRIPTS)}
+    modules = {name for name in trees() if not name.startswith(SCRIPTS)}
     assert [" -> ".join(cycle) for cycle in cycles({name: imports(name, modules) for name in modules})] == []
 
 
@@ -99,7 +103,7 @@ def test_imports_for_type_checking_and_in_branches_count(monkeypatch):
         "try:\n    import own.tried\nexcept ImportError:\n    import own.other\n"
         "def later():\n    import own.later\n"
     )
-    monkeypatch.setitem(TREES, "own", ast.parse(text))
+    monkeypatch.setitem(trees(), "own", ast.parse(text))
     modules = {"own", "own.typed", "own.tried", "own.other", "own.later"}
     assert imports("own", modules) == {"own.typed", "own.tried", "own.other"}
 
@@ -149,7 +153,7 @@ def test_a_removal_is_seen(text, expected):
 def test_one_module_removes_files():
     """It follows no link; nobody else needs to know how."""
     # The table of the file system's operations names a method of `names`.
-    found = {name for name, tree in TREES.items() if removes(tree)} - {"chaoskit.environments.fusefs.dispatcher"}
+    found = {name for name, tree in trees().items() if removes(tree)} - {"chaoskit.environments.fusefs.dispatcher"}
     assert found == {"chaoskit.files.removal", *REMOVES_ITSELF}
 
 
@@ -160,7 +164,7 @@ def test_few_modules_are_loose():
 
 def test_a_class_name_means_one_thing():
     defined = defaultdict(list)
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 defined[node.name].append(name)

@@ -26,8 +26,11 @@ CHOSEN = (
 
 #: Those that `make test` has sit, too: state, and a torn checkpoint.
 QUICKEST = ("rng-missing", "torn-overwrite")
-#: Those that sit each night alone: of notices that are got wrong, two others sit in CI.
+#: Those that sit each night alone. Of notices that are got wrong, two others sit in CI. Three lose state in the
+#: experiment in which others lose the same in CI: average-exported here, and the script of test_five_bugs.py, which
+#: restores neither its optimizer nor its data.
 NIGHTLY = (
+    "sampler-epoch-zero", "optim-not-saved", "ema-hand-rolled-reset",
     "notice-in-handler", "notice-each-epoch", "notice-exits-0", "notice-overwrites", "notice-own-part",
     "loader-dies-of-notice", "notice-false-ends",
 )  # fmt: skip
@@ -66,7 +69,8 @@ def test_what_crashes_leave_is_a_sitting_of_its_own(exam, tmp_path):
     assert crashes.experiments == (CRASH_STATES,) and others.experiments == tuple(mutant.equivalent)
     typed = crashes.command(tmp_path, tmp_path / "answer.json", "auto")
     assert typed[1:4] == ["crash-states", "--visits", str(exam.VISITS)] and "-k" not in typed
-    assert others.command(tmp_path, tmp_path / "answer.json", "auto")[1:3] == ["run", "-k"]
+    run = others.command(tmp_path, tmp_path / "answer.json", "auto")
+    assert run[1:3] == ["run", "-k"] and "--no-proof" in run and "--no-proof" not in typed
 
 
 def test_those_on_several_nodes_sit_in_containers_too(exam, tmp_path):

@@ -57,5 +57,5 @@ def _write(store: Store, name: str, program: tuple[str, ...], *, captures: bool)
         return  # another worker was here
     directory.mkdir(parents=True, exist_ok=True)
     draft = directory / f".reference.json.{os.getpid()}"
-    draft.write_text(json.dumps({"format": FORMAT, "program": list(program), "mode": mode}))
+    draft.write_text(json.dumps({"format": FORMAT, "seconds": 0.0, "program": list(program), "mode": mode}))
     draft.replace(directory / "reference.json")

@@ -1,5 +1,5 @@
 """Every benchmark starts, and runs at its smallest size, so that a broken one is noticed before somebody needs its
-figures. Those that take a minute or more even so do it each night: `make test-exhaustive`."""
+figures. Those that take half a minute or more even so do it each night: `make test-exhaustive`."""
 
 from __future__ import annotations
 
@@ -56,12 +56,14 @@ SMALLEST = {
     "windows_examples.py": "loop_gan:exact.py",
     "wire.py": "--rounds 1 --size 20",
 }
-#: What these do is done by other tests of every change: of commands, virtual hosts, launching, replicas, the gallery.
+#: What these do is done by other tests of every change: of commands, virtual hosts, launching, replicas, the gallery,
+#: and of harnesses that are killed (in containers: environments/docker/test_objects.py, test_own_daemon.py).
 NIGHTLY = frozenset({
-    "compare.py", "crash_states.py", "disaster.py", "environments.py", "five_bugs.py", "frameworks.py", "gallery.py",
-    "handlers.py", "hosts.py", "killed_at_saves.py", "launch.py", "mutations.py", "nonfinite.py", "notices.py",
-    "partitions.py", "pods.py", "probe.py", "putting_back.py", "screenshots.py", "sdc_map.py", "soak_clean.py",
-    "suite.py", "windows.py", "windows_examples.py",
+    "align.py", "armed.py", "compare.py", "crash_states.py", "disaster.py", "environments.py", "five_bugs.py",
+    "frameworks.py", "frameworks_overhead.py", "gallery.py", "handlers.py", "hosts.py", "killed_at_saves.py",
+    "killed_in_containers.py", "killed_in_pods.py", "launch.py", "mutations.py", "nonfinite.py", "notices.py",
+    "partitions.py", "pods.py", "probe.py", "putting_back.py", "report.py", "screenshots.py", "sdc_map.py",
+    "soak_clean.py", "storage.py", "suite.py", "windows.py", "windows_examples.py",
 })  # fmt: skip
 #: What some of them cannot do without.
 NEEDS = {

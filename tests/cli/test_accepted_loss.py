@@ -29,7 +29,7 @@ def run(shared_store, tmp_path):
 
     def run(select, *flags, options=()):
         answer = tmp_path / "out.json"
-        told = ["--dir", str(shared_store.root), "--json", str(answer), "--no-proof", "-k", select, *options]
+        told = ["--dir", str(shared_store.root), "--json", str(answer), "--no-proof", "-n", "0", "-k", select, *options]
         command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(TRAINER), *flags]
         result = subprocess.run(
             [sys.executable, "-m", "chaoskit", "run", *told, "--", *command, "--out", "{out}"],

@@ -14,12 +14,13 @@ from chaoskit.verdict import Outcome
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def battery(store, root, expression, *flags, trainer=("-m", "tinymodels.train", "--out")):
-    """`chaoskit run` on tinymodels, or another trainer: its exit code, the JSON, and everything that it printed."""
+def battery(store, root, expression, *flags, workers="0", trainer=("-m", "tinymodels.train", "--out")):
+    """`chaoskit run` on tinymodels, or another trainer: its exit code, the JSON, and everything that it printed. Tests
+    run side by side already: each worker of its own would import everything once more."""
     result = subprocess.run(
         [
             sys.executable, "-m", "chaoskit", "run", "--dir", str(store.root), "--json", str(root / "out.json"),
-            "--junitxml", str(root / "junit.xml"), "--launch", "warm", "-k", expression, "--",
+            "--junitxml", str(root / "junit.xml"), "--launch", "warm", "-n", workers, "-k", expression, "--",
             sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
             *trainer, "{out}", *flags,
         ],
@@ -46,7 +47,8 @@ PARTS = {
     [pytest.param(k, id=part, marks=() if part == "ranks" else pytest.mark.slow) for part, k in PARTS.items()],
 )
 def test_the_battery_passes(shared_store, tmp_path, expression):
-    code, report, said = battery(shared_store, tmp_path, expression)
+    workers = "2" if expression == PARTS["ranks"] else "0"
+    code, report, said = battery(shared_store, tmp_path, expression, workers=workers)
     assert code == 0 and report["verdict"] == "pass", said
     experiments = report["experiments"]
     assert len(experiments) == 4 and {each["verdict"] for each in experiments} == {"pass"}

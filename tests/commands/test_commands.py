@@ -29,6 +29,14 @@ COMMANDS = {
 }
 #: Those whose ranks are forked: they are started by torch's elastic agent.
 WARM = ("torchrun script", "torchrun module", "python -m", "accelerate")
+#: What other tests of every change type: test_battery.py is a module under `python -m`.
+NIGHTLY = ("torchrun module", "python -m")
+
+
+def when(name):
+    """The marks of a command."""
+    marks = pytest.mark
+    return () if name == "torchrun script" else marks.exhaustive if name in NIGHTLY else marks.slow
 
 
 @pytest.fixture
@@ -59,7 +67,7 @@ def sit(shared_store, tmp_path):
 
 @pytest.mark.launches
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "torchrun script" else pytest.mark.slow) for name in COMMANDS]
+    "name", [pytest.param(name, marks=when(name)) for name in COMMANDS]
 )
 def test_a_command(sit, name):
     told, run = sit(COMMANDS[name])
@@ -75,7 +83,7 @@ def test_a_command(sit, name):
 
 @pytest.mark.slow
 def test_what_is_forgotten_where_ranks_are_spawned(sit):
-    told, _ = sit(SPAWNED, "--resume-args=--forget")
+    told, _ = sit(SPAWNED, "--resume-args=--forget", "--no-proof")
     assert (told["verdict"], told["codes"]) == ("fail", ["rng-not-restored"])
 
 

@@ -83,18 +83,20 @@ MOMENTS = {
 }
 
 
+#: The signal and the moment of each death; CI does every moment and both signals, the night all of them.
+DEATHS = {
+    (signal.SIGKILL, "in the middle of the reference"): (),
+    (signal.SIGKILL, "as it begins"): pytest.mark.slow,
+    (signal.SIGINT, "in the middle of the run"): pytest.mark.slow,
+    (signal.SIGKILL, "in the middle of the run"): pytest.mark.slow,
+    (signal.SIGINT, "as it begins"): pytest.mark.exhaustive,
+    (signal.SIGINT, "in the middle of the reference"): pytest.mark.exhaustive,
+}
+
+
 @pytest.mark.launches
 @pytest.mark.parametrize(
-    ("signum", "moment"),
-    [
-        (signal.SIGKILL, "in the middle of the reference"),
-        *(
-            pytest.param(signum, moment, marks=pytest.mark.slow)
-            for signum in (signal.SIGINT, signal.SIGKILL)
-            for moment in MOMENTS
-            if (signum, moment) != (signal.SIGKILL, "in the middle of the reference")
-        ),
-    ],
+    ("signum", "moment"), [pytest.param(*death, marks=marks) for death, marks in DEATHS.items()]
 )
 def test_nothing_is_left(tmp_path, signum, moment):
     root = tmp_path / "store"

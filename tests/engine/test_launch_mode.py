@@ -46,15 +46,17 @@ def test_what_is_known_before_anything_has_run(tmp_path):
         launch_mode.planned(shell, environment="local", wish="warm")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [
-        (),
-        ("--parallel", "fsdp"),
-        ("--amp", "--save-async", "--workers", "2", "--accumulate", "3"),
+        pytest.param((), id="ddp", marks=pytest.mark.exhaustive),  # the last one is DDP too
+        pytest.param(("--parallel", "fsdp"), id="fsdp", marks=pytest.mark.slow),
+        pytest.param(
+            ("--amp", "--save-async", "--workers", "2", "--accumulate", "3"),
+            id="amp, asynchronous saves, workers",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=lambda flags: " ".join(flags) or "ddp",
 )
 def test_every_way_to_train_gives_the_same_bits_warm_and_cold(shared_store, flags):
     # The first control is cold, the second warm: a reference that is deterministic and warm has compared them.

@@ -1,5 +1,5 @@
-"""Two programs that we did not write, killed twice, as `make frameworks` kills all of them: what their examples say is
-lost is found, with these codes and no others, and the changed scripts are exact.
+"""Two programs that we did not write, one of them in CI, killed twice, as `make frameworks` kills all of them: what
+their examples say is lost is found, with these codes and no others, and the changed scripts are exact.
 """
 
 import importlib.util
@@ -12,8 +12,6 @@ from chaoskit.engine.runner import Runner
 from chaoskit.verdict import Outcome
 from tests.claims import CLAIMS
 from tests.users import must_have
-
-pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: The examples, and the packages that they need besides torch.
@@ -58,7 +56,14 @@ def killed_twice(shared_store, program):
     return run
 
 
-@pytest.mark.parametrize("program", PROGRAMS, indirect=True)
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param("transformers_trainer", marks=pytest.mark.exhaustive),
+        pytest.param("lightning_trainer", marks=pytest.mark.slow),  # loses more than the other one does
+    ],
+    indirect=True,
+)
 def test_what_its_example_says_is_lost_is_lost_and_the_change_mends_it(program, killed_twice):
     bad = killed_twice("train.py")
     codes = {code for verdict in bad.verdicts for code in verdict.codes}

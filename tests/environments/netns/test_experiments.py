@@ -60,6 +60,6 @@ def test_a_disk_full_on_one_of_two_nodes(request, shared_store):
     assert rows(experiments(shared_store, "2", "test_disk_full_on_one_node"))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # two nodes show the same in CI
 def test_four_nodes(shared_store):
     assert rows(experiments(shared_store, "4", "test_rendezvous_host"))

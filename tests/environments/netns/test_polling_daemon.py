@@ -8,15 +8,16 @@ import pytest
 from chaoskit import Job, checks, faults
 from chaoskit.engine.runner import Runner
 
-pytestmark = pytest.mark.slow
-
 REPOSITORY = Path(__file__).resolve().parents[3]
 PLACE = "examples/handlers/polling_daemon"
 
 
 @pytest.mark.parametrize(
     ("trainer", "codes"),
-    [("train.py", {"no-emergency-checkpoint", "hang"}), ("agreed.py", set())],
+    [
+        pytest.param("train.py", {"no-emergency-checkpoint", "hang"}, marks=pytest.mark.slow),
+        pytest.param("agreed.py", set(), marks=pytest.mark.exhaustive),  # in CI: test_preempted_on_schedule.py
+    ],
 )
 def test_the_daemon_of_one_node_finds_the_notice(shared_store, hosts_here, monkeypatch, trainer, codes):
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
