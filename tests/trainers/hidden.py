@@ -15,7 +15,7 @@ import torch
 
 FLAWS = {
     "counter": "some steps after a resume (--after) the loss is another one",
-    "upper": "20 steps after a resume from step 30 or later the loss is another one",
+    "upper": "some steps (--after) after a resume from step 30 or later the loss is another one",
     "cache": "15 steps after a resume the batches come from a cache",
     "retention": "the third save after a resume is removed again",
     "rng": "random streams are not restored",
@@ -33,7 +33,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--out", type=Path, required=True)
 parser.add_argument("--steps", type=int, default=60)
 parser.add_argument("--flaw", choices=FLAWS, default="")
-parser.add_argument("--after", type=int, default=30, help="steps after which the counter shows")
+parser.add_argument("--after", type=int, default=30, help="steps after which the flaw shows")
 parser.add_argument("--elsewhere", type=Path)
 parser.add_argument("--pace", type=float, default=0.002, help="seconds a step")
 args = parser.parse_args()
@@ -81,7 +81,7 @@ for epoch in range(done // 20, args.steps // 20):
             cache.append(batch)
             batch = cache[0] if len(cache) > 15 else batch
         late = resumed and args.flaw == "counter" and done - first > args.after
-        late |= resumed and args.flaw == "upper" and first >= 30 and done - first > 20
+        late |= resumed and args.flaw == "upper" and first >= 30 and done - first > args.after
         loss = model(batch).square().mean() * (1.5 if late else 1.0)
         optimizer.zero_grad()
         loss.backward()

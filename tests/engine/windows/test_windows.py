@@ -116,15 +116,15 @@ def test_one_that_is_drawn_is_run_whole_as_well(store, whole, audited):
 
 
 def test_a_window_whose_audit_differs_proves_nothing(store):
-    """A late run that begins before step 30 cannot show what 20 steps after a resume from there shows."""
-    wrong = job("upper", "--pace", "0.05")
+    """A late run that begins before step 30 cannot show what 60 steps after a resume from there shows."""
+    wrong = job("upper", "--steps", "120", "--after", "60", "--pace", "0.05")
     made = run(store, wrong, KILL)
     assert {name: one for name, one in found(made).items() if name != "windows"} == found(
         run(store, wrong, KILL, windows="never")
     )
     (verdict,) = (one for one in made.verdicts if one.check == "windows")
     assert (verdict.outcome, verdict.codes) == (Outcome.INCONCLUSIVE, ("window-wrong",))
-    assert "the run differs from the reference at step 52, rank 0, in loss" in verdict.sentence
+    assert "the run differs from the reference at step 92, rank 0, in loss" in verdict.sentence
     assert made.case.watched is None and made.outcome is Outcome.FAIL
     later = run(store, wrong, KILL)
     assert found(later) == found(run(store, wrong, KILL, windows="never")) and later.case.watched is None
@@ -144,7 +144,7 @@ def test_the_late_run_of_a_long_job_ends_early(store):
 
 @pytest.mark.slow
 def test_what_shows_behind_the_late_run_an_audit_shows(store):
-    slow = job("counter", *LONG, "--after", "150")
+    slow = job("counter", "--steps", "300", "--pace", "0.03", "--after", "150")
     made = run(store, slow, KILL)
     assert store.read(store.references / made.reference.digest / "late")["status"] == "window"
     assert "window-wrong" in {code for verdict in made.verdicts for code in verdict.codes}
