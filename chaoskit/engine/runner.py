@@ -159,13 +159,13 @@ Rule = Callable[[Run, Sequence[Verdict]], Ruling]
 class Runner:
     """Runs jobs in one environment and stores the runs; tests get it as `chaos`.
 
-    `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` and `hang_after`
-    (seconds), `resume_args`, `controls`, `log_regex`, `log_file`, `stops_with`. `launch` is `cold`, `warm`, or `auto`:
-    warm where a warm control equals a cold one. `rule` decides what of the verdicts on its runs counts (None: all of
-    them). With `windows`, an experiment begins from a kept state of an uninterrupted run and ends once the job equals
-    the reference again, where the job has earned that: `always`, `auto` (where the job trains long enough for that to
-    pay) or `never` (see `chaoskit.engine.windows`). With `audit`, one in a window is trained on to its end, and both
-    verdicts are compared.
+    `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` and
+    `hang_after` (seconds), `resume_args`, `controls`, `record_every`, `log_regex`, `log_file`, `stops_with`.
+    `launch` is `cold`, `warm`, or `auto`: warm where a warm control equals a cold one. `rule` decides what of the
+    verdicts on its runs counts (None: all of them). With `windows`, an experiment begins from a kept state of an
+    uninterrupted run and ends once the job equals the reference again, where the job has earned that: `always`,
+    `auto` (where the job trains long enough for that to pay) or `never` (see `chaoskit.engine.windows`). With
+    `audit`, one in a window is trained on to its end, and both verdicts are compared.
     """
 
     def __init__(
