@@ -49,7 +49,8 @@ class ReplicasAgree:
         for inc, group in groups:
             count = min(len(inc.ranks[rank].steps) for rank in group)
             compared += count
-            thin += sum(any(inc.ranks[rank].steps.is_thin(place) for rank in group) for place in range(count))
+            marks = [own[:count] for rank in group if (own := inc.ranks[rank].steps.thin)]
+            thin += sum(map(any, zip(*marks, strict=True)))
             found = found or _split(inc, group)
         if not groups:
             why = next(filter(None, map(why_no_replicas, case.history.incarnations)), "")
@@ -172,7 +173,7 @@ def replicas_agree() -> Check:
     """At every step the ranks that hold replicas of one model hold the same parameters, optimizer state, averages,
     learning rates, options and scaler, to the bit. Buffers may be each rank's own.
 
-    Replicas are the ranks of a DistributedDataParallel, else those whose models are equal in the first step of their
+    With `--record-every`: at every step that all of them recorded. Replicas are the ranks of a DistributedDataParallel, else those whose models are equal in the first step of their
     incarnation. The check needs no reference and no fault. Fails with `ranks-diverged` and names the step, the
     components, the tensors as far as they were recorded, and the rank: the minority; of two, the one that differs
     from the reference, else the one that the fault struck. Inconclusive if no rank holds a replica of another, as
