@@ -270,8 +270,8 @@ def matches_reference(
     the verdict is inconclusive. With `rtol` each loss must instead lie within that relative difference of the nearest
     control. A job whose controls agree is always compared to the bit.
 
-    With `--record-every`, state is compared at the steps that recorded it, losses, learning rates and batches at all; the
-    sentence says at how many. A lifetime of which no step shows the state is inconclusive (`probe-blind`).
+    With `--record-every`, state is compared at the steps that recorded it, losses, learning rates and batches at all;
+    the sentence says at how many. A lifetime of which no step shows the state is inconclusive (`probe-blind`).
 
     Steps that another number of ranks trained, and later steps, cannot be equal to the bit: the loss of each, over
     all ranks, must lie within the relative difference `band` of the reference's. The user states the band; without it

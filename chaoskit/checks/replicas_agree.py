@@ -171,9 +171,10 @@ def _tensors(inc: Incarnation, split: Split, wrong: Sequence[int]) -> tuple[int,
 @check("ranks-diverged")
 def replicas_agree() -> Check:
     """At every step the ranks that hold replicas of one model hold the same parameters, optimizer state, averages,
-    learning rates, options and scaler, to the bit. Buffers may be each rank's own.
+    learning rates, options and scaler, to the bit. Buffers may be each rank's own. With `--record-every`, steps count
+    that all of them recorded.
 
-    With `--record-every`: at every step that all of them recorded. Replicas are the ranks of a DistributedDataParallel, else those whose models are equal in the first step of their
+    Replicas are the ranks of a DistributedDataParallel, else those whose models are equal in the first step of their
     incarnation. The check needs no reference and no fault. Fails with `ranks-diverged` and names the step, the
     components, the tensors as far as they were recorded, and the rank: the minority; of two, the one that differs
     from the reference, else the one that the fault struck. Inconclusive if no rank holds a replica of another, as

@@ -1,4 +1,4 @@
-"""Checks of runs that recorded their state at some steps only (`--record-every`): what they find, and what they claim."""
+"""Checks of runs that recorded their state at some steps only (`--record-every`): what they find and claim."""
 
 import math
 

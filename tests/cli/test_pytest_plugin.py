@@ -519,7 +519,8 @@ def test_options(chaos, job): assert chaos.reference(job)["relaunches"] == 7; ch
 
 
 def test_the_job_and_the_options_of_the_file_and_an_option_that_wins(suite, pytester):
-    accepting(pytester, ACCEPT.replace("relaunches", 'variables = {A = "1"}\nhang-after = 3\nrecord-every = 4\nrelaunches'))
+    told = 'variables = {A = "1"}\nhang-after = 3\nrecord-every = 4\nrelaunches'
+    accepting(pytester, ACCEPT.replace("relaunches", told))
     tests = """
 def test_x(chaos, job):
     told = chaos.reference(job)

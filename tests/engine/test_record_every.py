@@ -1,4 +1,4 @@
-"""`--record-every 5` with real jobs: what is recorded, and what is found in it: as much as with a record of every step."""
+"""`--record-every 5` with real jobs: what is recorded, and that as much is found in it as with every step."""
 
 import pytest
 
