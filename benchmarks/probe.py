@@ -2,9 +2,10 @@
 many bytes a step takes.
 
 Two processes train the same model, one under the probe and one not; they take turns, a block of steps each, so that
-whatever else the machine does strikes both alike. The figure is the median over the ratios of neighbouring blocks.
-The records are those of a run of tinymodels that saves every 100 steps, on one rank; what it wrote is written once
-more, to measure how long that takes. Each figure is given for a record of every step, and of every tenth.
+whatever else the machine does strikes both alike. On a processor it is processor time that is measured. The figure is
+the median over the ratios of neighbouring blocks. The records are those of a run of tinymodels that saves every 100
+steps, on one rank; what it wrote is written once more, to measure how long that takes. Each figure is given for a
+record of every step, and of every tenth.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ MODELS = {
 
 
 def worker(flags: list[str], batch: int, device: str) -> None:
-    """Train a block of as many steps as each line on stdin says, and answer with the seconds that it took."""
+    """Train a block of as many steps as each line on stdin says, and answer with the seconds that it took: of processor
+    time, unless it is on an accelerator."""
     import torch
 
     from tinymodels.config import parse
@@ -52,15 +54,17 @@ def worker(flags: list[str], batch: int, device: str) -> None:
     optimizer = build_optimizer(model, config)
     rows = torch.randint(0, vocabulary, (batch, config.context + 1)).to(device)
     print(sum(p.numel() for p in model.parameters()), flush=True)
+    # Of one thread on a processor, the time that it computes: what else the machine does is not in it.
+    clock = time.perf_counter if device == "cuda" else time.process_time
     for line in sys.stdin:
-        begun = time.perf_counter()
+        begun = clock()
         for _ in range(int(line)):
             model(rows).backward()
             optimizer.step()
             optimizer.zero_grad()
         if device == "cuda":
             torch.cuda.synchronize()
-        print(time.perf_counter() - begun, flush=True)
+        print(clock() - begun, flush=True)
 
 
 class Worker:
@@ -175,6 +179,37 @@ def records(*, every: int, epochs: int, rounds: int) -> list[Figure]:
     ]
 
 
+def reading(*, rounds: int) -> list[Figure]:
+    """Processor time to read the state of one step, where it is recorded and where it is left out."""
+    import torch
+
+    from chaoskit.probe.training_state import TrainingState
+    from tinymodels.config import parse
+    from tinymodels.model import build
+    from tinymodels.optimizer import build_optimizer
+
+    torch.set_num_threads(1)
+    found = []
+    for name, (flags, _, _) in MODELS.items():
+        config = parse(["--out", tempfile.gettempdir(), *flags])
+        model = build(config, 64)
+        optimizer = build_optimizer(model, config)
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        state = TrainingState(lambda _, action, *args: action(*args))
+        state.add("root", model), state.add("optimizer", optimizer)
+        for whole in (True, False):
+            taken = []
+            for _ in range(rounds):
+                begun = time.process_time()
+                state.read(lambda: None, whole=whole)
+                taken.append(time.process_time() - begun)
+            which = "its state" if whole else "what a thin step records of it"
+            found.append(Figure(f"{name}: reading {which}", statistics.median(taken) * 1e3, "ms"))
+    return found
+
+
 def throughput(*, rounds: int, device: str) -> list[Figure]:
     """Fingerprints of a 10-million-parameter model with its optimizer, as a share of the device's own best."""
     import torch
@@ -244,6 +279,7 @@ def main() -> None:
         for figure in step_ratio(name, every=every, rounds=told.rounds, device=told.device)
     ]
     figures += [figure for every in EVERY for figure in records(every=every, epochs=8, rounds=told.rounds)]
+    figures += reading(rounds=told.rounds) if told.device == "cpu" else []
     figures += throughput(rounds=told.rounds * 3, device=told.device)
     show("What the probe costs", figures, json_file=told.json)
 

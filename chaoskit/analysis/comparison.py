@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -11,7 +11,7 @@ from chaoskit.analysis.alignment.segment import Execution, Segment
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.corruption.injected import corruptions
 from chaoskit.analysis.record.steps import LOSS, Steps
-from chaoskit.analysis.record.thin_steps import lacks, places_known_apart, rests
+from chaoskit.analysis.record.thin_steps import may_lack, places_known_apart, rests, whole_places
 from chaoskit.analysis.reference.reference import Reference
 
 #: How many differing steps of one segment are kept: after the first one all others differ.
@@ -193,11 +193,17 @@ class _Seen:
                 continue
             own, other = one.steps.column(name), expected.column(name)
             at = one.true(start) - 1
-            for place in range(start, end):
+            thin = may_lack(name, one.steps)
+            for place in range(start, end) if not thin else _without_value(one.steps, own, start, end):
                 gone = own is None or not own[place]
-                due = other is not None and bool(other[at + place - start])
-                if gone and due and not lacks(name, one.steps, place):
+                if gone and other is not None and other[at + place - start]:
                     self.absent[name] = one.execution(place)
                     break
                 if own is not None and not gone and None not in own and "" not in own[start:end]:
                     break
+
+
+def _without_value(steps: Steps, column: Sequence[str | None] | None, start: int, end: int) -> Iterator[int]:
+    """The places, of those whose step is not thin, at which a component has no value."""
+    values = list(column[start:end]) if column is not None else [None] * (end - start)
+    return (start + place for place in whole_places(steps, start=start, count=end - start) if not values[place])

@@ -20,7 +20,7 @@ from chaoskit.analysis.alignment.unrecorded import Evidence, Unrecorded
 from chaoskit.analysis.record.harness_record import FaultRecord
 from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.record.steps import Steps
-from chaoskit.analysis.record.thin_steps import lacks, may_lack
+from chaoskit.analysis.record.thin_steps import may_lack
 from chaoskit.analysis.reference.divergence import Divergence, departures, diverged
 from chaoskit.analysis.reference.reference import Reference
 
@@ -217,7 +217,7 @@ class Timeline:
                 self.index.forget(rank, name, start.base + inc.ranks[rank].reached)
                 for place in range(len(steps)) if may_lack(name, steps) else ():
                     position = start.base + steps.numbers[place] - 1
-                    if position > known and lacks(name, steps, place):
+                    if position > known and steps.is_thin(place):
                         self.index.forget(rank, name, position)
 
     @cached_property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
 from chaoskit.analysis.record.steps import LOSS, Step, Steps
-from chaoskit.analysis.record.thin_steps import lacks, places_known_apart, rests
+from chaoskit.analysis.record.thin_steps import may_lack, places_known_apart, rests
 from chaoskit.protocol.recording import AT_EVERY_STEP
 
 #: Components that each step computes from all of its inputs.
@@ -87,8 +87,9 @@ def apart_at(one: Steps, other: Steps) -> Iterator[tuple[str, int | None]]:
         if len(a) != len(b) and not (a and b):
             # One of them never has it.
             without = other if a else one
+            thin = may_lack(name, without)
             had = (i for i, value in enumerate(a or b) if value)
-            yield name, next((i for i in had if i >= len(without) or not lacks(name, without, i)), None)
+            yield name, next((i for i in had if not (thin and i < len(without) and without.is_thin(i))), None)
             continue
         yield name, next(places_known_apart(name, one, other, count=shorter), None)
 
@@ -102,8 +103,7 @@ def differing(one: Step, other: Step | None) -> dict[str, tuple[str, str]]:
     found = {name: (one.components.get(name, "absent"), other.components.get(name, "absent")) for name in names}
     if one.losses != other.losses:
         found["loss"] = (" ".join(one.losses), " ".join(other.losses))
-    thin = one.thin or other.thin
-    unknown = {name for name in found if thin and "absent" in found[name]} - AT_EVERY_STEP
+    unknown = found.keys() - AT_EVERY_STEP - {LOSS} if one.thin or other.thin else frozenset[str]()
     return {name: values for name, values in found.items() if values[0] != values[1] and name not in unknown}
 
 
