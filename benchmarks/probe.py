@@ -2,9 +2,10 @@
 many bytes a step takes.
 
 Two processes train the same model, one under the probe and one not; they take turns, a block of steps each, so that
-whatever else the machine does strikes both alike. The figure is the median over the ratios of neighbouring blocks.
-The records are those of a run of tinymodels with its defaults, on one rank; what it wrote is written once more, to
-measure how long that takes.
+whatever else the machine does strikes both alike. On a processor it is processor time that is measured. The figure is
+the median over the ratios of neighbouring blocks. The records are those of a run of tinymodels that saves every 100
+steps, on one rank; what it wrote is written once more, to measure how long that takes. Each figure is given for a
+record of every step, and of every tenth.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from table import Figure, parser, show
 
 import chaoskit.probe
 from chaoskit.protocol.events import Event, EventWriter, read_events
+from chaoskit.protocol.recording import BURST, VARIABLE
 
 SITE = Path(chaoskit.probe.__file__).parent / "site"
+#: The whole state is recorded at each of so many steps.
+EVERY = (1, 10)
 #: Flags of tinymodels, samples per step, steps per block.
 MODELS = {
     "tiny GPT": (["--layers", "2", "--width", "32"], 8, 40),
@@ -34,7 +38,8 @@ MODELS = {
 
 
 def worker(flags: list[str], batch: int, device: str) -> None:
-    """Train a block of as many steps as each line on stdin says, and answer with the seconds that it took."""
+    """Train a block of as many steps as each line on stdin says, and answer with the seconds that it took: of processor
+    time, unless it is on an accelerator."""
     import torch
 
     from tinymodels.config import parse
@@ -49,26 +54,28 @@ def worker(flags: list[str], batch: int, device: str) -> None:
     optimizer = build_optimizer(model, config)
     rows = torch.randint(0, vocabulary, (batch, config.context + 1)).to(device)
     print(sum(p.numel() for p in model.parameters()), flush=True)
+    # Of one thread on a processor, the time that it computes: what else the machine does is not in it.
+    clock = time.perf_counter if device == "cuda" else time.process_time
     for line in sys.stdin:
-        begun = time.perf_counter()
+        begun = clock()
         for _ in range(int(line)):
             model(rows).backward()
             optimizer.step()
             optimizer.zero_grad()
         if device == "cuda":
             torch.cuda.synchronize()
-        print(time.perf_counter() - begun, flush=True)
+        print(clock() - begun, flush=True)
 
 
 class Worker:
     """A process that trains when it is told to."""
 
-    def __init__(self, flags: list[str], batch: int, device: str, run_dir: Path | None) -> None:
+    def __init__(self, flags: list[str], batch: int, device: str, run_dir: Path | None, every: int = 1) -> None:
         env = dict(os.environ)
         if run_dir is not None:
             for name in ("events", "logs", "out"):
                 (run_dir / name).mkdir(parents=True)
-            env |= {"CHAOSKIT_RUN": str(run_dir), "PYTHONPATH": str(SITE)}
+            env |= {"CHAOSKIT_RUN": str(run_dir), "PYTHONPATH": str(SITE), VARIABLE: str(every)}
         words = [sys.executable, __file__, "--worker", device, str(batch), *flags]
         self.process = subprocess.Popen(
             words, env=env, cwd=Path(__file__).parents[1], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -96,43 +103,53 @@ class Worker:
         self.process.wait()
 
 
-def step_ratio(name: str, *, rounds: int, device: str) -> list[Figure]:
+def recording(every: int) -> str:
+    """How the state is recorded, for the name of a figure."""
+    return f", --record-every {every}" if every > 1 else ""
+
+
+def step_ratio(name: str, *, every: int, rounds: int, device: str) -> list[Figure]:
     """Step time with the probe over step time without."""
     flags, batch, steps = MODELS[name]
+    if every > steps:  # each block has as many steps of which the state is recorded
+        rounds, steps = max(3, rounds * steps // every), every
     with tempfile.TemporaryDirectory() as scratch:
         bare = Worker(flags, batch, device, None)
-        probed = Worker(flags, batch, device, Path(scratch) / "run")
+        probed = Worker(flags, batch, device, Path(scratch) / "run", every)
+        first = max(steps, BURST)
         try:
-            bare.block(steps), probed.block(steps)  # imports and allocations of the first steps
+            bare.block(first), probed.block(first)  # imports, allocations, and the steps that are always recorded
             pairs = [(bare.block(steps), probed.block(steps)) for _ in range(rounds)]
         finally:
             bare.close(), probed.close()
         recorded = sum(
             path.read_text().count('"e":"step"') for path in (Path(scratch) / "run" / "events").glob("*.jsonl")
         )
-    if recorded != steps * (rounds + 1):
-        raise SystemExit(f"the probe recorded {recorded} steps of {steps * (rounds + 1)}: nothing was measured")
+    if recorded != first + steps * rounds:
+        raise SystemExit(f"the probe recorded {recorded} steps of {first + steps * rounds}: nothing was measured")
     ratio = statistics.median(with_probe / without for without, with_probe in pairs)
     cost = statistics.median(with_probe - without for without, with_probe in pairs) / steps
     base = statistics.median(without for without, _ in pairs) / steps
     millions = f"{bare.parameters / 1e6:.3g}M"
     target = "<= 1.05" if "10 million" in name else ""
+    how = recording(every)
     return [
-        Figure(f"{name} ({millions}): step with probe / without", ratio, "ratio", target),
-        Figure(f"{name}: cost of the probe", cost * 1e3, "ms/step"),
+        Figure(f"{name} ({millions}): step with probe / without{how}", ratio, "ratio", target),
+        Figure(f"{name}: cost of the probe{how}", cost * 1e3, "ms/step"),
         Figure(f"{name}: step without the probe", base * 1e3, "ms/step"),
     ]
 
 
-def records(*, epochs: int, rounds: int) -> list[Figure]:
+def records(*, every: int, epochs: int, rounds: int) -> list[Figure]:
     """The size of the record of a small job, and the share of a step that writing it takes."""
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
         for name in ("events", "logs", "out"):
             (run / name).mkdir(parents=True)
         root = Path(__file__).parents[1]
-        env = {**os.environ, "CHAOSKIT_RUN": str(run), "PYTHONPATH": f"{SITE}{os.pathsep}{root}"}
+        env = {**os.environ, "CHAOSKIT_RUN": str(run), "PYTHONPATH": f"{SITE}{os.pathsep}{root}", VARIABLE: str(every)}
         words = [sys.executable, "-m", "tinymodels.train", "--out", str(run / "out"), "--epochs", str(epochs)]
+        words += ["--save-every", "100"]
         subprocess.run(words, env=env, cwd=root, check=True, stdout=subprocess.DEVNULL)
         (path,) = (run / "events").glob("rank-*.jsonl")
         lines = path.read_bytes().splitlines(keepends=True)
@@ -151,13 +168,46 @@ def records(*, epochs: int, rounds: int) -> list[Figure]:
     own = [line for line in lines if b'"e":"step"' in line]
     saves = sum(event.kind == "save.end" for event in events)
     beside = sum(map(len, lines)) - sum(map(len, own))
-    samples = statistics.median(len(event.get("samples", ())) for event in steps)
+    samples, how = statistics.median(len(event.get("samples", ())) for event in steps), recording(every)
+    whole = sum(not event.get("thin") for event in steps)
     return [
-        Figure(f"record of a rank and step, {samples:g} samples", statistics.mean(map(len, own)), "bytes"),
-        Figure("all other records, for each save", beside / max(saves, 1), "bytes"),
-        Figure("writing the record of a step", statistics.median(taken) * 1e6, "us"),
-        Figure("writing it / step", statistics.median(taken) / step, "share"),
+        Figure(f"record of a rank and step, {samples:g} samples{how}", statistics.mean(map(len, own)), "bytes"),
+        Figure(f"steps with the whole state{how}", whole / len(steps), "share"),
+        Figure(f"all other records, for each save{how}", beside / max(saves, 1), "bytes"),
+        Figure(f"writing the record of a step{how}", statistics.median(taken) * 1e6, "us"),
+        Figure(f"writing it / step{how}", statistics.median(taken) / step, "share"),
     ]
+
+
+def reading(*, rounds: int) -> list[Figure]:
+    """Processor time to read the state of one step, where it is recorded and where it is left out."""
+    import torch
+
+    from chaoskit.probe.training_state import TrainingState
+    from tinymodels.config import parse
+    from tinymodels.model import build
+    from tinymodels.optimizer import build_optimizer
+
+    torch.set_num_threads(1)
+    found = []
+    for name, (flags, _, _) in MODELS.items():
+        config = parse(["--out", tempfile.gettempdir(), *flags])
+        model = build(config, 64)
+        optimizer = build_optimizer(model, config)
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+        state = TrainingState(lambda _, action, *args: action(*args))
+        state.add("root", model), state.add("optimizer", optimizer)
+        for whole in (True, False):
+            taken = []
+            for _ in range(rounds):
+                begun = time.process_time()
+                state.read(lambda: None, whole=whole)
+                taken.append(time.process_time() - begun)
+            which = "its state" if whole else "what a thin step records of it"
+            found.append(Figure(f"{name}: reading {which}", statistics.median(taken) * 1e3, "ms"))
+    return found
 
 
 def throughput(*, rounds: int, device: str) -> list[Figure]:
@@ -222,8 +272,14 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=15)
     arguments.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     told = arguments.parse_args()
-    figures = [f for name in MODELS for f in step_ratio(name, rounds=told.rounds, device=told.device)]
-    figures += records(epochs=3, rounds=told.rounds)
+    figures = [
+        figure
+        for name in MODELS
+        for every in EVERY
+        for figure in step_ratio(name, every=every, rounds=told.rounds, device=told.device)
+    ]
+    figures += [figure for every in EVERY for figure in records(every=every, epochs=8, rounds=told.rounds)]
+    figures += reading(rounds=told.rounds) if told.device == "cpu" else []
     figures += throughput(rounds=told.rounds * 3, device=told.device)
     show("What the probe costs", figures, json_file=told.json)
 

@@ -78,6 +78,10 @@ class Job:
     in which a short-lived container changes the network of a node; root needs none. `cluster` is where the nodes are
     made, where these are pods (`--env kubernetes`). `partition` is that of a Slurm cluster (`--env slurm`).
 
+    `record_every` is the n of `--record-every`: the ranks record losses, learning rates, batches and samples at every
+    step, and the rest of their state at each n-th one, and after each start, load and save. Less is proven then (see
+    docs/explanation/verdicts.md). The first control, what is run in a window, and what needs every step record all.
+
     `log_regex` finds the lines of the job's log that state a `step` and a `loss`, its two named groups. The log is the
     output of the job, or `log_file`, a path below `{out}`, if the job keeps one file there over all relaunches.
 
@@ -111,6 +115,7 @@ class Job:
     partition: str = field(default="", kw_only=True)
     stops_with: int | str = field(default=NONZERO, kw_only=True)
     controls: int = field(default=5, kw_only=True)
+    record_every: int = field(default=1, kw_only=True)
     log_regex: str | None = field(default=None, kw_only=True)
     log_file: str | None = field(default=None, kw_only=True)
 
@@ -145,7 +150,9 @@ class Job:
                 check_text("Job", name, text)
         for name in ("module", "pull"):
             check_flag("Job", name, getattr(self, name))
-        for name, least in (("nproc_per_node", 1), ("max_restarts", 0), ("relaunches", 0), ("controls", 2)):
+        for name, least in (
+            ("nproc_per_node", 1), ("max_restarts", 0), ("relaunches", 0), ("controls", 2), ("record_every", 1),
+        ):  # fmt: skip
             check_whole("Job", name, getattr(self, name), least=least)
         for name in ("timeout", "hang_after"):
             if (seconds := getattr(self, name)) is not None:
@@ -333,6 +340,7 @@ class Job:
             **({"partition": self.partition} if self.partition else {}),
             **({"stops_with": self.stops_with} if self.stops_with != NONZERO else {}),
             "controls": self.controls,
+            **({"record_every": self.record_every} if self.record_every != 1 else {}),
             "log_regex": self.log_regex,
             "log_file": self.log_file,
         }

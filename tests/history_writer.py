@@ -18,6 +18,7 @@ from chaoskit.analysis.reference.reference import Reference
 from chaoskit.checks import Case
 from chaoskit.protocol.events import Event
 from chaoskit.protocol.fingerprint import of_bytes
+from chaoskit.protocol.recording import AT_EVERY_STEP, Recording
 
 #: Every column, and the random streams that nobody draws from.
 NAMES = ("model", "buffers", "optimizer", "lr", "scaler", "ema", "rng.torch", "rng.python", "batch")
@@ -361,6 +362,19 @@ class Writer:
     def end(self, status: str = "finished") -> Writer:
         """The run is over."""
         return self.say("run.end", status=status)
+
+    def thin(self, every: int) -> Writer:
+        """What the ranks would have recorded with `--record-every`."""
+        ranks: dict[str, Recording] = {}
+        for number, event in enumerate(self.events):
+            rank = ranks.setdefault(event.source, Recording(every))
+            if event.kind in ("save.begin", "load.begin"):
+                rank.begins_anew(event["n"])
+            elif event.kind == "step" and not (rank.whole(event["n"]) or event.get("loaded")):
+                state = {name: value for name, value in event["state"].items() if name in AT_EVERY_STEP}
+                data = {**event.data, "state": state, "thin": True}
+                self.events[number] = Event(event.kind, event.t, event.source, data)
+        return self
 
     def history(self) -> History:
         """What the record says."""

@@ -25,6 +25,7 @@ def job(**given):
         ({"log_regex": r"step (?P<step>\d+)"}, r"lacks the named group \(\?P<loss>...\)"),
         ({"stops_with": "zero"}, "stops_with must be 'nonzero' or an exit code from 0 to 255, not 'zero'"),
         ({"stops_with": 256}, "stops_with"),
+        *(({"record_every": n}, "record_every must be a whole number from 1") for n in (0, -1, "x", 2.5, True)),
         ({"log_file": "train.log"}, "log_file needs log_regex"),
         *(
             ({"log_regex": REGEX, "log_file": path}, "log_file must be a path below {out}")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from chaoskit.analysis.alignment.global_steps import PLANNED
 from chaoskit.analysis.alignment.segment import Execution, Segment
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.corruption.injected import corruptions
-from chaoskit.analysis.record.column import first_apart, is_constant
 from chaoskit.analysis.record.steps import LOSS, Steps
+from chaoskit.analysis.record.thin_steps import may_lack, places_known_apart, rests, whole_places
 from chaoskit.analysis.reference.reference import Reference
 
 #: How many differing steps of one segment are kept: after the first one all others differ.
@@ -35,6 +36,8 @@ class Difference:
 class Comparison:
     """`compared` counts the executed steps that were looked at, without those that were taken at another world size: of
     these only what is planned is compared (see `global_steps`). `names` is what was compared.
+    The state of `thin` of them was left out of the record (`--record-every`), of `unseen`, a rank of an incarnation, in
+    every step.
 
     `differences` are the first steps that differ in each lifetime of each rank, `first` where each component first
     does: the true step, by (incarnation, rank, component). `absent` maps a component that the reference has to the
@@ -45,6 +48,8 @@ class Comparison:
 
     differences: tuple[Difference, ...] = ()
     compared: int = 0
+    thin: int = 0
+    unseen: tuple[int, int] | None = None
     names: frozenset[str] = frozenset()
     absent: Mapping[str, Execution] = field(default_factory=dict)
     first: Mapping[tuple[int, int, str], int] = field(default_factory=dict)
@@ -67,9 +72,17 @@ def compare(timeline: Timeline, reference: Reference) -> Comparison:
     unused = seen.unused()
     lifetimes = {(incarnation, rank) for incarnation, rank, _ in unused}
     kept = [one for one in seen.differences if (one.execution.incarnation, one.execution.rank) not in lifetimes]
+    executed = 0
+    whole: dict[tuple[int, int], int] = {}
+    for one in (one for one in timeline.segments if one.incarnation not in timeline.resized):
+        executed += one.end - one.start
+        key = one.incarnation, one.rank
+        whole[key] = whole.get(key, 0) + one.end - one.start - seen.thin(one)
     return Comparison(
         tuple(sorted(kept, key=lambda one: one.order)),
-        sum(one.end - one.start for one in timeline.segments if one.incarnation not in timeline.resized),
+        executed,
+        executed - sum(whole.values()),
+        min((key for key, count in whole.items() if not count), default=None),
         frozenset(seen.names),
         seen.absent,
         {key: step for key, step in seen.first.items() if key not in unused},
@@ -112,6 +125,17 @@ class _Seen:
         losses = self.timeline.bitwise and (expected.column(LOSS) or one.steps.column(LOSS))
         return [*names, *([LOSS] if losses else [])]
 
+    def thin(self, one: Segment) -> int:
+        """Of how many steps of a segment the run, or the reference, left out the state."""
+        own, due = one.steps.thin, self.expected(one).thin
+        if not due:
+            return own.count(1, one.start, one.end)
+        at = one.first - 1 - one.start
+        return sum(
+            bool((own and own[place]) or (due and place + at < len(due) and due[place + at]))
+            for place in range(one.start, one.end)
+        )
+
     def uncorrupted(self, one: Segment) -> Segment | None:
         """A segment without what our corruption spoilt in it and the job took back."""
         step = self.struck.get(one.incarnation)
@@ -131,14 +155,14 @@ class _Seen:
             if own is None:
                 continue
             self.names.add(name)
-            other = other if other is not None else [""] * len(expected)
             at = one.first - 1
-            for place in first_apart(own[one.start : stop], other[at : at + stop - one.start], limit=KEPT):
-                pair = own[one.start + place], other[at + place]
-                # What a step lacks altogether is `absent`, unless the reference lacks it too.
-                if pair[0] and pair[1] is not None:
-                    apart.setdefault(one.start + place, {})[name] = (pair[0], pair[1])
-                    self.first.setdefault((one.incarnation, one.rank, name), one.true(one.start + place))
+            found = places_known_apart(name, one.steps, expected, start=one.start, at=at, count=stop - one.start)
+            pairs = ((one.start + p, own[one.start + p], other[at + p] if other is not None else "") for p in found)
+            # What a step lacks altogether is `absent`, unless the reference lacks it too.
+            both = ((place, mine, due) for place, mine, due in pairs if mine and due is not None)
+            for place, mine, due in islice(both, KEPT):
+                apart.setdefault(place, {})[name] = (mine, due)
+                self.first.setdefault((one.incarnation, one.rank, name), one.true(place))
         if stop < one.end:
             apart[stop] = {"steps": ("taken", "not taken")}
         self.differences += [Difference(one.execution(place), found) for place, found in apart.items()]
@@ -157,13 +181,8 @@ class _Seen:
         """Whether it is a random stream that never moves. (One that is put back after each use does not, either.)"""
         if not name.startswith("rng."):
             return False
-        columns = [
-            one.steps.column(name)
-            for one in self.timeline.segments
-            if (one.incarnation, one.rank) == (incarnation, rank)
-        ]
-        columns += [self.timeline.expected(incarnation).get(rank, Steps()).column(name)]
-        return all(column is not None and is_constant(column) for column in columns)
+        own = [one.steps for one in self.timeline.segments if (one.incarnation, one.rank) == (incarnation, rank)]
+        return all(rests(name, steps) for steps in (*own, self.timeline.expected(incarnation).get(rank, Steps())))
 
     def require(self, one: Segment, start: int, end: int) -> None:
         """What was kept has to be whole; the last record of a rank that was killed may be cut short."""
@@ -174,10 +193,17 @@ class _Seen:
                 continue
             own, other = one.steps.column(name), expected.column(name)
             at = one.true(start) - 1
-            for place in range(start, end):
-                lacks = own is None or not own[place]
-                if lacks and other is not None and other[at + place - start]:
+            thin = may_lack(name, one.steps)
+            for place in range(start, end) if not thin else _without_value(one.steps, own, start, end):
+                gone = own is None or not own[place]
+                if gone and other is not None and other[at + place - start]:
                     self.absent[name] = one.execution(place)
                     break
-                if own is not None and not lacks and None not in own and "" not in own[start:end]:
+                if own is not None and not gone and None not in own and "" not in own[start:end]:
                     break
+
+
+def _without_value(steps: Steps, column: Sequence[str | None] | None, start: int, end: int) -> Iterator[int]:
+    """The places, of those whose step is not thin, at which a component has no value."""
+    values = list(column[start:end]) if column is not None else [None] * (end - start)
+    return (start + place for place in whole_places(steps, start=start, count=end - start) if not values[place])

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from chaoskit.analysis.alignment.alignment import PROOF, Alignment
 from chaoskit.analysis.alignment.resume_point import Start
+from chaoskit.analysis.alignment.segment import last_known
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.checkpoints.resumes import Resume
 from chaoskit.analysis.closer_look import look_closer, without_followers
@@ -243,7 +244,8 @@ def _later(case: Case, incarnation: int, comparison: Comparison, known: Sequence
                 code = data_code(places, step - 1, redrawn=redrawn, known=seen)
                 yield Finding(code, name, rank, incarnation, step, step - 1, places, redrawn=redrawn)
             else:
-                yield Finding(CODES[family], name, rank, incarnation, step, step - 1)
+                since = last_known(case.timeline.segments, incarnation, rank, step, names=[name])
+                yield Finding(CODES[family], name, rank, incarnation, step, step - 1, since=since)
 
 
 def _moves(case: Case, rank: int) -> bool:

@@ -34,7 +34,8 @@ class Finding:
     `missing` are tensors that the reference has and the run lacks. `given` are names of parameters whose state is
     that of another one, with the name of that one. `harmless`: no loss and no batch differed from the reference up to
     that step, the last one, although the stream was drawn from; None where something did, or nothing can be said.
-    `idle`: nobody uses what is drawn from the stream.
+    `idle`: nobody uses what is drawn from the stream. `since` is the last step before at which the component was
+    recorded, if it was not in those in between (0 for none).
     """
 
     code: str
@@ -53,6 +54,7 @@ class Finding:
     given: tuple[tuple[str, str], ...] = ()
     harmless: int | None = None
     idle: bool = False
+    since: int | None = None
 
     @property
     def advice(self) -> str:
@@ -110,7 +112,8 @@ class Finding:
     def place(self) -> str:
         """'is that of step 0': where the component is instead."""
         if self.found is None:
-            return f"diverges at step {self.step}"
+            earlier = "" if self.since is None else f", or earlier{f', after step {self.since}' if self.since else ''}"
+            return f"diverges at step {self.step}{earlier}"
         if self.found:
             whose = f" of rank {self.whose}" if self.whose is not None else ""
             return f"is that{whose} of step {show_positions(self.found)}{self._tensors()}"
@@ -143,6 +146,7 @@ class Finding:
             "given": [list(pair) for pair in self.given],
             "harmless": self.harmless,
             "idle": self.idle,
+            "since": self.since,
         }
         kept = {name: value for name, value in rare.items() if value not in ([], None, False)}
         usual = {name: value for name, value in vars(self).items() if name not in rare}

@@ -23,8 +23,11 @@ class ControlsAgree:
             return inconclusive(self.name, "there is no reference", "reference-failed")
         count, divergence = len(case.reference.controls), case.reference.divergence
         if divergence is None:
-            sentence = f"{count} controls agree to the bit in {case.reference.steps} steps"
-            return passed(self.name, sentence, steps=case.reference.steps, controls=count)
+            steps, known = case.reference.steps, case.reference.known_steps
+            sentence = f"{count} controls agree to the bit in {steps} steps"
+            if known < steps:
+                sentence += f"; state was recorded at {known} of them, losses, learning rates and batches at all"
+            return passed(self.name, sentence, steps=steps, controls=count)
         values = {name: list(pair) for name, pair in divergence.values.items()}
         return inconclusive(
             self.name,

@@ -16,6 +16,7 @@ from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.completed import incomplete
 from chaoskit.checks.equivalence import tested
 from chaoskit.checks.registry import check
+from chaoskit.checks.thinned import REMEDY, last_whole, or_earlier, recorded
 from chaoskit.validation import check_number
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
@@ -66,6 +67,8 @@ class MatchesReference:
         diagnosis = diagnose(case)
         seen = diagnosis.comparison
         evidence: dict[str, Any] = {"compared": seen.compared, "components": sorted(seen.names)}
+        if seen.thin:
+            evidence["recorded"] = seen.compared - seen.thin
         if seen.differences or diagnosis.findings:
             return self._mismatch(case, diagnosis, evidence)
         if (gap := incomplete(self.name, case, evidence)) is not None:
@@ -73,11 +76,14 @@ class MatchesReference:
         for name, one in seen.absent.items():
             sentence = f"{name} was not recorded at step {one.step}, rank {one.rank}, so it was not compared"
             return inconclusive(self.name, sentence, "probe-blind", **evidence)
+        if (unseen := _unseen(seen)) is not None:
+            return inconclusive(self.name, unseen, "probe-blind", **evidence)
         if seen.compared and not seen.names & {"model", "loss"}:
             return inconclusive(self.name, "neither the model nor a loss was recorded", "probe-blind", **evidence)
         again = case.timeline.rolled_back
         extra = f", {again} of them rolled back," if again and not case.timeline.resized else ""
         sentence = f"{seen.compared} executed steps{extra} are equal to the reference to the bit"
+        sentence += recorded(seen.compared, seen.thin)
         return passed(self.name, sentence, **evidence)
 
     def _mismatch(self, case: Case, diagnosis: Diagnosis, evidence: dict[str, Any]) -> Verdict:
@@ -97,9 +103,11 @@ class MatchesReference:
             got, wanted = loss.values["loss"]
             parts.append(f"first wrong loss at step {loss.execution.step}: {got} instead of {wanted}")
         elif differences:
-            parts.append(_first(differences[0]))
+            parts.append(_first(differences[0]) + or_earlier(case, differences[0]))
         if codes == ["loss-diverged"] and loss is not None:
-            parts.insert(0, f"{_first(differences[0])}, while every component was right until then")
+            parts.insert(0, f"{_first(differences[0])}, while every component was right {_until(case, differences[0])}")
+        if codes == ["loss-diverged"] and diagnosis.comparison.thin:
+            parts.append(f"state was not recorded at every step, so what was wrong first may be unseen; {REMEDY}")
         if diagnosis.advice:
             evidence["advice"] = diagnosis.advice
         evidence["differences"] = [_as_json(one) for one in differences[:20]]
@@ -132,8 +140,13 @@ class MatchesReference:
                 f"controls (--controls); {why}"
             )
             return inconclusive(self.name, sentence, "not-deterministic", **evidence)
-        exact = ", ".join(sorted(diagnosis.comparison.names - {"loss"}))
-        sentence = "; ".join([*map(str, lifetimes), f"equal to the bit: {exact or 'nothing'}", why])
+        seen = diagnosis.comparison
+        if (unseen := _unseen(seen)) is not None:
+            return inconclusive(self.name, unseen, "probe-blind", **evidence)
+        exact = ", ".join(sorted(seen.names - {"loss"}))
+        at = f", the state in the {seen.compared - seen.thin} of {seen.compared} steps that recorded it"
+        same = f"equal to the bit: {exact or 'nothing'}{at if seen.thin else ''}"
+        sentence = "; ".join([*map(str, lifetimes), same, why])
         return passed(self.name, sentence, **evidence)
 
     def _within(self, case: Case, rtol: float, why: str) -> Verdict:
@@ -170,6 +183,20 @@ class MatchesReference:
             f"{why}"
         )
         return passed(self.name, sentence, compared=compared, rtol=rtol, worst=worst)
+
+
+def _unseen(comparison: Comparison) -> str | None:
+    """The sentence on a lifetime of which no step shows the state; None if there is none."""
+    if not comparison.thin or comparison.unseen is None:
+        return None
+    incarnation, rank = comparison.unseen
+    return f"the state of rank {rank} was recorded at no step of incarnation {incarnation}; {REMEDY}"
+
+
+def _until(case: Case, difference: Difference) -> str:
+    """Up to when every component was right, if a difference is the first one."""
+    since = last_whole(case, difference)
+    return "until then" if since is None else f"up to step {since}, after which it was not recorded"
 
 
 def _state_codes(case: Case) -> tuple[str, ...]:
@@ -242,6 +269,9 @@ def matches_reference(
     false-alarm probability of `alpha`. If that test could not detect a loss that is off by `shift` (0.25: a quarter),
     the verdict is inconclusive. With `rtol` each loss must instead lie within that relative difference of the nearest
     control. A job whose controls agree is always compared to the bit.
+
+    With `--record-every`, state is compared at the steps that recorded it, losses, learning rates and batches at all;
+    the sentence says at how many. A lifetime of which no step shows the state is inconclusive (`probe-blind`).
 
     Steps that another number of ranks trained, and later steps, cannot be equal to the bit: the loss of each, over
     all ranks, must lie within the relative difference `band` of the reference's. The user states the band; without it

@@ -163,6 +163,8 @@ def _live(case: Case, propagation: Propagation, one: Written) -> tuple[str, ...]
     if wanted is None or not 0 <= place < len(one.lifetime.steps):
         return None
     own = one.lifetime.steps[place]
+    if own.thin:
+        return None
     names = [name for name in GIVEN if name in case.timeline.comparable and name in own.components]
     return tuple(name for name in names if own.components[name] != wanted.components.get(name))
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.corruption.injected import is_corruption
 from chaoskit.analysis.finding import show_ranks
-from chaoskit.analysis.record.column import first_apart
 from chaoskit.analysis.record.history import Incarnation, lifetimes
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
 from chaoskit.analysis.record.replicas import replica_groups, why_no_replicas
+from chaoskit.analysis.record.thin_steps import places_known_apart
 from chaoskit.checks.check import Check
 from chaoskit.checks.explanation import apart, components, named
 from chaoskit.checks.registry import check
+from chaoskit.checks.thinned import REMEDY
 from chaoskit.verdict import Verdict, failed, inconclusive, passed
 
 #: What replicas have in common where they have it in common at all: all but the model may be each rank's own.
@@ -42,10 +44,13 @@ class ReplicasAgree:
     def __call__(self, case: Case) -> Verdict:
         if not any(lifetime.steps for _, lifetime in lifetimes(case.history)):
             return inconclusive(self.name, "the probe recorded no optimizer step of the run", "probe-blind")
-        compared, found = 0, None
+        compared, thin, found = 0, 0, None
         groups = [(inc, group) for inc in case.history.incarnations for group in replica_groups(inc)]
         for inc, group in groups:
-            compared += min(len(inc.ranks[rank].steps) for rank in group)
+            count = min(len(inc.ranks[rank].steps) for rank in group)
+            compared += count
+            marks = [own[:count] for rank in group if (own := inc.ranks[rank].steps.thin)]
+            thin += sum(map(any, zip(*marks, strict=True)))
             found = found or _split(inc, group)
         if not groups:
             why = next(filter(None, map(why_no_replicas, case.history.incarnations)), "")
@@ -57,9 +62,16 @@ class ReplicasAgree:
         if found is not None:
             return self._shown(case, found)
         sizes = ", ".join(dict.fromkeys(show_ranks(group) for _, group in groups))
-        return passed(
-            self.name, f"the replicas of {sizes} were equal in each of {compared} steps", compared=compared
-        )
+        if thin and thin == compared:
+            sentence = f"the state of the replicas of {sizes} was recorded at no common step; {REMEDY}"
+            return inconclusive(self.name, sentence, "probe-blind")
+        sentence = f"the replicas of {sizes} were equal in each of {compared} steps"
+        if thin:
+            sentence = (
+                f"the replicas of {sizes} were equal in each of {compared - thin} steps at which the state of all of "
+                f"them was recorded, of {compared} (--record-every)"
+            )
+        return passed(self.name, sentence, compared=compared - thin)
 
     def to_json(self) -> Mapping[str, Any]:
         return {"name": self.name}
@@ -102,7 +114,7 @@ def _split(inc: Incarnation, group: Sequence[int]) -> Split | None:
             # A sharded optimizer is no replica; it shows once it has state.
             if name != "model" and a[min(1, count - 1)] != b[min(1, count - 1)]:
                 continue
-            for place in first_apart(a[:count], b[:count]):
+            for place in islice(places_known_apart(name, first, other, count=count), 1):
                 found.setdefault(first.numbers[place], set()).add(name)
     if not found:
         return None
@@ -159,7 +171,8 @@ def _tensors(inc: Incarnation, split: Split, wrong: Sequence[int]) -> tuple[int,
 @check("ranks-diverged")
 def replicas_agree() -> Check:
     """At every step the ranks that hold replicas of one model hold the same parameters, optimizer state, averages,
-    learning rates, options and scaler, to the bit. Buffers may be each rank's own.
+    learning rates, options and scaler, to the bit. Buffers may be each rank's own. With `--record-every`, steps count
+    that all of them recorded.
 
     Replicas are the ranks of a DistributedDataParallel, else those whose models are equal in the first step of their
     incarnation. The check needs no reference and no fault. Fails with `ranks-diverged` and names the step, the

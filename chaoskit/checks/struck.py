@@ -8,8 +8,10 @@ from typing import Any
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.corruption.injected import is_corruption
 from chaoskit.analysis.corruption.propagation import Propagation
+from chaoskit.analysis.record.history import lifetimes
 from chaoskit.checks.check import unmeasured
 from chaoskit.checks.explanation import facts
+from chaoskit.checks.thinned import REMEDY
 from chaoskit.verdict import Verdict, inconclusive, merge
 
 
@@ -23,6 +25,11 @@ def judge_each(name: str, case: Case, judge: Callable[[Propagation], Verdict]) -
         return inconclusive(name, "no fault was observed to corrupt a number", "fault-not-observed")
     if len(case.propagations) < len(struck):
         return inconclusive(name, "the step in which a number was corrupted is unknown", "probe-blind")
+    first = min(propagation.corruption.incarnation for propagation in case.propagations)
+    if any(lifetime.steps.thin for inc, lifetime in lifetimes(case.history) if inc.index >= first):
+        # What a number changed, and whether an update was left out, shows from one step to the next.
+        sentence = f"state was not recorded at every step, so what the corrupted number changed is unknown; {REMEDY}"
+        return inconclusive(name, sentence, "probe-blind")
     verdicts = [judge(propagation) for propagation in case.propagations]
     outcome = merge(verdict.outcome for verdict in verdicts)
     worst = [verdict for verdict in verdicts if verdict.outcome is outcome]

@@ -20,6 +20,7 @@ from chaoskit.cli.option_values import (
     nodes,
     notices,
     path,
+    positive,
     resume_args,
     seconds,
     several,
@@ -196,6 +197,13 @@ SHARED = (
         "ARGS",
         resume_args,
     ),
+    Option(
+        "record-every",
+        "of a long run, record the state at each N-th step only, and after each start, load and save; losses, learning "
+        "rates and data at every step (default: 1)",
+        "N",
+        positive,
+    ),
     Option("controls", "number of uninterrupted runs of a job that is not deterministic (default: 5)", "N", several),
     Option(
         "log-regex",
@@ -230,6 +238,7 @@ JOB_FIELDS = {
         name: name
         for name in (
             "relaunches", "timeout", "hang_after", "resume_args", "controls", "log_regex", "log_file", "stops_with",
+            "record_every",
         )
     },
     "nnodes": "nodes",

@@ -19,6 +19,7 @@ from chaoskit.environments.launch.mode import Mode
 from chaoskit.environments.traits import StorageKind
 from chaoskit.faults import Fault
 from chaoskit.job import Job
+from chaoskit.protocol import recording
 from chaoskit.protocol.events import EventWriter
 
 #: The deadline of an uninterrupted run in seconds, where the job sets none.
@@ -45,18 +46,22 @@ def execute(
     keeper: OutKeeper | None = None,
     late: bool = False,
     watch: WindowWatch | None = None,
+    record_every: int = 1,
 ) -> str:
     """Run the job in `run_dir`, for at most `deadline` seconds; returns its status, which is in run.json too, whatever
-    happens. With `learning`, the ranks record what they imported; for `keeper`, `late` and `watch` see `Controller`,
-    for the rest `RunSpec`."""
+    happens. With `learning`, the ranks record what they imported; `record_every` is the n of `recording`; for `keeper`,
+    `late` and `watch` see `Controller`, for the rest `RunSpec`."""
     out = run_dir / "out"
+    env = {key: value.replace("{out}", str(out)) for key, value in job.env.items()}
+    if record_every > 1:
+        env[recording.VARIABLE] = str(record_every)
     spec = RunSpec(
         run_dir=run_dir,
         out=out,
         cwd=job.directory,
         run_id=store.read(run_dir)["id"],
         gated=bool(faults) or keeper is not None,
-        env={key: value.replace("{out}", str(out)) for key, value in job.env.items()},
+        env=env,
         mode=mode,
         relaunch_mode=relaunch_mode,
         learning=learning,
@@ -75,11 +80,11 @@ def execute(
     )
     status = "interrupted"
     try:
-        with store.writing(), environment_named(environment)(spec) as env:
+        with store.writing(), environment_named(environment)(spec) as place:
             writer = EventWriter(run_dir / "events" / "harness.jsonl")
             try:
                 controller = Controller(
-                    env=env,
+                    env=place,
                     job=job,
                     out=out,
                     faults=faults,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaoskit.analysis.reference.reference import Reference
+from chaoskit.capabilities import CanCorruptNumbers
 from chaoskit.engine import reference_store
 from chaoskit.engine.execution import execute
 from chaoskit.engine.progress import Progress
@@ -40,8 +41,9 @@ class PlannedRun:
     imdsv1: bool = False
     put_back: PutBack | None = None
 
-    def execute(self, window: Window | None) -> Path:
-        """Run it, in a window or whole; returns the directory of the new run."""
+    def execute(self, window: Window | None, *, every_step: bool = False) -> Path:
+        """Run it, in a window or whole; returns the directory of the new run. With `every_step`, the state of each one
+        is recorded."""
         store, job, reference = self.store, self.job, self.reference
         run_dir = store.new_run(
             job=job.to_json(),
@@ -77,8 +79,18 @@ class PlannedRun:
                 imdsv1=self.imdsv1,
                 late=window is not None,
                 watch=window.watch(run_dir) if window is not None else None,
+                # A window is short, and ends once enough steps in succession equal the reference.
+                record_every=1 if every_step or window is not None or self.needs_every_step else job.record_every,
             )
         return run_dir
+
+    @property
+    def needs_every_step(self) -> bool:
+        """Whether a verdict on the run rests on the state of every step: where numbers are corrupted, for what that
+        changed, and when; where state is put back, to prove that nothing else is lost; and where another number of
+        ranks, or another command, may go on from what this run had."""
+        corrupted = any(CanCorruptNumbers in fault.action.needs for fault in self.faults)
+        return corrupted or self.put_back is not None or self.job.nodes.elastic or bool(self.job.relaunch_command)
 
 
 def _deadline(job: Job, faults: Sequence[Fault], reference: Reference) -> float:

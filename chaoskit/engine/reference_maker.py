@@ -1,7 +1,8 @@
 """`ReferenceMaker`: the reference of a job: the stored one, if it still holds, else a new one.
 
 A reference consists of controls: uninterrupted runs of the job. The first is launched cold and shows what the ranks
-import; the second is launched warm, where that is possible and not excluded. If the two agree to the bit, the launch
+import. It records every step, whatever `--record-every` says, so that each step of another run has its counterpart. The
+second is launched warm, where that is possible and not excluded. If the two agree to the bit, the launch
 makes no difference and the job is deterministic. If they differ, a third control, launched cold, shows whether the job
 or the warm launch is the cause. Of a job that is not deterministic, further controls measure the spread.
 """
@@ -130,6 +131,7 @@ class _Making:
             mode=mode,
             learning=learning,
             keeper=states.keeper if states is not None else None,
+            record_every=job.record_every if number else 1,
         )
         if states is None:
             check_control(run_dir, status, nodes=job.nodes.most)

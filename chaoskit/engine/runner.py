@@ -168,13 +168,13 @@ Rule = Callable[[Run, Sequence[Verdict]], Ruling]
 class Runner:
     """Runs jobs in one environment and stores the runs; tests get it as `chaos`.
 
-    `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` and `hang_after`
-    (seconds), `resume_args`, `controls`, `log_regex`, `log_file`, `stops_with`. `launch` is `cold`, `warm`, or `auto`:
-    warm where a warm control equals a cold one. `rule` decides what of the verdicts on its runs counts (None: all of
-    them). With `windows`, an experiment begins from a kept state of an uninterrupted run and ends once the job equals
-    the reference again, where the job has earned that: `always`, `auto` (where the job trains long enough for that to
-    pay) or `never` (see `chaoskit.engine.windows`). `audits` are those of the session: experiments in windows that are
-    run whole as well, so that both verdicts can be compared.
+    `runs` are those made so far. Options given here override those of the job: `relaunches`, `timeout` and
+    `hang_after` (seconds), `resume_args`, `controls`, `record_every`, `log_regex`, `log_file`, `stops_with`.
+    `launch` is `cold`, `warm`, or `auto`: warm where a warm control equals a cold one. `rule` decides what of the
+    verdicts on its runs counts (None: all of them). With `windows`, an experiment begins from a kept state of an
+    uninterrupted run and ends once the job equals the reference again, where the job has earned that: `always`,
+    `auto` (where the job trains long enough for that to pay) or `never` (see `chaoskit.engine.windows`). `audits` are
+    those of the session: experiments in windows that are run whole as well, so that both verdicts can be compared.
     """
 
     def __init__(
@@ -300,13 +300,14 @@ class Runner:
             remove(run.dir, within=self.store.root)
             run = self._made(planned, None)
         elif window is not None:
-            run.window, run.whole = window, lambda: self._made(planned, None)
+            # An audit compares each step with the reference.
+            run.window, run.whole = window, lambda: self._made(planned, None, every_step=window.audits is not None)
         self.runs.append(run)
         self.progress.phase("judging")
         return run
 
-    def _made(self, planned: PlannedRun, window: Window | None) -> Run:
-        run_dir = planned.execute(window)
+    def _made(self, planned: PlannedRun, window: Window | None, *, every_step: bool = False) -> Run:
+        run_dir = planned.execute(window, every_step=every_step)
         return Run(
             run_dir.name, run_dir, planned.job, self.store, planned.reference, self.experiment, rule=self.rule
         )

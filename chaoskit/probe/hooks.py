@@ -96,7 +96,7 @@ class _Hooks:
         """The forward of the model itself begins. By now a wrapper (DistributedDataParallel) has copied the buffers of
         rank 0 to all ranks."""
         self.wrapped = None
-        self.session.guard("buffers", self.observer.training.forward_begins, module)
+        self.session.guard("buffers", self.observer.forward_begins, module)
 
     def backward(self) -> None:
         """Watch every backward pass: `Tensor.backward`, `torch.autograd.backward`, `torch.autograd.grad`."""

@@ -31,6 +31,7 @@ from chaoskit.probe.taking import Taking
 from chaoskit.probe.tensors import Named, named_parameters, tensors, told_tensors
 from chaoskit.probe.training_state import TrainingState
 from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
+from chaoskit.protocol.recording import Recording
 from chaoskit.protocol.sharded_hash import Shards
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Observer:
     With `by_name`, the next step records its tensors one by one. Steps 1, 2, 4, 8 and so on record which components
     hold NaN or infinity; with `not_a_number`, once a loss was no number, every step does. Both cost a pass over the
     state. `loaded`: a checkpoint was loaded since the last step, after training had begun. `passes`: the number of
-    backward passes in the last step, 0 before the first.
+    backward passes in the last step, 0 before the first. `recording` says which steps record their whole state.
     """
 
     def __init__(self, session: ProbeSession) -> None:
@@ -54,6 +55,7 @@ class Observer:
         self.not_a_number = False
         self.loaded = False
         self.passes = 0
+        self.recording = Recording.told(os.environ)
         self.training = TrainingState(session.guard)
         self.elastic = Elastic(session.guard)
         self._followers = Followers()
@@ -84,6 +86,10 @@ class Observer:
         if "forward" not in self.begun:
             self._note_streams("forward")
         self._new_epoch |= self._consumed.add([args, kwargs])
+
+    def forward_begins(self, module: Any) -> None:
+        """The forward pass of a model itself begins, and will change its buffers."""
+        self.training.forward_begins(module, wanted=self._is_whole())
 
     def draws(self, iterator: Any) -> None:
         """A batch is requested of a data loader."""
@@ -134,7 +140,7 @@ class Observer:
         if self.explicit or not self._moved or not self.session.open():
             return None
         self._is_due()
-        return self._record(self.training.read(self._batch), {}, self.elastic.parts(*self.training.owners()))
+        return self._record_seen()
 
     def leave_out(self) -> BaseException | None:
         """The job discards its gradients, or loads another state: record a step whose update is skipped. A job that
@@ -145,9 +151,7 @@ class Observer:
         if self._wasteful or not self.session.open():
             return None
         self._is_due()
-        return self._record(
-            self.training.read(self._batch), {}, self.elastic.parts(*self.training.owners()), left_out=True
-        )
+        return self._record_seen(left_out=True)
 
     def forget(self) -> None:
         """Discard what was seen since the last step: it belongs to no step."""
@@ -163,10 +167,12 @@ class Observer:
         self.explicit = True
         self._is_due()
         self._losses = [exact(loss)] if loss is not None else []
-        state, parts = self.training.read(self._batch), self.elastic.parts(*self.training.owners())
+        whole = self._is_whole()
+        state = self.training.read(self._batch, whole=whole)
+        parts = self.elastic.parts(*self.training.owners())
         by_name: dict[str, Named] = {}
         for name, thing in (("batch", batch), ("model", model), ("optimizer", optimizer)):
-            if thing is not None:
+            if thing is not None and (whole or name == "batch"):
                 value = thing.state_dict() if hasattr(thing, "state_dict") else thing
                 state[name] = fingerprint = Fingerprint()
                 fingerprint.value(value)
@@ -178,7 +184,7 @@ class Observer:
                 if name != "batch":
                     parts.pop(name, None)
                     parts.update(self.elastic.part(name, value))
-        return self._record(state, by_name, parts)
+        return self._record(state, by_name, parts, whole=whole)
 
     def rows(self) -> str:
         """The rows of the data set that the step has consumed so far; empty where they are not known."""
@@ -196,6 +202,21 @@ class Observer:
 
     # Recording.
 
+    def _is_whole(self) -> bool:
+        """Whether the step that is under way records its whole state, as far as is known by now: also where its tensors
+        are recorded by name, where the loss was no number, and where a fault may strike."""
+        if self.recording.whole(self.steps + 1) or self.by_name or self.loaded or self.not_a_number:
+            return True
+        gate = self.session.gate
+        return self.session.injector is not None or (gate is not None and gate.stops(self.steps, at_once=False))
+
+    def _record_seen(self, *, left_out: bool = False) -> BaseException | None:
+        """Record a step as the hooks have seen it."""
+        whole = self._is_whole()
+        state = self.training.read(self._batch, whole=whole)
+        parts = self.elastic.parts(*self.training.owners())
+        return self._record(state, {}, parts, whole=whole, left_out=left_out)
+
     def _is_due(self) -> None:
         """A step is about to be recorded: its state may have to be kept, or put back, before it is read."""
         self.session.guard("own time", self.own_time.ends)
@@ -208,13 +229,17 @@ class Observer:
             self.session.write("blind", component="batch", reason="no forward pass in training mode was seen")
         return whole
 
-    def _fields(self, state: dict[str, Any], parts: dict[str, Shards], left_out: bool) -> dict[str, Any]:
+    def _fields(
+        self, state: dict[str, Any], parts: dict[str, Shards], left_out: bool, whole: bool
+    ) -> dict[str, Any]:
         """The fields of the `step` event."""
         fields: dict[str, Any] = {"losses": self._losses, "state": state}
         if (own := self.own_time.seconds) is not None:
             fields["own"] = round(own, 6)
         if left_out:
             fields["left_out"] = True
+        if not whole or self.training.missed_buffers:
+            fields["thin"] = True
         if self.loaded:
             fields["loaded"] = True
         if parts:
@@ -266,7 +291,13 @@ class Observer:
         self._followers.step(n, lambda: named_parameters(optimizers, roots), known)
 
     def _record(
-        self, state: dict[str, Any], told: Mapping[str, Named], parts: dict[str, Shards], *, left_out: bool = False
+        self,
+        state: dict[str, Any],
+        told: Mapping[str, Named],
+        parts: dict[str, Shards],
+        *,
+        whole: bool,
+        left_out: bool = False,
     ) -> BaseException | None:
         """Stop at the gate if the rank has to, then record the step; return an exception that the job must raise."""
         if self.session.saves is not None:
@@ -283,7 +314,7 @@ class Observer:
             self.session.write("epoch", n=self.steps)
         n = self.steps + 1
         self.session.guard("average", self._look_at_followers, n)
-        late = DeferredEvent(self._fields(state, parts, left_out))
+        late = DeferredEvent(self._fields(state, parts, left_out, whole))
         by_name = self.session.guard("tensors", self._by_name, told) if self.by_name else None
         gate = self.session.gate
         if gate is not None and gate.stops(self.steps, at_once=self.loaded):

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from chaoskit.probe.taking import Taking
 from chaoskit.probe.training_state import TrainingState
+from chaoskit.protocol.recording import Recording
 
 
 class StepObserver(Protocol):
@@ -19,6 +20,7 @@ class StepObserver(Protocol):
     loaded: bool
     not_a_number: bool
     training: TrainingState
+    recording: Recording
     begun: dict[str, dict[str, str]]
     taking: Taking
 

@@ -82,6 +82,7 @@ class Saves:
         if self.session.observer is not None:
             self.session.observer.settle()
             self.session.observer.by_name = True
+            self.session.observer.recording.begins_anew(self.steps)
             if kind == "load":
                 self.session.observer.begun.clear()  # what was drawn before belongs to no step
         if self._out is not None and not path.startswith(os.path.join(os.path.abspath(self._out), "")):

@@ -18,7 +18,9 @@ Guard = Callable[..., Any]
 
 
 class TrainingState:
-    """The objects of one rank, which are not kept alive. `guard` calls a function and records its exceptions."""
+    """The objects of one rank, which are not kept alive. `guard` calls a function and records its exceptions.
+    `missed_buffers`: nobody wanted the buffers from before the step as its forward pass began, so that they are not
+    known any more."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -30,6 +32,7 @@ class TrainingState:
         }
         self._groups: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         self._buffers: weakref.WeakKeyDictionary[Any, Fingerprint] = weakref.WeakKeyDictionary()
+        self.missed_buffers = False
 
     def add(self, kind: str, thing: Any) -> None:
         """Remember an `optimizer`, `scaler`, `average` (an averaged model) or `root` (an outermost module)."""
@@ -43,9 +46,12 @@ class TrainingState:
         """Every object of that kind that was added and still exists."""
         return [found for reference in self._known[kind] if (found := reference()) is not None]
 
-    def forward_begins(self, module: Any) -> None:
-        """The forward pass of a model begins, and will change its buffers: fingerprint them as they are before."""
-        if module not in self._buffers:
+    def forward_begins(self, module: Any, *, wanted: bool = True) -> None:
+        """The forward pass of a model begins, and will change its buffers: fingerprint them as they are before, if they
+        are `wanted`."""
+        if not wanted:
+            self.missed_buffers = True
+        elif module not in self._buffers:
             self._buffers[module] = components.buffers([module]) or Fingerprint()
 
     def note_groups(self) -> None:
@@ -57,6 +63,7 @@ class TrainingState:
     def step_ends(self) -> None:
         """Forget the buffers from before the step."""
         self._buffers.clear()
+        self.missed_buffers = False
 
     def owners(self) -> tuple[list[Any], list[Any], list[Any]]:
         """The optimizers with all of their groups, the outermost modules, the averaged models."""
@@ -66,13 +73,17 @@ class TrainingState:
         """The owners, and the gradient scalers: every object that holds a part of the training state."""
         return (*self.owners(), self.living("scaler"))
 
-    def read(self, batch: Callable[[], Any]) -> dict[str, Any]:
-        """Every component: a string, or a Fingerprint of which parts may still be computed on a device."""
+    def read(self, batch: Callable[[], Any], *, whole: bool = True) -> dict[str, Any]:
+        """Every component: a string, or a Fingerprint of which parts may still be computed on a device. Unless it is to
+        be `whole`, only those of `recording.AT_EVERY_STEP`."""
         optimizers, roots, averages = self.owners()
         guard = self._guard
+        if not whole:
+            known = {"lr": guard("lr", components.learning_rates, optimizers, roots), "batch": guard("batch", batch)}
+            return {name: value for name, value in known.items() if value is not None}
         state: dict[str, Any] = {
             "model": guard("model", lambda: components.model(parameters(optimizers, roots))),
-            "buffers": guard("buffers", self._read_buffers, roots),
+            "buffers": None if self.missed_buffers else guard("buffers", self._read_buffers, roots),
             "optimizer": guard("optimizer", components.optimizer, optimizers, roots),
             "lr": guard("lr", components.learning_rates, optimizers, roots),
             "options": guard("options", components.options, optimizers, roots),

@@ -21,7 +21,7 @@ Plain = Mapping[str, Any]
 
 _STEP: dict[str, Any] = {
     "losses": Strings, "state": Fingerprints, "parts": Fingerprints, "samples": Strings, "rows": str,
-    "nonfinite": Strings, "loaded": bool, "left_out": bool, "own": Seconds | None,
+    "nonfinite": Strings, "loaded": bool, "left_out": bool, "thin": bool, "own": Seconds | None,
 }  # fmt: skip
 _CALL: dict[str, Any] = {"path": str, "api": str, "content": Fingerprints, "nonfinite": Strings, "full": bool,
                          "passing": bool}  # fmt: skip

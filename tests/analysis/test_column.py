@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaoskit.analysis.record.column import Column, Packing, first_apart, is_constant
+from chaoskit.analysis.record.column import Column, Packing, apart_among, first_apart, is_constant
 from chaoskit.protocol.fingerprint import of_bytes
 
 HASHES = [of_bytes(bytes([n])) for n in range(6)]
@@ -123,3 +123,22 @@ def test_equal_columns_are_kept_once():
     assert piece.cells is one.cells and list(piece) == HASHES[2:5]
     assert packing.column([*HASHES[2:5], HASHES[0]], like=one).cells is not one.cells
     assert list(packing.column(SAMPLES, like=one)) == SAMPLES
+
+
+FEW = [None, "", "0" * 32, "a" * 32, "b" * 32]
+
+
+@given(
+    values=st.lists(st.sampled_from([*FEW, "untouched", "A" * 32]), min_size=1, max_size=40),
+    other=st.lists(st.sampled_from(FEW), min_size=40, max_size=40),
+    filler=st.integers(0, 60),
+    places=st.sets(st.integers(0, 39)),
+)
+def test_columns_are_compared_at_some_places_however_they_are_packed(values, other, filler, places):
+    """Many that have no value are kept as texts, and those beside them as bytes."""
+    one, two = [*values, *[None] * filler], [*other[: len(values)], *["c" * 32] * filler]
+    at = sorted(place for place in places if place < len(values))
+    apart = [place for place in at if one[place] != two[place]]
+    for a in (one, Column.of(one)):
+        for b in (two, Column.of(two)):
+            assert list(apart_among(a, b, at)) == apart

@@ -519,15 +519,16 @@ def test_options(chaos, job): assert chaos.reference(job)["relaunches"] == 7; ch
 
 
 def test_the_job_and_the_options_of_the_file_and_an_option_that_wins(suite, pytester):
-    accepting(pytester, ACCEPT.replace("relaunches", 'variables = {A = "1"}\nhang-after = 3\nrelaunches'))
+    told = 'variables = {A = "1"}\nhang-after = 3\nrecord-every = 4\nrelaunches'
+    accepting(pytester, ACCEPT.replace("relaunches", told))
     tests = """
 def test_x(chaos, job):
     told = chaos.reference(job)
-    assert (told["relaunches"], told["hang_after"]) == (2, 3.0)
+    assert (told["relaunches"], told["hang_after"], told["record_every"]) == (2, 3.0, 5)
     assert job.command == ("python", "other.py", "--out", "{out}") and job.env == {"A": "1"}
     chaos.run(job).verify(good)
 """
-    suite(tests, "--chaos-relaunches", "2").assert_outcomes(passed=1)
+    suite(tests, "--chaos-relaunches", "2", "--chaos-record-every", "5").assert_outcomes(passed=1)
 
 
 def test_an_acceptance_for_a_test_that_does_not_show_it(suite, pytester):

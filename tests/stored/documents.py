@@ -72,6 +72,7 @@ def _verdicts() -> st.SearchStrategy[Any]:
 _JOBS = (
     Job("train.py", ["--out", "{out}"], cwd="/x"), Job("train.py", nnodes="1:2", timeout=3.5, env={"A": "b"}, cwd="/x"),
     Job.from_command(["python", "{out}"], log_regex="(?P<step>.)(?P<loss>.)", log_file="x", cwd="/x", stops_with=3),
+    Job("train.py", ["--out", "{out}"], cwd="/x", record_every=10),
 )  # fmt: skip
 #: By type: what its constructor wants besides.
 OWN: dict[Any, st.SearchStrategy[Any]] = {

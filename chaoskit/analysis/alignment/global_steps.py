@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from chaoskit.analysis.record.column import first_apart
 from chaoskit.analysis.record.steps import Steps, values
+from chaoskit.analysis.record.thin_steps import places_known_apart
 from chaoskit.protocol.fingerprint import of_bytes
 from chaoskit.protocol.sharded_hash import whole_of
 
@@ -49,9 +49,11 @@ class GlobalSteps:
         return frozenset(name for name in names if name.startswith("rng.") or self._differs(name))
 
     def _differs(self, name: str) -> bool:
-        one, *others = [steps.columns.get(name, []) for steps in self.ranks.values()]
-        shortest = min(map(len, (one, *others)))
-        return any(first_apart(one[:shortest], other[:shortest]) for other in others)
+        one, *others = self.ranks.values()
+        if any(name not in steps.columns for steps in self.ranks.values()):
+            return False
+        count = min(map(len, (one, *others)))
+        return any(any(True for _ in places_known_apart(name, one, other, count=count)) for other in others)
 
     def rank(self, number: int, *, local: Collection[str]) -> Steps:
         """What a rank of that number has: what all have, and of the `local` components its own, if there is such a

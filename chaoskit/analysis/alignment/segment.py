@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from chaoskit.analysis.record.steps import Step, Steps
+from chaoskit.analysis.record.thin_steps import may_lack
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,22 @@ class Segment:
     def execution(self, place: int) -> Execution:
         """The step at a place."""
         return Execution(self.rank, self.true(place), self.incarnation, self.steps[place])
+
+
+def last_known(
+    segments: Iterable[Segment], incarnation: int, rank: int, step: int, *, names: Iterable[str]
+) -> int | None:
+    """The last true step before one, in the same lifetime, whose state was recorded, where that of the steps in between
+    was not, and one of these components is part of it; 0 if there is none. None where nothing was left out."""
+    for one in segments:
+        if (one.incarnation, one.rank) == (incarnation, rank) and one.first <= step <= one.last:
+            at = place = one.start + step - one.first
+            while place > one.start and one.steps.is_thin(place - 1):
+                place -= 1
+            if place == at or not any(may_lack(name, one.steps) for name in names):
+                return None
+            return one.true(place - 1) if place > one.start else 0
+    return None
 
 
 def without(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

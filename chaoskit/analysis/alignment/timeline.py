@@ -20,6 +20,7 @@ from chaoskit.analysis.alignment.unrecorded import Evidence, Unrecorded
 from chaoskit.analysis.record.harness_record import FaultRecord
 from chaoskit.analysis.record.history import History, Incarnation
 from chaoskit.analysis.record.steps import Steps
+from chaoskit.analysis.record.thin_steps import may_lack
 from chaoskit.analysis.reference.divergence import Divergence, departures, diverged
 from chaoskit.analysis.reference.reference import Reference
 
@@ -207,10 +208,17 @@ class Timeline:
         if self.reference is None:
             return
         expected = dict(self.reference.traces())
-        for rank, gone in diverged(inc.ranks, expected, base=start.base, comparable=self.comparable).items():
+        gone_by_rank = diverged(inc.ranks, expected, base=start.base, comparable=self.comparable)
+        known = _last_known(inc, expected, start.base) if gone_by_rank else 0
+        for rank, gone in gone_by_rank.items():
             # Each step is looked at as it begins: what the last one left behind was seen by nobody.
+            steps = inc.ranks[rank].steps
             for name in gone:
                 self.index.forget(rank, name, start.base + inc.ranks[rank].reached)
+                for place in range(len(steps)) if may_lack(name, steps) else ():
+                    position = start.base + steps.numbers[place] - 1
+                    if position > known and steps.is_thin(place):
+                        self.index.forget(rank, name, position)
 
     @cached_property
     def unrecorded(self) -> tuple[Unrecorded, ...]:
@@ -347,3 +355,18 @@ class Timeline:
     def unplaced(self) -> tuple[int, ...]:
         """The incarnations that took steps of which no true number is known."""
         return tuple(index for index, start in self.starts.items() if start.base is None)
+
+
+def _last_known(inc: Incarnation, expected: Mapping[int, Steps], base: int) -> int:
+    """The last position, before an incarnation is seen to leave the reference, at which each of its ranks recorded its
+    state."""
+    known = []
+    for rank, lifetime in inc.ranks.items():
+        steps = lifetime.steps
+        found = departures(steps, expected.get(rank, Steps()), len(steps), base=base)
+        first = min((step for step, _, _ in found), default=None)
+        place = (steps.past(first - base) if first is not None else len(steps)) - 2
+        while place > 0 and steps.is_thin(place):
+            place -= 1
+        known.append(base + steps.numbers[place] - 1 if place >= 0 else base)
+    return min(known, default=base)

@@ -210,6 +210,29 @@ class Column(Sequence["str | None"]):
             return Column(self.form, raw + cell, 0, len(self) + 1)
         return Column.of([*self, value], blank=self.form.blank)
 
+    def cell_of(self, form: _Form) -> Callable[[int], bytes | tuple[str | None, ...] | None] | None:
+        """What tells the value at a place from others, as columns of that form have it; None for a column of another
+        form."""
+        raw, words = self._raw(), form.words
+        if self.form == form:
+            width = form.width
+            return lambda at: raw[at * width : (at + 1) * width]
+        if words is None or form.count > 1 or isinstance(raw, bytes):
+            return None
+        texts, blank = raw, words.pack(words.none)
+
+        def packed(at: int) -> bytes | None:
+            text = texts[at]
+            if text == form.blank:
+                return blank
+            try:
+                cell = words.pack(text or "")
+                return cell if cell != blank and words.unpack(cell) == text else None
+            except (ValueError, OverflowError):
+                return None
+
+        return packed
+
     def within(self, other: Column) -> Column | None:
         """The piece of another column that holds just these values; None if it was not found."""
         if self.form != other.form or not len(self):
@@ -285,6 +308,19 @@ def places_apart(one: Sequence[str | None], other: Sequence[str | None]) -> Iter
         a, b = one[start : start + _CHUNK], other[start : start + _CHUNK]
         if a != b:
             yield from [start + i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+
+
+def apart_among(
+    one: Sequence[str | None], other: Sequence[str | None], places: Iterable[int]
+) -> Iterator[int]:
+    """Those of some places at which two columns differ."""
+    if isinstance(one, Column) and isinstance(other, Column):
+        form = one.form if one.form.words is not None else other.form
+        first, second = one.cell_of(form), other.cell_of(form)
+        if first is not None and second is not None:
+            yield from (at for at in places if first(at) != second(at))
+            return
+    yield from (at for at in places if one[at] != other[at])
 
 
 def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:

@@ -239,7 +239,8 @@ def step_of(data: Mapping[str, Any], t: float) -> Step:
     components, parts = ({str(k): str(v) for k, v in data.get(name, {}).items()} for name in ("state", "parts"))
     losses, samples = tuple(data.get("losses", ())), tuple(data.get("samples", ()))
     nonfinite, rows = tuple(data.get("nonfinite", ())), tuple(str(data.get("rows", "")).split())
-    return Step(int(data["n"]), t, losses, components, samples, nonfinite, parts, rows, data.get("own"))
+    own, thin = data.get("own"), bool(data.get("thin", False))
+    return Step(int(data["n"]), t, losses, components, samples, nonfinite, parts, rows, own, thin)
 
 
 def _take(steps: Steps, n: int, event: Event, late: Mapping[str, Any]) -> None:
@@ -249,7 +250,8 @@ def _take(steps: Steps, n: int, event: Event, late: Mapping[str, Any]) -> None:
         steps.append(_step(event, late))
     else:
         losses, samples, state = data.get("losses", ()), data.get("samples", ()), data.get("state", {})
-        steps.add(n, event.t, losses, samples, state, rows=data.get("rows", ""), own=data.get("own"))
+        thin = data.get("thin", False)
+        steps.add(n, event.t, losses, samples, state, rows=data.get("rows", ""), own=data.get("own"), thin=thin)
 
 
 def _step(event: Event, late: Mapping[str, Any]) -> Step:

@@ -36,7 +36,8 @@ class Step:
     if they could not be told apart), `rows` their places in the data set (none if those are not known), `nonfinite`
     the components that held a value that is not finite. `parts` maps components that are sharded to what this rank
     holds of them (see `shards`), as far as that was asked for. `own` is for how many seconds since the step before
-    the rank had work and did not wait for others; None if that is not known.
+    the rank had work and did not wait for others; None if that is not known. `thin`: with `--record-every`, of the
+    components only those of `recording.AT_EVERY_STEP` were to be recorded; what else is absent is not known.
     """
 
     n: int
@@ -48,13 +49,14 @@ class Step:
     parts: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[str, ...] = ()
     own: float | None = None
+    thin: bool = False
 
 
 @dataclass
 class Steps(Sequence[Step]):
     """Grows by `append`. `numbers` and `times` are ascending; `columns` maps each component to its fingerprints, None
     where a step lacks it, and so does `parts`; `losses`, `samples` and `rows` hold those of a step as one text, divided
-    by blanks."""
+    by blanks. `thin` has a 1 for each thin step (see `Step`); it is empty if there is none."""
 
     numbers: array[int] | range = field(default_factory=lambda: array("q"))
     times: array[float] = field(default_factory=lambda: array("d"))
@@ -66,13 +68,14 @@ class Steps(Sequence[Step]):
     rows: Sequence[str] = field(default_factory=list)
     #: Negative where it is not known.
     own: array[float] = field(default_factory=lambda: array("d"))
+    thin: bytearray = field(default_factory=bytearray)
 
     def append(self, step: Step) -> None:
         """Add a step at the end."""
         if step.nonfinite:
             self.nonfinite[len(self.numbers)] = step.nonfinite
         rows, own = " ".join(step.rows), step.own
-        self.add(step.n, step.t, step.losses, step.samples, step.components, step.parts, rows, own)
+        self.add(step.n, step.t, step.losses, step.samples, step.components, step.parts, rows, own, step.thin)
 
     def add(
         self,
@@ -84,6 +87,7 @@ class Steps(Sequence[Step]):
         parts: Mapping[str, str] = MappingProxyType({}),
         rows: str = "",
         own: float | None = None,
+        thin: bool = False,
     ) -> None:
         """The same, field by field."""
         place = len(self.numbers)
@@ -95,6 +99,8 @@ class Steps(Sequence[Step]):
         self.samples = _longer(self.samples, " ".join(samples))
         self.rows = _longer(self.rows, rows)
         self.own.append(-1.0 if own is None else own)
+        if thin or self.thin:
+            self.thin += bytes(place - len(self.thin)) + bytes([thin])
         _append(self.columns, place, components)
         if parts or self.parts:
             _append(self.parts, place, parts)
@@ -124,6 +130,10 @@ class Steps(Sequence[Step]):
             none = not self.losses or (not self.losses[0] and is_constant(self.losses))
             return None if none else self.losses
         return self.columns.get(name)
+
+    def is_thin(self, place: int) -> bool:
+        """Whether the step at that place is thin (see `Step`)."""
+        return bool(self.thin and self.thin[place])
 
     def places(self, name: str, fingerprint: str) -> tuple[int, ...]:
         """The places at which a component had this fingerprint."""
@@ -158,6 +168,7 @@ class Steps(Sequence[Step]):
             {name: column[start:end] for name, column in self.parts.items()},
             self.rows[start:end],
             self.own[start:end],
+            self.thin[start:end],
         )
 
     def followed_by(self, rest: Steps, *, more: int, later: float) -> Steps:
@@ -173,6 +184,7 @@ class Steps(Sequence[Step]):
             _joined(self.parts, count, rest.parts, len(rest)),
             [*self.rows, *rest.rows],
             self.own + rest.own,
+            _flags(self.thin, count) + _flags(rest.thin, len(rest)) if self.thin or rest.thin else bytearray(),
         )
         joined.pack(Packing())
         return joined
@@ -212,7 +224,13 @@ class Steps(Sequence[Step]):
             {name: value for name, column in self.parts.items() if (value := column[place]) is not None},
             tuple(self.rows[place].split()),
             self.own[place] if self.own[place] >= 0 else None,
+            self.is_thin(place),
         )
+
+
+def _flags(thin: bytearray, count: int) -> bytearray:
+    """As many flags as there are steps."""
+    return thin or bytearray(count)
 
 
 def _joined(

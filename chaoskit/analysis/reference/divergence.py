@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from chaoskit.analysis.record.column import first_apart, is_constant, places_apart
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.rank_lifetime import RankLifetime
 from chaoskit.analysis.record.steps import LOSS, Step, Steps
+from chaoskit.analysis.record.thin_steps import may_lack, places_known_apart, rests
+from chaoskit.protocol.recording import AT_EVERY_STEP
 
 #: Components that each step computes from all of its inputs.
 COMPUTED = frozenset({"model", "buffers", "optimizer", "scaler", "ema"})
@@ -77,28 +78,33 @@ def _explain(number: int, rank: int, apart: set[str], alike: list[str]) -> str:
 
 
 def apart_at(one: Steps, other: Steps) -> Iterator[tuple[str, int | None]]:
-    """Every component of two lifetimes, `loss` and `steps` (how many), with the first place at which they differ."""
+    """Every component of two lifetimes, `loss` and `steps` (how many), with the first place at which they differ, as
+    far as both are known."""
     shorter = min(len(one), len(other))
     yield "steps", None if len(one) == len(other) else shorter
     for name in dict.fromkeys([*one.columns, *other.columns, LOSS]):
         a, b = (one.column(name) or [], other.column(name) or [])
         if len(a) != len(b) and not (a and b):
             # One of them never has it.
-            yield name, next((i for i, value in enumerate(a or b) if value), None)
+            without = other if a else one
+            thin = may_lack(name, without)
+            had = (i for i, value in enumerate(a or b) if value)
+            yield name, next((i for i in had if not (thin and i < len(without) and without.is_thin(i))), None)
             continue
-        found = first_apart(a[:shorter], b[:shorter])
-        yield name, found[0] if found else None
+        yield name, next(places_known_apart(name, one, other, count=shorter), None)
 
 
 def differing(one: Step, other: Step | None) -> dict[str, tuple[str, str]]:
-    """What differs between two records of a step: each component, and `loss`, with both values."""
+    """What differs between two records of a step: each component, and `loss`, with both values, as far as both are
+    known."""
     if other is None:
         return {"steps": ("taken", "not taken")}
     names = [*one.components, *(name for name in other.components if name not in one.components)]
     found = {name: (one.components.get(name, "absent"), other.components.get(name, "absent")) for name in names}
     if one.losses != other.losses:
         found["loss"] = (" ".join(one.losses), " ".join(other.losses))
-    return {name: values for name, values in found.items() if values[0] != values[1]}
+    unknown = found.keys() - AT_EVERY_STEP - {LOSS} if one.thin or other.thin else frozenset[str]()
+    return {name: values for name, values in found.items() if values[0] != values[1] and name not in unknown}
 
 
 def departures(
@@ -116,7 +122,8 @@ def departures(
         for start, end in steps.runs():
             at = base + steps.numbers[start] - 1
             stop = min(end, count, start + len(other) - at)
-            for place in places_apart(own[start:stop], other[at : at + max(0, stop - start)]):
+            count_here = max(0, stop - start)
+            for place in places_known_apart(name, steps, expected, start=start, at=at, count=count_here):
                 pair = own[start + place], other[at + place]
                 if pair[0] and pair[1]:
                     yield at + place + 1, name, (pair[0], pair[1])
@@ -147,5 +154,4 @@ def diverged(
 
 def _rests(steps: Steps, name: str) -> bool:
     """Whether it is a random stream that nobody drew from, as far as was seen."""
-    column = steps.column(name) or []
-    return name.startswith("rng.") and len(column) > 1 and is_constant(column)
+    return name.startswith("rng.") and len(steps) > 1 and rests(name, steps)

@@ -295,7 +295,7 @@ class Reference:
 
     @property
     def agreeing(self) -> frozenset[str]:
-        """The components in which the controls agree at every step of every rank."""
+        """The components in which the controls agree at every step of every rank, as far as both recorded it."""
         names = {name for lifetime in self._lifetimes.values() for name in lifetime.steps.columns}
         return frozenset(names - self._apart)
 
@@ -320,6 +320,12 @@ class Reference:
         return GlobalSteps.of(
             {rank: lifetime.steps for rank, lifetime in self._lifetimes.items()}, self.world_size
         )
+
+    @property
+    def known_steps(self) -> int:
+        """At how many steps the state was recorded, on the rank and in the control with the fewest."""
+        ranks = (own for control in self.controls for own in control.incarnations[0].ranks.values())
+        return min(len(own.steps) - own.steps.thin.count(1) for own in ranks)
 
     def traces(self) -> Iterator[tuple[int, Steps]]:
         """The steps of every rank of the first control, as `alignment.Index` wants them."""

@@ -41,9 +41,9 @@ def job(flaw="", *flags):
     return Job.from_command(words)
 
 
-def run(store, job, *schedule, windows="always", judged=CHECKS):
+def run(store, job, *schedule, windows="always", judged=CHECKS, **options):
     told = Told()
-    made = Runner(store, launch="warm", windows=windows, progress=told).run(job, *schedule)
+    made = Runner(store, launch="warm", windows=windows, progress=told, **options).run(job, *schedule)
     made.judge(*judged)
     made.told = told
     return made
@@ -113,6 +113,12 @@ def test_one_that_is_drawn_is_run_whole_as_well(store, whole, audited):
     made = runner.run(GOOD, KILL)
     made.judge(*CHECKS)
     assert BOTH in told and made.audited and "test_drawn" in stored_windows(store, made)["audits"]
+
+
+@pytest.mark.slow
+def test_an_audit_records_every_step(store):
+    made = run(store, GOOD, KILL, record_every=5)
+    assert made.audited and made.outcome is Outcome.PASS and earned(store, made) == ""
 
 
 def test_a_window_whose_audit_differs_proves_nothing(store):
