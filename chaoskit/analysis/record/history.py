@@ -12,7 +12,7 @@ is a number of completed optimizer steps: step k leads from position k-1 to posi
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,8 +31,9 @@ from chaoskit.analysis.record.harness_record import (
 )
 from chaoskit.analysis.record.in_process_rollback import Rollbacks
 from chaoskit.analysis.record.rank_lifetime import RankLifetime, fill
+from chaoskit.analysis.record.step_lines import Entry, read_record
 from chaoskit.analysis.record.steps import Steps
-from chaoskit.protocol.events import Event, RecordGap, read_events
+from chaoskit.protocol.events import Event, RecordGap
 
 
 @dataclass
@@ -104,7 +105,7 @@ class History:
         ranks did just as those of `like`, such as a control of its reference, is kept in memory once."""
         paths = sorted((run_dir / "events").glob("*.jsonl"))
         with _uncollected():
-            return cls._put_in_order((list(read_events(path)) for path in paths), like)
+            return cls._put_in_order((list(read_record(path)) for path in paths), like)
 
     @classmethod
     def read_controls(cls, run_dirs: Iterable[Path]) -> list[History]:
@@ -117,24 +118,24 @@ class History:
     @classmethod
     def of(cls, entries: Iterable[Event | RecordGap]) -> History:
         """The history that these events tell, in whatever order they come from different sources."""
-        sources: dict[str, list[Event | RecordGap]] = {}
+        sources: dict[str, list[Entry]] = {}
         for entry in entries:
             sources.setdefault(entry.source, []).append(entry)
         return cls._put_in_order(sources.values())
 
     @classmethod
-    def _put_in_order(cls, sources: Iterable[list[Event | RecordGap]], like: History | None = None) -> History:
+    def _put_in_order(cls, sources: Iterable[list[Entry]], like: History | None = None) -> History:
         """One source after the other, so that the events of all ranks are never held at once."""
         history, packing = cls(), Packing()
         known = {rank: own.steps for rank, own in like.incarnations[0].ranks.items()} if like and like.ranks else {}
         found: dict[tuple[int, int], list[tuple[int, RankLifetime]]] = {}
         for entries in sources:
             history.gaps += [entry for entry in entries if isinstance(entry, RecordGap)]
-            own = [entry for entry in entries if isinstance(entry, Event)]
-            if own and own[0].kind == "process.start":
-                _read_process(found, own, packing, known)
+            own = [entry for entry in entries if not isinstance(entry, RecordGap)]
+            if own and isinstance(own[0], Event) and own[0].kind == "process.start":
+                _read_process(found, own[0], own[1:], packing, known)
             else:
-                _read_harness(history, own)
+                _read_harness(history, [entry for entry in own if isinstance(entry, Event)])
         for launch in sorted({launch for launch, _ in found}):
             restarts = {restart: many for (of, restart), many in sorted(found.items()) if of == launch}
             if len({lifetime.node for many in restarts.values() for _, lifetime in many}) > 1:
@@ -170,18 +171,18 @@ def _uncollected() -> Iterator[None]:
 
 def _read_process(
     found: dict[tuple[int, int], list[tuple[int, RankLifetime]]],
-    events: list[Event],
+    start: Event,
+    entries: Sequence[Event | Steps],
     packing: Packing,
     known: Mapping[int, Steps],
 ) -> None:
     """A file of one process: of a rank, its world size and its lifetime, by launch and restart. `known` are the steps
     that the ranks may have taken in the same way in another run."""
-    start = events[0]
     if start.get("role") != "rank":
         return
     node, ticks = str(start.get("node", "")), int(start.get("start", 0))
     lifetime = RankLifetime(int(start["rank"]), int(start["pid"]), start.t, node=node, ticks=ticks)
-    fill(lifetime, events[1:])
+    fill(lifetime, entries)
     lifetime.steps.pack(packing, like=known.get(lifetime.rank))
     found.setdefault((int(start["launch"]), int(start["restart"])), []).append((int(start["world"]), lifetime))
 
