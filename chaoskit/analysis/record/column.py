@@ -176,6 +176,23 @@ class Column(Sequence["str | None"]):
         return cls(_Form(_FINGERPRINTS, 1, None), cells, 0, len(digits)) if whole else None
 
     @classmethod
+    def of_samples(cls, lists: Sequence[bytes]) -> Column | None:
+        """A column of lists of fingerprints of samples, such as '"0123456789abcdef","fedcba9876543210"', with as many
+        samples each; None where one is something else."""
+        lengths = {*map(len, lists)}
+        text, (length, *others) = b",".join(lists), lengths
+        count, odd = divmod(length + 1, 19)
+        if others or odd or not count:
+            return None
+        try:
+            cells = unhexlify(text.translate(None, b'",'))
+        except ValueError:
+            return None
+        size = _SAMPLES.size
+        whole = b'"' + hexlify(cells, ",", size).replace(b",", b'","') + b'"' == text and bytes(size) not in cells
+        return cls(_Form(_SAMPLES, count, ""), cells, 0, len(lists)) if whole else None
+
+    @classmethod
     def joined(cls, pieces: Sequence[Sequence[str | None]], *, blank: str | None = None) -> Sequence[str | None]:
         """One column of the values of all these pieces."""
         if len(pieces) == 1:

@@ -105,7 +105,7 @@ class History:
         ranks did just as those of `like`, such as a control of its reference, is kept in memory once."""
         paths = sorted((run_dir / "events").glob("*.jsonl"))
         with _uncollected():
-            return cls._put_in_order((list(read_record(path)) for path in paths), like)
+            return cls._put_in_order((read_record(path) for path in paths), like)
 
     @classmethod
     def read_controls(cls, run_dirs: Iterable[Path]) -> list[History]:

@@ -29,8 +29,6 @@ Entry = Event | RecordGap | Steps
 #: So many bytes are read at a time; of a shorter file the events.
 PIECE, LEAST = 1 << 20, 1 << 15
 _STEP = b'"e":"step"'
-#: What a device computes of a step follows in a line of its own: steps and these are put together as events.
-_LATE = b'"e":"late"'
 
 # The parts of a pattern, each a group. What stands for a text or a fingerprint takes too much, and is looked at later.
 _WHOLE, _NUMBER = rb"(0|[1-9]\d{0,8}+)", rb"((?:0|[1-9]\d{0,11}+)(?:\.\d{1,20}+)?+(?:e-\d\d)?+)"
@@ -40,23 +38,29 @@ _IN_ORDER = ("step", "halt")
 _DIGITS_ONLY = re.compile(r"[0-9a-f]{32}")
 
 
-def read_record(path: Path) -> Iterator[Entry]:
+def read_record(path: Path) -> list[Entry]:
     """What the events of one file tell. Its first line comes first. `Steps` stand before the events of other kinds that
     lie between them, but for a `halt`. What is damaged is a gap, as in `read_events`."""
     try:
         content = read_stored(path, longest=LONGEST_RECORD)
     except OSError as error:
-        yield RecordGap(path.stem, 0, why_unread(error))
-        return
-    reader = EventReader(path.stem, offset=clock_offset(content))
-    if len(content) < LEAST or _LATE in content:
-        yield from reader.read(content)
-        return
-    start, pattern = content.find(b"\n") + 1, None
-    yield from reader.read(content[:start])
+        return [RecordGap(path.stem, 0, why_unread(error))]
+    offset = clock_offset(content)
+    if len(content) >= LEAST:
+        entries = [*_pieces(content, EventReader(path.stem, offset=offset))]
+        # What a device computed of a step follows in a line of its own: these are put together as events.
+        if not any(isinstance(entry, Event) and entry.kind == "late" for entry in entries):
+            return entries
+    return [*EventReader(path.stem, offset=offset).read(content)]
+
+
+def _pieces(content: bytes, reader: EventReader) -> Iterator[Entry]:
+    start, pattern = 0, None
     while start < len(content):
-        end = content.rfind(b"\n", start, start + PIECE) + 1 or content.find(b"\n", start) + 1 or len(content)
-        pattern = pattern or _pattern_of(content, start, end)
+        # The first event tells whose record this is: it is read by itself.
+        whole = content.rfind(b"\n", start, start + PIECE) + 1 if reader.expected else 0
+        end = whole or content.find(b"\n", start) + 1 or len(content)
+        pattern = pattern or (_pattern_of(content, start, end) if whole else None)
         found = _entries(content, start, end, pattern, reader.copy()) if pattern is not None else None
         if found is not None:
             entries, reader = found
@@ -142,23 +146,25 @@ def _entries(
     between: list[Entry] = []
     begun = 0
     for at in [*others, len(rows)]:
-        event = None
+        event: Entry | None = None
         if at < len(rows):
             reader.lines, reader.expected = lines + at, first + at
             found = [*reader.read(rows[at][-1] + b"\n")]
             if len(found) != 1 or reader.expected != first + at + 1:
                 return None
             event = found[0]
-        if not isinstance(event, Event) or event.kind in _IN_ORDER:
-            taken = [row for row in rows[begun:at] if row[at_count]]
-            steps = _steps(pattern, taken, reader.offset) if taken else Steps()
+        if isinstance(event, Event) and event.kind not in _IN_ORDER:
+            between.append(event)
+            continue
+        if taken := [row for row in rows[begun:at] if row[at_count]]:
+            steps = _steps(pattern, taken, reader.offset)
             if steps is None:
                 return None
-            entries += [steps, *between] if taken else between
-            between, begun = [], at
-        between += [event] if event is not None else []
+            entries.append(steps)
+        entries += [*between, event] if event is not None else between
+        between, begun = [], at
     reader.lines, reader.expected = lines + len(rows), first + len(rows)
-    return entries + between, reader
+    return entries, reader
 
 
 def _steps(pattern: _Pattern, rows: Sequence[tuple[bytes, ...]], offset: float) -> Steps | None:
@@ -178,7 +184,8 @@ def _steps(pattern: _Pattern, rows: Sequence[tuple[bytes, ...]], offset: float) 
                 case "rows":
                     texts[name] = Column.of(_texts(column), blank="")
                 case "losses" | "samples":
-                    texts[name] = Column.of(_words(column), blank="")
+                    own = Column.of_samples(column) if name == "samples" else None
+                    texts[name] = own or Column.of(_words(column), blank="")
                 case "state":
                     own = Column.of_fingerprints(column) if kind is _DIGITS else Column.of(_texts(column))
                     if own is None:
