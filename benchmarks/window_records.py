@@ -44,13 +44,22 @@ CHECKS = (
 class Ranks:
     """The ranks of one launch, whose records are written step by step, from position `base` on."""
 
-    def __init__(self, run_dir: Path, steps: list[list[dict[str, Any]]], *, launch: int, base: int, out: Path) -> None:
+    def __init__(
+        self, run_dir: Path, steps: list[list[dict[str, Any]]], *, launch: int, base: int, out: Path
+    ) -> None:
         self.steps, self.at, self.base, self.out, self.saves = steps, base, base, out, 0
         pids = [100 * launch + rank + 1 for rank in range(RANKS)]
         names = [f"rank-{launch}-0-{rank}-{pid}.jsonl" for rank, pid in enumerate(pids)]
         self.writers = [EventWriter(run_dir / "events" / name) for name in names]
         for rank, writer in enumerate(self.writers):
-            about = {"role": "rank", "rank": rank, "world": RANKS, "launch": launch, "restart": 0, "pid": pids[rank]}
+            about = {
+                "role": "rank",
+                "rank": rank,
+                "world": RANKS,
+                "launch": launch,
+                "restart": 0,
+                "pid": pids[rank],
+            }
             writer.write("process.start", **about)
             if base:
                 call = {"id": 0, "n": 0, "path": str(out / f"{base}.pt"), "api": "torch.load"}

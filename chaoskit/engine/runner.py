@@ -74,7 +74,8 @@ class Run:
     def history(self) -> History:
         """The record of the run. Of one that was ended at the end of its window, the rest is that of the reference."""
         like = self.reference.controls[0] if self.reference is not None else None
-        history = History.read(self.dir, like=like)
+        files = self.window.files if self.window is not None else None
+        history = History.read(self.dir, like=like, files=files)
         if history.end != "window" or self.reference is None:
             return history
         found = converged(history, self.reference)

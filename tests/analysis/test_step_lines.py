@@ -19,7 +19,8 @@ START = {"e": "process.start", "role": "rank", "rank": 0, "world": 1, "launch": 
 #: Values that stand in JSON but not in a usual step, or not as written here.
 ODD_VALUES = [
     '"x"', '""', '"\\u0061"', '"a\\"b"', '"a\\nb"', '"\\ud800"', '"é"', '"\x7f"', "null", "true", "[]", "{}", '["x"]',
-    '["a b"]', '["a\\"b"]', '["",""]', '[["a"]]', '["a",1]', '["a""b"]', '["a",]', "0", "-1", "-0.0", "1.0", "01", "1e3",
+    '["a b"]',
+    '["a\\"b"]', '["",""]', '[["a"]]', '["a",1]', '["a""b"]', '["a",]', "0", "-1", "-0.0", "1.0", "01", "1e3",
     "1e-05", "1e999", "-1e-400", "NaN", "Infinity", "123456789012345678901234567890", "2147483648", "1_0", "+1", " 1",
     '{"model":"x"}', '{"model":"a","model":"b"}', '{"model":1}', '"0x1.8p+0"', f'"{"0" * 32}"', f'"{"F" * 32}"',
     f'"{"f" * 31}\\"', f'["{"a" * 16}","{"b" * 16}"]', f'["{"0" * 16}"]', f'["{"a" * 15}","{"b" * 17}"]', '"1  2"',
@@ -51,7 +52,9 @@ def records(draw):
     chance = random.Random(draw(st.integers(0, 2**32)))
     told = [dict(START)]
     for n in range(1, draw(st.integers(2, 24))):
-        kind = draw(st.sampled_from(["step"] * 9 + ["first", "nonfinite", "loaded", "epoch", "halt", "short", "late"]))
+        kind = draw(
+            st.sampled_from(["step"] * 9 + ["first", "nonfinite", "loaded", "epoch", "halt", "short", "late"])
+        )
         told += {
             "step": [step(n, chance)],
             "first": [{name: value for name, value in step(n, chance).items() if name not in ("own", "rows")}],
@@ -82,7 +85,9 @@ def damaged(draw, line):
     if way == "bytes":
         return line[:at] + draw(st.binary(min_size=1, max_size=3)) + line[at + draw(st.integers(0, 3)) :]
     if way == "field":
-        return line[:-2] + b"," + draw(st.sampled_from([b'"n":5', b'"own":null', b'"x":[1]', b'"rows":"9"'])) + b"}\n"
+        return (
+            line[:-2] + b"," + draw(st.sampled_from([b'"n":5', b'"own":null', b'"x":[1]', b'"rows":"9"'])) + b"}\n"
+        )
     if way == "space":
         return line.replace(b",", b", ", 1)
     return {"cut": line[:at], "gone": b"", "twice": line + line, "blank": b"\n" + line}[way]

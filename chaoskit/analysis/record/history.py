@@ -30,9 +30,9 @@ from chaoskit.analysis.record.harness_record import (
     out_of,
 )
 from chaoskit.analysis.record.in_process_rollback import Rollbacks
-from chaoskit.analysis.record.rank_lifetime import RankLifetime, fill
-from chaoskit.analysis.record.step_lines import Entry, read_record
-from chaoskit.analysis.record.steps import Steps
+from chaoskit.analysis.record.process_record import ProcessRecord, RecordFiles
+from chaoskit.analysis.record.rank_lifetime import RankLifetime
+from chaoskit.analysis.record.step_lines import Entry
 from chaoskit.protocol.events import Event, RecordGap
 
 
@@ -100,12 +100,13 @@ class History:
         return self.incarnations[0].world_size if self.incarnations else 0
 
     @classmethod
-    def read(cls, run_dir: Path, *, like: History | None = None) -> History:
+    def read(cls, run_dir: Path, *, like: History | None = None, files: RecordFiles | None = None) -> History:
         """The history of a stored run; lines that were cut short are left out and damaged ones kept as gaps. What its
-        ranks did just as those of `like`, such as a control of its reference, is kept in memory once."""
+        ranks did just as those of `like`, such as a control of its reference, is kept in memory once. What `files` know
+        is not read again."""
         paths = sorted((run_dir / "events").glob("*.jsonl"))
         with _uncollected():
-            return cls._put_in_order((read_record(path) for path in paths), like)
+            return cls._put_in_order((files or RecordFiles()).read(paths), like)
 
     @classmethod
     def read_controls(cls, run_dirs: Iterable[Path]) -> list[History]:
@@ -121,21 +122,22 @@ class History:
         sources: dict[str, list[Entry]] = {}
         for entry in entries:
             sources.setdefault(entry.source, []).append(entry)
-        return cls._put_in_order(sources.values())
+        return cls._put_in_order(map(ProcessRecord.of, sources.values()))
 
     @classmethod
-    def _put_in_order(cls, sources: Iterable[list[Entry]], like: History | None = None) -> History:
-        """One source after the other, so that the events of all ranks are never held at once."""
+    def _put_in_order(cls, records: Iterable[ProcessRecord], like: History | None = None) -> History:
+        """One process after the other, so that the events of all ranks are never held at once."""
         history, packing = cls(), Packing()
         known = {rank: own.steps for rank, own in like.incarnations[0].ranks.items()} if like and like.ranks else {}
         found: dict[tuple[int, int], list[tuple[int, RankLifetime]]] = {}
-        for entries in sources:
-            history.gaps += [entry for entry in entries if isinstance(entry, RecordGap)]
-            own = [entry for entry in entries if not isinstance(entry, RecordGap)]
-            if own and isinstance(own[0], Event) and own[0].kind == "process.start":
-                _read_process(found, own[0], own[1:], packing, known)
-            else:
-                _read_harness(history, [entry for entry in own if isinstance(entry, Event)])
+        for record in records:
+            history.gaps += record.gaps
+            if record.lifetime is not None:
+                lifetime = record.lifetime
+                lifetime.steps.pack(packing, like=known.get(lifetime.rank))
+                found.setdefault((record.launch, record.restart), []).append((record.world, lifetime))
+            elif record.events:
+                _read_harness(history, record.events)
         for launch in sorted({launch for launch, _ in found}):
             restarts = {restart: many for (of, restart), many in sorted(found.items()) if of == launch}
             if len({lifetime.node for many in restarts.values() for _, lifetime in many}) > 1:
@@ -167,24 +169,6 @@ def _uncollected() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _read_process(
-    found: dict[tuple[int, int], list[tuple[int, RankLifetime]]],
-    start: Event,
-    entries: Sequence[Event | Steps],
-    packing: Packing,
-    known: Mapping[int, Steps],
-) -> None:
-    """A file of one process: of a rank, its world size and its lifetime, by launch and restart. `known` are the steps
-    that the ranks may have taken in the same way in another run."""
-    if start.get("role") != "rank":
-        return
-    node, ticks = str(start.get("node", "")), int(start.get("start", 0))
-    lifetime = RankLifetime(int(start["rank"]), int(start["pid"]), start.t, node=node, ticks=ticks)
-    fill(lifetime, entries)
-    lifetime.steps.pack(packing, like=known.get(lifetime.rank))
-    found.setdefault((int(start["launch"]), int(start["restart"])), []).append((int(start["world"]), lifetime))
 
 
 def _incarnations(launch: int, restart: int, found: list[tuple[int, RankLifetime]]) -> list[Incarnation]:
@@ -224,7 +208,7 @@ def _rounds(launch: int, found: Mapping[int, list[tuple[int, RankLifetime]]]) ->
     return made
 
 
-def _read_harness(history: History, events: list[Event]) -> None:
+def _read_harness(history: History, events: Sequence[Event]) -> None:
     """The harness's own file: launches, faults, the end."""
     launches: dict[int, dict[str, Any]] = {}
     faults: dict[int, dict[str, Any]] = {}

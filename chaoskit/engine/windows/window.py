@@ -10,6 +10,7 @@ from pathlib import Path
 from chaoskit.analysis.alignment.timeline import struck_at
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import History
+from chaoskit.analysis.record.process_record import RecordFiles
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import converged, unequal
 from chaoskit.checks import Check
@@ -43,6 +44,8 @@ class Window:
     experiment: str = ""
     to_end: bool = False
     audit: bool = False
+    #: What was read of the record of the run that is in this window.
+    files: RecordFiles = field(default_factory=lambda: RecordFiles(keeps=True), init=False)
     _watch: WindowWatch | None = field(default=None, init=False)
 
     def begin(self, run_dir: Path) -> None:
@@ -52,7 +55,8 @@ class Window:
 
     def watch(self, run_dir: Path) -> WindowWatch | None:
         """What ends that run; None if nothing does."""
-        self._watch = None if self.to_end else WindowWatch(run_dir, self.reference, ends=not self.audit)
+        if not self.to_end:
+            self._watch = WindowWatch(run_dir, self.reference, ends=not self.audit, files=self.files)
         return self._watch
 
     def audited(self, case: Case, checks: Sequence[Check], verdicts: Sequence[Verdict]) -> str:
@@ -78,7 +82,7 @@ class Window:
     def to_repeat(self, run_dir: Path) -> str:
         """Why the experiment has to be run whole, because nothing follows from this run of it; empty if something does.
         Where the run shows that windows of the job are wrong, the job is run whole from now on."""
-        history = History.read(run_dir)
+        history = History.read(run_dir, like=self.reference.controls[0], files=self.files)
         if why := self._wrong(history):
             self.progress.phase(f"{why}: the job is run whole from now on")
             with self.store.writing():

@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 
 from chaoskit.analysis.record.history import History
+from chaoskit.analysis.record.process_record import RecordFiles
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import STEPS, Convergence, converged
 
@@ -16,9 +17,18 @@ LOOK_EVERY, SHARE = 0.25, 4.0
 
 class WindowWatch:
     """Watches the run in `run_dir`. The caller asks while nothing of ours is still to happen to the job. `seen` is
-    where the run equals its reference, once that has been seen; unless it `ends`, it goes on behind that."""
+    where the run equals its reference, once that has been seen; unless it `ends`, it goes on behind that. `files` keep
+    what is read."""
 
-    def __init__(self, run_dir: Path, reference: Reference, *, least: int = STEPS, ends: bool = True) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        reference: Reference,
+        *,
+        least: int = STEPS,
+        ends: bool = True,
+        files: RecordFiles | None = None,
+    ) -> None:
         self.next_look = 0.0
         self.seen: Convergence | None = None
         self._ends = ends
@@ -26,6 +36,7 @@ class WindowWatch:
         self._run_dir = run_dir
         self._reference = reference
         self._least = least
+        self._files = files or RecordFiles(keeps=True)
         self._read = 0
 
     def look(self, now: float) -> bool:
@@ -34,7 +45,8 @@ class WindowWatch:
             return False
         begun = time.monotonic()
         if self._grew():
-            self.seen = converged(History.read(self._run_dir), self._reference, least=self._least)
+            history = History.read(self._run_dir, like=self._reference.controls[0], files=self._files)
+            self.seen = converged(history, self._reference, least=self._least)
         ended = time.monotonic()
         self.next_look = ended + max(LOOK_EVERY, SHARE * (ended - begun))
         if self.seen is not None and not self._ends:
