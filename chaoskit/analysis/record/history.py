@@ -109,11 +109,11 @@ class History:
             return cls._put_in_order((files or RecordFiles()).read(paths), like)
 
     @classmethod
-    def read_controls(cls, run_dirs: Iterable[Path]) -> list[History]:
+    def read_controls(cls, run_dirs: Iterable[Path], *, files: RecordFiles | None = None) -> list[History]:
         """The histories of several runs of one kind, in which all that equals the first is kept in memory once."""
         found: list[History] = []
         for run_dir in run_dirs:
-            found.append(cls.read(run_dir, like=found[0] if found else None))
+            found.append(cls.read(run_dir, like=found[0] if found else None, files=files))
         return found
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -50,28 +50,35 @@ class ProcessRecord:
         return replace(self, lifetime=replace(self.lifetime, steps=own))
 
 
+def one_by_one(paths: Iterable[Path]) -> Iterator[ProcessRecord]:
+    """What each of these files tells."""
+    for path in paths:
+        yield ProcessRecord.of(read_record(path))
+
+
 @dataclass
 class RecordFiles:
-    """Reads the files of a run's record. Those that it `keeps` it reads again only where they have changed: the record
-    before a window never does."""
+    """Reads the files of a run's record, `several` at a time. Those that it `keeps` it reads again only where they have
+    changed: the record before a window never does."""
 
     keeps: bool = False
+    several: Callable[[Sequence[Path]], Iterator[ProcessRecord]] = one_by_one
     _known: dict[Path, tuple[tuple[int, ...], ProcessRecord]] = field(default_factory=dict, init=False)
 
-    def read(self, paths: Iterable[Path]) -> Iterator[ProcessRecord]:
-        """What each of these files tells."""
+    def read(self, paths: Sequence[Path]) -> Iterator[ProcessRecord]:
+        """What each of these files tells, in order."""
+        if not self.keeps:
+            yield from self.several(paths)
+            return
+        about = {path: _about(path) for path in paths}
+        known = {path: self._known[path][1] for path in paths if about[path] == self._known.get(path, ((),))[0]}
+        read = self.several([path for path in paths if path not in known])
         for path in paths:
-            about = _about(path) if self.keeps else ()
-            known = self._known.get(path)
-            if known is not None and about and known[0] == about:
-                yield known[1].copy()
-                continue
-            record = ProcessRecord.of(read_record(path))
-            if about and record.lifetime is not None:
+            record = known.get(path) or next(read)
+            if record.lifetime is not None and about[path]:
                 record.lifetime.steps.pack(Packing())
-                self._known[path] = about, record
-                record = record.copy()
-            yield record
+                self._known[path] = about[path], record
+            yield record.copy()
 
 
 def _about(path: Path) -> tuple[int, ...]:

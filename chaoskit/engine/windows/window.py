@@ -16,6 +16,7 @@ from chaoskit.analysis.windows.convergence import converged, unequal
 from chaoskit.checks import Check
 from chaoskit.checks.windowed import WINDOWED
 from chaoskit.engine.progress import Progress
+from chaoskit.engine.record_readers import record_files
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.windows import earning
 from chaoskit.engine.windows.audits import why_wrong
@@ -45,7 +46,7 @@ class Window:
     to_end: bool = False
     audit: bool = False
     #: What was read of the record of the run that is in this window.
-    files: RecordFiles = field(default_factory=lambda: RecordFiles(keeps=True), init=False)
+    files: RecordFiles = field(default_factory=lambda: record_files(keeps=True), init=False)
     _watch: WindowWatch | None = field(default=None, init=False)
 
     def begin(self, run_dir: Path) -> None:

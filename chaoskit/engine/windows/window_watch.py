@@ -10,6 +10,7 @@ from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.process_record import RecordFiles
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import STEPS, Convergence, converged
+from chaoskit.engine.record_readers import record_files
 
 #: Seconds between two looks at the record, at least, and how many times as long as a look the job trains in between.
 LOOK_EVERY, SHARE = 0.25, 4.0
@@ -36,7 +37,7 @@ class WindowWatch:
         self._run_dir = run_dir
         self._reference = reference
         self._least = least
-        self._files = files or RecordFiles(keeps=True)
+        self._files = files or record_files(keeps=True)
         self._read = 0
 
     def look(self, now: float) -> bool:
