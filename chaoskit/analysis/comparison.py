@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from chaoskit.analysis.alignment.global_steps import PLANNED
 from chaoskit.analysis.alignment.segment import Execution, Segment
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.corruption.injected import corruptions
-from chaoskit.analysis.record.column import first_apart, is_constant
+from chaoskit.analysis.record.column import is_constant, values_apart
 from chaoskit.analysis.record.steps import LOSS, Steps
 from chaoskit.analysis.reference.reference import Reference
 
@@ -133,11 +134,11 @@ class _Seen:
             self.names.add(name)
             other = other if other is not None else [""] * len(expected)
             at = one.first - 1
-            for place in first_apart(own[one.start : stop], other[at : at + stop - one.start], limit=KEPT):
-                pair = own[one.start + place], other[at + place]
+            found = values_apart(own[one.start : stop], other[at : at + stop - one.start])
+            for place, value, wanted in islice(found, KEPT):
                 # What a step lacks altogether is `absent`, unless the reference lacks it too.
-                if pair[0] and pair[1] is not None:
-                    apart.setdefault(one.start + place, {})[name] = (pair[0], pair[1])
+                if value and wanted is not None:
+                    apart.setdefault(one.start + place, {})[name] = (value, wanted)
                     self.first.setdefault((one.incarnation, one.rank, name), one.true(one.start + place))
         if stop < one.end:
             apart[stop] = {"steps": ("taken", "not taken")}

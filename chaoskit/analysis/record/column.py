@@ -362,12 +362,20 @@ def places_of(column: Sequence[str | None], value: str) -> Iterator[int]:
         yield place
 
 
-def places_apart(one: Sequence[str | None], other: Sequence[str | None]) -> Iterator[int]:
-    """The places at which two columns of equal length differ; what follows on the last one asked for is not read."""
+def values_apart(
+    one: Sequence[str | None], other: Sequence[str | None]
+) -> Iterator[tuple[int, str | None, str | None]]:
+    """The places at which two columns of equal length differ, each with both values; what follows on the last one asked
+    for is not read."""
     for start in range(0, len(one), _CHUNK) if one != other else ():
         a, b = one[start : start + _CHUNK], other[start : start + _CHUNK]
         if a != b:
-            yield from [start + i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+            yield from [(start + i, x, y) for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+
+
+def places_apart(one: Sequence[str | None], other: Sequence[str | None]) -> Iterator[int]:
+    """These places alone."""
+    return (place for place, _, _ in values_apart(one, other))
 
 
 def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:
