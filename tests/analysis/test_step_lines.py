@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from dataclasses import fields
 
 import pytest
@@ -75,7 +76,7 @@ def records(draw):
 @st.composite
 def damaged(draw, line):
     """A line with another value, other bytes, or in another place."""
-    way = draw(st.sampled_from(["value", "bytes", "cut", "gone", "twice", "blank", "field", "space"]))
+    way = draw(st.sampled_from(["value", "bytes", "cut", "gone", "twice", "blank", "field", "space", "without"]))
     at = draw(st.integers(0, max(0, len(line) - 2)))
     if way == "value":
         where = [i for i in range(len(line)) if line[i : i + 1] in b":["]
@@ -88,6 +89,8 @@ def damaged(draw, line):
         return (
             line[:-2] + b"," + draw(st.sampled_from([b'"n":5', b'"own":null', b'"x":[1]', b'"rows":"9"'])) + b"}\n"
         )
+    if way == "without":
+        return re.sub(rb'"(i|t|e|n|state|own|rows)":("[^"]*"|[0-9.]+),?', b"", line, count=draw(st.integers(1, 3)))
     if way == "space":
         return line.replace(b",", b", ", 1)
     return {"cut": line[:at], "gone": b"", "twice": line + line, "blank": b"\n" + line}[way]
@@ -139,6 +142,12 @@ def test_no_event_is_made_of_usual_steps(tmp_path):
     start, *rest = read_record(path)
     assert start.kind == "process.start" and all(isinstance(one, Steps) for one in rest)
     assert sum(map(len, rest)) == 500
+
+
+def test_lines_without_a_number_are_gaps(tmp_path):
+    lines = [line.replace(b'"i":%d,' % i, b"") for i, line in enumerate(usual(300))]
+    fast, slow = both(tmp_path / "events" / "rank-0-0-0-7.jsonl", b"".join(lines))
+    assert len(fast.gaps) == 301 and plain(fast) == plain(slow) and not fast.incarnations
 
 
 @pytest.mark.parametrize(

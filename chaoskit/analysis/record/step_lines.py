@@ -32,7 +32,7 @@ _STEP = b'"e":"step"'
 
 # The parts of a pattern, each a group. What stands for a text or a fingerprint takes too much, and is looked at later.
 _WHOLE, _NUMBER = rb"(0|[1-9]\d{0,8}+)", rb"((?:0|[1-9]\d{0,11}+)(?:\.\d{1,20}+)?+(?:e-\d\d)?+)"
-_TEXT, _TEXTS, _DIGITS = rb'"([^"]*+)"', rb"\[([^\]]*+)\]", rb'"(.{32})"'
+_TEXT, _DIGITS = rb'"([^"]*+)"', rb'"(.{32})"'
 #: What a rank that was killed at a step recorded last: it counts as long as no step follows.
 _IN_ORDER = ("step", "halt")
 _DIGITS_ONLY = re.compile(r"[0-9a-f]{32}")
@@ -47,9 +47,13 @@ def read_record(path: Path) -> list[Entry]:
         return [RecordGap(path.stem, 0, why_unread(error))]
     offset = clock_offset(content)
     if len(content) >= LEAST:
-        entries = [*_pieces(content, EventReader(path.stem, offset=offset))]
-        # What a device computed of a step follows in a line of its own: these are put together as events.
-        if not any(isinstance(entry, Event) and entry.kind == "late" for entry in entries):
+        entries: list[Entry] = []
+        for entry in _pieces(content, EventReader(path.stem, offset=offset)):
+            # What a device computed of a step follows in a line of its own: these are put together as events.
+            if isinstance(entry, Event) and entry.kind == "late":
+                break
+            entries.append(entry)
+        else:
             return entries
     return [*EventReader(path.stem, offset=offset).read(content)]
 
@@ -96,12 +100,14 @@ def _fields(record: dict[str, Any]) -> tuple[tuple[str, str, bytes], ...] | None
     """The fields of a step in order: the name of the whole, of the part, and the pattern of the value. None where it
     has others."""
     found: list[tuple[str, str, bytes]] = []
+    if not record.keys() >= _NEEDED:
+        return None
     for name, value in record.items():
         if name == "state" and isinstance(value, dict) and value and all(type(x) is str for x in value.values()):
             kinds = {part: _DIGITS if _DIGITS_ONLY.fullmatch(x) else _TEXT for part, x in value.items()}
             found += [(name, part, kind) for part, kind in kinds.items()]
         elif name in ("losses", "samples") and isinstance(value, list):
-            found.append((name, "", _TEXTS))
+            found.append((name, "", _texts_like(value)))
         elif name in _KINDS:
             found.append((name, "", _KINDS[name]))
         elif (name, value) != ("nonfinite", []):
@@ -109,6 +115,13 @@ def _fields(record: dict[str, Any]) -> tuple[tuple[str, str, bytes], ...] | None
     return tuple(found)
 
 
+def _texts_like(value: list[Any]) -> bytes:
+    """A list about as long as this one. Were it of any length, then of damaged lines each would be looked for to the
+    end of the piece."""
+    return rb"\[([^\]]{0,%d}+)\]" % (1 << (2 * len(json_lines.encode(value))).bit_length())
+
+
+_NEEDED = {"i", "t", "e", "n"}
 _KINDS = {"i": _WHOLE, "n": _WHOLE, "t": _NUMBER, "own": _NUMBER, "rows": _TEXT, "e": rb'"step()"'}
 
 
