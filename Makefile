@@ -57,6 +57,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/launch.py
 	$(BIN)/python benchmarks/suite.py
 	$(BIN)/python benchmarks/align.py
+	$(BIN)/python benchmarks/window_records.py
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python benchmarks/forecast.py
 

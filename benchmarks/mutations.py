@@ -23,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from chaoskit.analysis.record import step_lines
 from tests import mutations
 
 #: What a command may take beyond what this process has, in bytes.
@@ -37,6 +38,7 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=3, help="of each kind of fault")
     args = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    step_lines.LEAST = 0  # the records are small, and are to be read as large ones are
     draw, begun = random.Random(args.seed), time.monotonic()
     counts: Counter[str] = Counter()
     shown: Counter[str] = Counter()

@@ -11,7 +11,7 @@ from chaoskit.analysis.alignment.segment import Execution, Segment
 from chaoskit.analysis.alignment.timeline import Timeline
 from chaoskit.analysis.corruption.injected import corruptions
 from chaoskit.analysis.record.steps import LOSS, Steps
-from chaoskit.analysis.record.thin_steps import may_lack, places_known_apart, rests, whole_places
+from chaoskit.analysis.record.thin_steps import may_lack, rests, values_known_apart, whole_places
 from chaoskit.analysis.reference.reference import Reference
 
 #: How many differing steps of one segment are kept: after the first one all others differ.
@@ -156,13 +156,14 @@ class _Seen:
                 continue
             self.names.add(name)
             at = one.first - 1
-            found = places_known_apart(name, one.steps, expected, start=one.start, at=at, count=stop - one.start)
-            pairs = ((one.start + p, own[one.start + p], other[at + p] if other is not None else "") for p in found)
+            found = values_known_apart(name, one.steps, expected, start=one.start, at=at, count=stop - one.start)
             # What a step lacks altogether is `absent`, unless the reference lacks it too.
+            absent = "" if other is None else None
+            pairs = ((place, mine, due if due is not None else absent) for place, mine, due in found)
             both = ((place, mine, due) for place, mine, due in pairs if mine and due is not None)
             for place, mine, due in islice(both, KEPT):
-                apart.setdefault(place, {})[name] = (mine, due)
-                self.first.setdefault((one.incarnation, one.rank, name), one.true(place))
+                apart.setdefault(one.start + place, {})[name] = (mine, due)
+                self.first.setdefault((one.incarnation, one.rank, name), one.true(one.start + place))
         if stop < one.end:
             apart[stop] = {"steps": ("taken", "not taken")}
         self.differences += [Difference(one.execution(place), found) for place, found in apart.items()]

@@ -23,5 +23,6 @@ def began_right(case: Case, stream: str, lifetime: RankLifetime, position: int) 
     own = {at: named[stream] for at, named in begun.items() if stream in named}
     new = case.reference.begins(lifetime.rank, 1, stream)
     return any(
-        wanted.get(at) == value or (wanted.get("step") == value and new.get(at) != value) for at, value in own.items()
+        wanted.get(at) == value or (wanted.get("step") == value and new.get(at) != value)
+        for at, value in own.items()
     )

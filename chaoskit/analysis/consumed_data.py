@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from chaoskit.analysis.alignment.timeline import Timeline
-from chaoskit.analysis.record.column import first_apart
+from chaoskit.analysis.record.column import values_apart
 from chaoskit.analysis.record.steps import Steps
 from chaoskit.analysis.reference.reference import Reference
 
@@ -28,9 +28,9 @@ def differences(timeline: Timeline, reference: Reference, unit: str) -> tuple[Co
             continue
         own, want, at = column_of(one.steps, unit), wanted[one.rank], one.true(start) - 1
         stop = max(start, min(end, start + len(want) - at))
-        for place in first_apart(own[start:stop], want[at : at + stop - start], limit=stop - start):
-            got[at + place + 1, one.rank] = units_of(own[start + place], unit)
-            due[at + place + 1, one.rank] = units_of(want[at + place], unit)
+        for place, value, other in values_apart(own[start:stop], want[at : at + stop - start]):
+            got[at + place + 1, one.rank] = units_of(value, unit)
+            due[at + place + 1, one.rank] = units_of(other, unit)
         got.update({(one.true(place), one.rank): units_of(own[place], unit) for place in range(stop, end)})
     for rank, want in wanted.items():
         # What a job that was cut off did not come to was not skipped.

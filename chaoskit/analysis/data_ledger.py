@@ -229,8 +229,11 @@ def _ends_with(consumed: Consumed, units: Counter[str], last_step: int) -> bool:
     if not units or not steps or steps[-1] != last_step:
         return False
     last: Counter[str] = Counter()
-    while steps and last.total() < units.total():
-        last.update(by_step[steps.pop()])
+    count, wanted = 0, units.total()
+    while steps and count < wanted:
+        newest = by_step[steps.pop()]
+        last.update(newest)
+        count += newest.total()
     return bool(steps) and not units - last
 
 

@@ -26,7 +26,7 @@ def consequence(
     steps that were never taken, or taken past the end, are no consequence.
     """
     incarnations = _incarnations(timeline)
-    expected = {rank: column_of(steps, unit) for rank, steps in reference.traces()}
+    expected = {rank: [*column_of(steps, unit)] for rank, steps in reference.traces()}
     due: dict[_Step, list[int]] = {}
     for step in range(1, reference.steps + 1):
         consumed = tuple((rank, units_of(column[step - 1], unit)) for rank, column in sorted(expected.items()))

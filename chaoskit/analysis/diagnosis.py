@@ -143,7 +143,11 @@ def _at_resume(
                 continue
             if family == "rng" and passes_differ(case, rank, lifetimes[rank], position):
                 continue  # streams are looked at after the forward passes, of which there were more or fewer
-            if family == "buffers" and not own.positions[name] and passes_differ(case, rank, lifetimes[rank], position):
+            if (
+                family == "buffers"
+                and not own.positions[name]
+                and passes_differ(case, rank, lifetimes[rank], position)
+            ):
                 continue  # saved between two forward passes of a step: they are of no step, and not lost
             if family == "rng" and "batch" in off and began_right(case, name, lifetimes[rank], position):
                 continue  # another batch, perhaps of another shape, draws other random numbers

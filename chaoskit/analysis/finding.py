@@ -105,14 +105,18 @@ class Finding:
         if self.idle:
             return f"{verdict} ({what} {self.place}), but nothing that was trained on was drawn from it"
         if self.harmless is not None:
-            return f"{verdict} ({what} {self.place}), but no loss and no batch differed through step {self.harmless}"
+            return (
+                f"{verdict} ({what} {self.place}), but no loss and no batch differed through step {self.harmless}"
+            )
         return f"{verdict} ({what} {self.place})"
 
     @property
     def place(self) -> str:
         """'is that of step 0': where the component is instead."""
         if self.found is None:
-            earlier = "" if self.since is None else f", or earlier{f', after step {self.since}' if self.since else ''}"
+            earlier = (
+                "" if self.since is None else f", or earlier{f', after step {self.since}' if self.since else ''}"
+            )
             return f"diverges at step {self.step}{earlier}"
         if self.found:
             whose = f" of rank {self.whose}" if self.whose is not None else ""

@@ -26,6 +26,7 @@ from chaoskit.analysis.checkpoints.cost import CheckpointCost, checkpoint_cost
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine.progress import Progress
+from chaoskit.engine.record_readers import record_files
 from chaoskit.engine.run_store import FORMAT, Store
 from chaoskit.engine.stored_json import read_json
 from chaoskit.environments.launch.mode import COLD, Mode
@@ -148,7 +149,7 @@ def keep(
     """
     directory = store.references / name
     runs = [directory / f"control-{number}" for number in range(controls)]
-    histories = History.read_controls(runs)
+    histories = History.read_controls(runs, files=record_files())
     port = _port(runs)
     reference = Reference.of(histories, path=str(directory), digest=name, seconds=seconds, mode=mode, port=port)
     content = {
@@ -200,7 +201,9 @@ def _program(job: Job) -> list[str]:
 def alike(store: Store, name: str, *numbers: int) -> bool:
     """Whether these controls agree to the bit."""
     return Reference.of(
-        History.read_controls(store.references / name / f"control-{n}" for n in numbers)
+        History.read_controls(
+            (store.references / name / f"control-{n}" for n in numbers), files=record_files()
+        )
     ).deterministic
 
 
@@ -254,7 +257,8 @@ def _content(directory: Path) -> str:
 @lru_cache(maxsize=4)
 def _controls(record: _Record, count: int) -> list[History]:
     """The histories of the controls: experiments of one job share them, and read them once."""
-    return History.read_controls(record.directory / f"control-{number}" for number in range(count))
+    controls = (record.directory / f"control-{number}" for number in range(count))
+    return History.read_controls(controls, files=record_files())
 
 
 @lru_cache(maxsize=4)

@@ -28,6 +28,7 @@ from chaoskit.engine import reference_store, stored_json, target_validation
 from chaoskit.engine.arguments import check_checks, check_faults, check_job
 from chaoskit.engine.planned_run import PlannedRun
 from chaoskit.engine.progress import Progress, quiet
+from chaoskit.engine.record_readers import record_files
 from chaoskit.engine.reference_maker import ReferenceMaker
 from chaoskit.engine.ruling import Ruling
 from chaoskit.engine.run_store import Store
@@ -77,7 +78,8 @@ class Run:
     def history(self) -> History:
         """The record of the run. Of one that was ended at the end of its window, the rest is that of the reference."""
         like = self.reference.controls[0] if self.reference is not None else None
-        history = History.read(self.dir, like=like)
+        files = self.window.files if self.window is not None else record_files()
+        history = History.read(self.dir, like=like, files=files)
         if history.end != "window" or self.reference is None:
             return history
         found = converged(history, self.reference)

@@ -91,32 +91,49 @@ def rank_events(run: Path, kind: str) -> Iterator[Event]:
 def read_events(path: Path) -> Iterator[Event | RecordGap]:
     """The events of one file in order. A last line that was cut short is left out; a damaged one is a `RecordGap`, and
     so is a file that cannot be read."""
-    source = path.stem
     try:
         content = read_stored(path, longest=LONGEST_RECORD)
     except OSError as error:
-        yield RecordGap(source, 0, why_unread(error))
+        yield RecordGap(path.stem, 0, why_unread(error))
         return
-    offset = _offset(content)
-    expected = 0
-    evidence: dict[int, dict[str, Any]] = {}
-    for line in json_lines.decode(content):
-        record = line.value
-        try:
-            if line.error is not None:
-                raise SchemaError("is no JSON")
-            kind, t, count = _head(record)
-            check_event(kind, record)
-            if kind.startswith("fault."):
-                add_evidence(evidence, record)
-        except SchemaError as error:
-            if line.ended:
-                yield RecordGap(source, line.number, str(error))
-            continue
-        if count != expected:
-            yield RecordGap(source, line.number)
-        expected = count + 1
-        yield Event(kind, t + offset, source, record)
+    yield from EventReader(path.stem, offset=clock_offset(content)).read(content)
+
+
+class EventReader:
+    """Reads the lines of one file: all at once, or the pieces that they make up, in order. `lines` are read so far, the
+    next event should have the number `expected`, and `offset` is added to the times."""
+
+    def __init__(self, source: str, *, offset: float = 0.0) -> None:
+        self.source, self.offset = source, offset
+        self.lines = self.expected = 0
+        self._evidence: dict[int, dict[str, Any]] = {}
+
+    def copy(self) -> EventReader:
+        """One that has read as much."""
+        other = EventReader(self.source, offset=self.offset)
+        other.lines, other.expected, other._evidence = self.lines, self.expected, dict(self._evidence)
+        return other
+
+    def read(self, content: bytes) -> Iterator[Event | RecordGap]:
+        """The events of the next lines. Only at the end of the file may the last one lack its end."""
+        for line in json_lines.decode(content):
+            record, number = line.value, self.lines + line.number
+            try:
+                if line.error is not None:
+                    raise SchemaError("is no JSON")
+                kind, t, count = _head(record)
+                check_event(kind, record)
+                if kind.startswith("fault."):
+                    add_evidence(self._evidence, record)
+            except SchemaError as error:
+                if line.ended:
+                    yield RecordGap(self.source, number, str(error))
+                continue
+            if count != self.expected:
+                yield RecordGap(self.source, number)
+            self.expected = count + 1
+            yield Event(kind, t + self.offset, self.source, record)
+        self.lines += content.count(b"\n")
 
 
 _text, _number, _count = reader(str), reader(float), reader(int)
@@ -132,7 +149,7 @@ def _head(record: Any) -> tuple[str, float, int]:
         raise SchemaError(f"lacks {error.args[0]}") from None
 
 
-def _offset(content: bytes) -> float:
+def clock_offset(content: bytes) -> float:
     """What has to be added to the times of a file to get the harness's; 0 where its writer said nothing of clocks."""
     at = content.find(_CLOCK)
     if at < 0:

@@ -47,7 +47,8 @@ def decode(content: bytes) -> Iterator[JsonLine]:
         if not line:
             continue
         try:
-            yield JsonLine(number, json.loads(line), None, number < last)
+            value = json.loads(line if isinstance(line, str) else line.decode())
+            yield JsonLine(number, value, None, number < last)
         except (ValueError, RecursionError) as error:
             if number < last:
                 yield JsonLine(number, None, error)

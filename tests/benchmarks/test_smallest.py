@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BENCHMARKS = REPOSITORY / "benchmarks"
 #: The arguments of the smallest size of each; `{tmp}` is an empty directory.
 SMALLEST = {
-    "align.py": "--ranks 8 --steps 64",
+    "align.py": "--ranks 8 --steps 64 --events 5000",
     "armed.py": "--times 0.1",
     "channel.py": "--rounds 1",
     "compare.py": "--suites 2 --experiments test_control --mutants ema-reset",
@@ -52,6 +52,7 @@ SMALLEST = {
     "soak_clean.py": "--rounds 1 --jobs 1 -k one_rank_mid_epoch --keep {tmp}/kept.jsonl",
     "storage.py": "--rounds 1 --size 4",
     "suite.py": "-k one_rank_mid_epoch",
+    "window_records.py": "--sizes 300 --experiments 1",
     "windows.py": "--sizes 60 --whole 0 -k one_rank_mid_epoch",
     "windows_examples.py": "loop_gan:exact.py",
     "wire.py": "--rounds 1 --size 20",

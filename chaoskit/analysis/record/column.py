@@ -6,10 +6,12 @@ not fit is kept as texts, so that a column always holds exactly the values that 
 
 from __future__ import annotations
 
+import json
 import sys
 from array import array
+from binascii import hexlify, unhexlify
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast, overload
 
@@ -22,13 +24,18 @@ _CHUNK = 512
 @dataclass(frozen=True)
 class _Words:
     """How words, divided by blanks, are packed, each to `size` bytes; `none` stands for no word. `digits` is the length
-    of a word, 0 where they differ."""
+    of a word, 0 where they differ. `pack` raises ValueError for a text that `unpack` would not give again. `name` is
+    that of the constant."""
 
+    name: str
     size: int
     none: str
     digits: int
     pack: Callable[[str], bytes]
     unpack: Callable[[bytes], str]
+
+    def __reduce__(self) -> str:
+        return self.name
 
     def counts(self, values: Iterable[str]) -> set[int]:
         """How many words these values have."""
@@ -37,27 +44,46 @@ class _Words:
         return {value.count(" ") + 1 for value in values}
 
 
-def _hex(size: int) -> _Words:
+def _hex(name: str, size: int) -> _Words:
     """Hexadecimal digits: fingerprints of components, of 16 bytes, and of samples, of 8."""
-    return _Words(size, "0" * 2 * size, 2 * size, bytes.fromhex, lambda cells: cells.hex(" ", size))
-
-
-def _numbers(code: str, none: str, read: Callable[[str], Any], write: Callable[[Any], str]) -> _Words:
-    """Numbers as an array holds them."""
-    return _Words(
-        array(code).itemsize,
-        none,
-        0,
-        lambda text: array(code, map(read, text.split(" "))).tobytes(),
-        lambda cells: " ".join(map(write, array(code, cells))),
+    return _unpacked_again(
+        _Words(name, size, "0" * 2 * size, 2 * size, bytes.fromhex, lambda cells: cells.hex(" ", size))
     )
 
 
-_FINGERPRINTS, _SAMPLES = _hex(16), _hex(8)
+def _unpacked_again(words: _Words) -> _Words:
+    def pack(text: str) -> bytes:
+        cells = words.pack(text)
+        if words.unpack(cells) != text:
+            raise ValueError("would not come out as it went in")
+        return cells
+
+    return replace(words, pack=pack)
+
+
+def _floats(cells: bytes) -> str:
+    return " ".join(map(float.hex, array("d", cells)))
+
+
+def _places(text: str) -> bytes:
+    """Whole numbers without a sign, as they are usually written: JSON has no zero before other digits."""
+    if not (text.isascii() and text.replace(" ", "").isdecimal()):
+        raise ValueError("something else than digits")
+    return array("I", json.loads(f"[{text.replace(' ', ',')}]")).tobytes()
+
+
+_FINGERPRINTS, _SAMPLES = _hex("_FINGERPRINTS", 16), _hex("_SAMPLES", 8)
 #: Losses and learning rates, as `float.hex` writes them.
-_FLOATS = _numbers("d", (-sys.float_info.max).hex(), float.fromhex, float.hex)
+_FLOATS = _unpacked_again(
+    _Words(
+        "_FLOATS", 8, (-sys.float_info.max).hex(), 0,
+        lambda text: array("d", map(float.fromhex, text.split(" "))).tobytes(), _floats,
+    )
+)  # fmt: skip
 #: Places in the data set.
-_PLACES = _numbers("I", f"{2**32 - 1}", int, str)
+_PLACES = _Words(
+    "_PLACES", 4, f"{2**32 - 1}", 0, _places, lambda cells: " ".join(map(str, array("I", cells)))
+)  # fmt: skip
 
 
 def _words_like(text: str) -> _Words | None:
@@ -92,7 +118,7 @@ class _Form:
         text = " ".join(cast("Sequence[str]", values) if whole else map(self._filled, values))
         try:
             cells = words.pack(text)
-            if len(cells) != self.width * len(values) or words.unpack(cells) != text:
+            if len(cells) != self.width * len(values):
                 return None
         except (ValueError, OverflowError):
             return None
@@ -136,6 +162,48 @@ class Column(Sequence["str | None"]):
             return cls(form, packed, 0, len(values))
         texts = tuple([value if value is None else sys.intern(value) for value in values])
         return cls(_Form(None, 1, blank), texts, 0, len(values))
+
+    @classmethod
+    def of_fingerprints(cls, digits: Sequence[bytes]) -> Column | None:
+        """A column of fingerprints of 32 digits, a value each; None where one is something else."""
+        text = b"".join(digits)
+        try:
+            cells = unhexlify(text)
+        except ValueError:
+            return None
+        size = _FINGERPRINTS.size
+        whole = len(cells) == size * len(digits) and hexlify(cells) == text and bytes(size) not in cells
+        return cls(_Form(_FINGERPRINTS, 1, None), cells, 0, len(digits)) if whole else None
+
+    @classmethod
+    def of_samples(cls, lists: Sequence[bytes]) -> Column | None:
+        """A column of lists of fingerprints of samples, such as '"0123456789abcdef","fedcba9876543210"', with as many
+        samples each; None where one is something else."""
+        lengths = {*map(len, lists)}
+        text, (length, *others) = b",".join(lists), lengths
+        count, odd = divmod(length + 1, 19)
+        if others or odd or not count:
+            return None
+        try:
+            cells = unhexlify(text.translate(None, b'",'))
+        except ValueError:
+            return None
+        size = _SAMPLES.size
+        whole = b'"' + hexlify(cells, ",", size).replace(b",", b'","') + b'"' == text and bytes(size) not in cells
+        return cls(_Form(_SAMPLES, count, ""), cells, 0, len(lists)) if whole else None
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Sequence[str | None]], *, blank: str | None = None) -> Sequence[str | None]:
+        """One column of the values of all these pieces."""
+        if len(pieces) == 1:
+            return pieces[0]
+        packed = [piece for piece in pieces if isinstance(piece, Column) and isinstance(piece.cells, bytes)]
+        form = max((piece.form for piece in packed), key=lambda form: form.count, default=None)
+        if form is not None and form.blank == blank:
+            cells = [_as(form, piece) for piece in pieces]
+            if None not in cells:
+                return cls(form, b"".join(cast("list[bytes]", cells)), 0, sum(map(len, pieces)))
+        return cls.of([value for piece in pieces for value in piece], blank=blank)
 
     def __len__(self) -> int:
         return self.end - self.start
@@ -273,13 +341,28 @@ class Packing:
         return cast("Sequence[str]", self.column(values, blank="", like=like))
 
 
+def _as(form: _Form, piece: Sequence[str | None]) -> bytes | None:
+    """The cells of a piece in a form of more columns; None if that cannot be, or takes more memory than texts."""
+    if isinstance(piece, Column) and piece.form == form:
+        return cast(bytes, piece._raw())
+    values = [*piece]
+    assert form.words is not None
+    return form.pack(values) if _pays(form.words, form.count, values) else None
+
+
+def _pays(words: _Words, count: int, values: Sequence[str | None]) -> bool:
+    """Whether packing makes the values smaller."""
+    some = [value for value in values if value]
+    return words.size * count * len(values) <= _TEXT * len(some) + sum(map(len, some))
+
+
 def _form(values: Sequence[str | None], blank: str | None) -> _Form:
     """How these values may be packed, if packing makes them smaller."""
     some = [value for value in values if value]
     words = _words_like(some[0]) if some else None
     if words is not None:
         count = max(words.counts(some))
-        if words.size * count * len(values) <= _TEXT * len(some) + sum(map(len, some)):
+        if _pays(words, count, values):
             return _Form(words, count, blank)
     return _Form(None, 1, blank)
 
@@ -302,17 +385,23 @@ def places_of(column: Sequence[str | None], value: str) -> Iterator[int]:
         yield place
 
 
-def places_apart(one: Sequence[str | None], other: Sequence[str | None]) -> Iterator[int]:
-    """The places at which two columns of equal length differ; what follows on the last one asked for is not read."""
+def values_apart(
+    one: Sequence[str | None], other: Sequence[str | None]
+) -> Iterator[tuple[int, str | None, str | None]]:
+    """The places at which two columns of equal length differ, each with both values; what follows on the last one asked
+    for is not read."""
     for start in range(0, len(one), _CHUNK) if one != other else ():
         a, b = one[start : start + _CHUNK], other[start : start + _CHUNK]
         if a != b:
-            yield from [start + i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+            yield from [(start + i, x, y) for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
 
 
-def apart_among(
-    one: Sequence[str | None], other: Sequence[str | None], places: Iterable[int]
-) -> Iterator[int]:
+def places_apart(one: Sequence[str | None], other: Sequence[str | None]) -> Iterator[int]:
+    """These places alone."""
+    return (place for place, _, _ in values_apart(one, other))
+
+
+def apart_among(one: Sequence[str | None], other: Sequence[str | None], places: Iterable[int]) -> Iterator[int]:
     """Those of some places at which two columns differ."""
     if isinstance(one, Column) and isinstance(other, Column):
         form = one.form if one.form.words is not None else other.form

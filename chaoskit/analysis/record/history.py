@@ -12,7 +12,7 @@ is a number of completed optimizer steps: step k leads from position k-1 to posi
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,9 +30,10 @@ from chaoskit.analysis.record.harness_record import (
     out_of,
 )
 from chaoskit.analysis.record.in_process_rollback import Rollbacks
-from chaoskit.analysis.record.rank_lifetime import RankLifetime, fill
-from chaoskit.analysis.record.steps import Steps
-from chaoskit.protocol.events import Event, RecordGap, read_events
+from chaoskit.analysis.record.process_record import ProcessRecord, RecordFiles
+from chaoskit.analysis.record.rank_lifetime import RankLifetime
+from chaoskit.analysis.record.step_lines import Entry
+from chaoskit.protocol.events import Event, RecordGap
 
 
 @dataclass
@@ -99,42 +100,46 @@ class History:
         return self.incarnations[0].world_size if self.incarnations else 0
 
     @classmethod
-    def read(cls, run_dir: Path, *, like: History | None = None) -> History:
+    def read(cls, run_dir: Path, *, like: History | None = None, files: RecordFiles | None = None) -> History:
         """The history of a stored run; lines that were cut short are left out and damaged ones kept as gaps. What its
-        ranks did just as those of `like`, such as a control of its reference, is kept in memory once."""
+        ranks did just as those of `like`, such as a control of its reference, is kept in memory once. What `files` know
+        is not read again."""
         paths = sorted((run_dir / "events").glob("*.jsonl"))
         with _uncollected():
-            return cls._put_in_order((list(read_events(path)) for path in paths), like)
+            return cls._put_in_order((files or RecordFiles()).read(paths), like)
 
     @classmethod
-    def read_controls(cls, run_dirs: Iterable[Path]) -> list[History]:
+    def read_controls(cls, run_dirs: Iterable[Path], *, files: RecordFiles | None = None) -> list[History]:
         """The histories of several runs of one kind, in which all that equals the first is kept in memory once."""
         found: list[History] = []
         for run_dir in run_dirs:
-            found.append(cls.read(run_dir, like=found[0] if found else None))
+            found.append(cls.read(run_dir, like=found[0] if found else None, files=files))
         return found
 
     @classmethod
     def of(cls, entries: Iterable[Event | RecordGap]) -> History:
         """The history that these events tell, in whatever order they come from different sources."""
-        sources: dict[str, list[Event | RecordGap]] = {}
+        sources: dict[str, list[Entry]] = {}
         for entry in entries:
             sources.setdefault(entry.source, []).append(entry)
-        return cls._put_in_order(sources.values())
+        return cls._put_in_order(map(ProcessRecord.of, sources.values()))
 
     @classmethod
-    def _put_in_order(cls, sources: Iterable[list[Event | RecordGap]], like: History | None = None) -> History:
-        """One source after the other, so that the events of all ranks are never held at once."""
+    def _put_in_order(cls, records: Iterable[ProcessRecord], like: History | None = None) -> History:
+        """One process after the other, so that the events of all ranks are never held at once."""
         history, packing = cls(), Packing()
-        known = {rank: own.steps for rank, own in like.incarnations[0].ranks.items()} if like and like.ranks else {}
+        known = (
+            {rank: own.steps for rank, own in like.incarnations[0].ranks.items()} if like and like.ranks else {}
+        )
         found: dict[tuple[int, int], list[tuple[int, RankLifetime]]] = {}
-        for entries in sources:
-            history.gaps += [entry for entry in entries if isinstance(entry, RecordGap)]
-            own = [entry for entry in entries if isinstance(entry, Event)]
-            if own and own[0].kind == "process.start":
-                _read_process(found, own, packing, known)
-            else:
-                _read_harness(history, own)
+        for record in records:
+            history.gaps += record.gaps
+            if record.lifetime is not None:
+                lifetime = record.lifetime
+                lifetime.steps.pack(packing, like=known.get(lifetime.rank))
+                found.setdefault((record.launch, record.restart), []).append((record.world, lifetime))
+            elif record.events:
+                _read_harness(history, record.events)
         for launch in sorted({launch for launch, _ in found}):
             restarts = {restart: many for (of, restart), many in sorted(found.items()) if of == launch}
             if len({lifetime.node for many in restarts.values() for _, lifetime in many}) > 1:
@@ -166,24 +171,6 @@ def _uncollected() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _read_process(
-    found: dict[tuple[int, int], list[tuple[int, RankLifetime]]],
-    events: list[Event],
-    packing: Packing,
-    known: Mapping[int, Steps],
-) -> None:
-    """A file of one process: of a rank, its world size and its lifetime, by launch and restart. `known` are the steps
-    that the ranks may have taken in the same way in another run."""
-    start = events[0]
-    if start.get("role") != "rank":
-        return
-    node, ticks = str(start.get("node", "")), int(start.get("start", 0))
-    lifetime = RankLifetime(int(start["rank"]), int(start["pid"]), start.t, node=node, ticks=ticks)
-    fill(lifetime, events[1:])
-    lifetime.steps.pack(packing, like=known.get(lifetime.rank))
-    found.setdefault((int(start["launch"]), int(start["restart"])), []).append((int(start["world"]), lifetime))
 
 
 def _incarnations(launch: int, restart: int, found: list[tuple[int, RankLifetime]]) -> list[Incarnation]:
@@ -223,7 +210,7 @@ def _rounds(launch: int, found: Mapping[int, list[tuple[int, RankLifetime]]]) ->
     return made
 
 
-def _read_harness(history: History, events: list[Event]) -> None:
+def _read_harness(history: History, events: Sequence[Event]) -> None:
     """The harness's own file: launches, faults, the end."""
     launches: dict[int, dict[str, Any]] = {}
     faults: dict[int, dict[str, Any]] = {}

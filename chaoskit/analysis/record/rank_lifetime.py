@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -159,20 +159,30 @@ def common_settings(lifetimes: Iterable[RankLifetime]) -> dict[str, str]:
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
-def fill(lifetime: RankLifetime, events: list[Event]) -> None:
-    """Put what the events of its process tell into a lifetime."""
+def fill(lifetime: RankLifetime, entries: Sequence[Event | Steps]) -> None:
+    """Put what the events of its process tell into a lifetime; steps may have been put together already."""
     late: dict[int, dict[str, Any]] = {}
+    events = [entry for entry in entries if isinstance(entry, Event)]
     for event in events:
         if event.kind == "late":
             late.setdefault(int(event["n"]), {}).update(event.data)
     open_saves: dict[int, Event] = {}
     open_loads: dict[int, Event] = {}
     found = {int(event["id"]): str(event["path"]) for event in events if event.kind == "save.found"}
-    for event in events:
+    parts: list[Steps] = []
+    single = Steps()
+    for entry in entries:
+        if isinstance(entry, Steps):
+            parts.append(entry)
+            lifetime.halted, single = None, Steps()
+            continue
+        event = entry
         match event.kind:
             case "step":
                 n = int(event["n"])
-                _take(lifetime.steps, n, event, late.get(n, {}))
+                if not single:
+                    parts.append(single)
+                _take(single, n, event, late.get(n, {}))
                 if event.get("loaded"):
                     lifetime.loaded.append(n)
                 if event.get("left_out"):
@@ -228,6 +238,7 @@ def fill(lifetime: RankLifetime, events: list[Event]) -> None:
                 lifetime.left = event.t
                 lifetime.uncaught = str(event.get("uncaught", ""))
                 lifetime.end = event.t if event.get("clean", True) else lifetime.end
+    lifetime.steps = Steps.joined(parts)
     lifetime.saves.extend(_save(begin, None) for begin in open_saves.values())
     lifetime.loads.extend(_load(begin, None) for begin in open_loads.values())
     lifetime.saves.sort(key=lambda save: save.begun)

@@ -11,7 +11,7 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sys import intern
 from types import MappingProxyType
 from typing import TypeVar, cast, overload
@@ -69,6 +69,25 @@ class Steps(Sequence[Step]):
     #: Negative where it is not known.
     own: array[float] = field(default_factory=lambda: array("d"))
     thin: bytearray = field(default_factory=bytearray)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Steps]) -> Steps:
+        """The steps of all parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        made = cls()
+        for part in parts:
+            made.nonfinite |= {len(made.times) + place: names for place, names in part.nonfinite.items()}
+            made.numbers = array("q", [*made.numbers, *part.numbers])
+            made.times, made.own = made.times + part.times, made.own + part.own
+        for name in ("losses", "samples", "rows"):
+            pieces = [cast("Sequence[str | None]", getattr(part, name)) for part in parts]
+            setattr(made, name, Column.joined(pieces, blank=""))
+        if any(part.thin for part in parts):
+            made.thin = bytearray(b"".join(part.thin or bytes(len(part)) for part in parts))
+        made.columns = _joined([part.columns for part in parts], [len(part) for part in parts])
+        made.parts = _joined([part.parts for part in parts], [len(part) for part in parts])
+        return made
 
     def append(self, step: Step) -> None:
         """Add a step at the end."""
@@ -173,19 +192,9 @@ class Steps(Sequence[Step]):
 
     def followed_by(self, rest: Steps, *, more: int, later: float) -> Steps:
         """These steps and then those of `rest`, with `more` added to their numbers and `later` to their times."""
-        count = len(self)
-        joined = Steps(
-            array("q", [*self.numbers, *(number + more for number in rest.numbers)]),
-            self.times + array("d", (t + later for t in rest.times)),
-            [*self.losses, *rest.losses],
-            [*self.samples, *rest.samples],
-            _joined(self.columns, count, rest.columns, len(rest)),
-            {**self.nonfinite, **{place + count: names for place, names in rest.nonfinite.items()}},
-            _joined(self.parts, count, rest.parts, len(rest)),
-            [*self.rows, *rest.rows],
-            self.own + rest.own,
-            _flags(self.thin, count) + _flags(rest.thin, len(rest)) if self.thin or rest.thin else bytearray(),
-        )
+        numbers, times = (number + more for number in rest.numbers), (t + later for t in rest.times)
+        moved = replace(rest, numbers=array("q", numbers), times=array("d", times))
+        joined = Steps.joined([self, moved])
         joined.pack(Packing())
         return joined
 
@@ -228,17 +237,15 @@ class Steps(Sequence[Step]):
         )
 
 
-def _flags(thin: bytearray, count: int) -> bytearray:
-    """As many flags as there are steps."""
-    return thin or bytearray(count)
-
-
 def _joined(
-    one: Mapping[str, Sequence[str | None]], length: int, other: Mapping[str, Sequence[str | None]], further: int
+    parts: Sequence[Mapping[str, Sequence[str | None]]], lengths: Sequence[int]
 ) -> dict[str, Sequence[str | None]]:
-    """The columns of steps and, behind them, of as many `further` ones."""
-    names = dict.fromkeys([*one, *other])
-    return {name: [*one.get(name, [None] * length), *other.get(name, [None] * further)] for name in names}
+    """The columns of parts of these lengths, one behind the other."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {
+        name: Column.joined([part.get(name) or [None] * n for part, n in zip(parts, lengths, strict=True)])
+        for name in names
+    }
 
 
 def _longer(column: Sequence[T], value: T) -> Sequence[T]:

@@ -104,7 +104,9 @@ class Emergency:
     @cached_property
     def settled(self) -> Attempt | None:
         """The first checkpoint that was settled before the end."""
-        found = [one for one in self.attempts if one.settled is not None and one.settled <= self.over + _SAME_MOMENT]
+        found = [
+            one for one in self.attempts if one.settled is not None and one.settled <= self.over + _SAME_MOMENT
+        ]
         return min(found, key=lambda one: one.settled or 0.0, default=None)
 
     @property
@@ -161,7 +163,15 @@ def _evicted(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """What became of an evicted node, in the words of a preemption. Its SIGTERM came at the beginning."""
     received = [{"after": 0.0}] if evidence["sigterm"]["delivered"] else []
     ends = {name: evidence[name] for name in ("ended", "killed")}
-    return {"received": received, "asked": 0, "refused": 0, "times": 1, "shutdown": None, "withdrawn": None, **ends}
+    return {
+        "received": received,
+        "asked": 0,
+        "refused": 0,
+        "times": 1,
+        "shutdown": None,
+        "withdrawn": None,
+        **ends,
+    }
 
 
 def _emergency(
@@ -173,7 +183,9 @@ def _emergency(
 ) -> Emergency:
     since = float(fault.evidence["since"])
     recovery = next((one for one in recovered if one.fault == fault.index), None)
-    struck = max((inc for inc in history.incarnations if inc.start <= since), key=lambda inc: inc.start, default=None)
+    struck = max(
+        (inc for inc in history.incarnations if inc.start <= since), key=lambda inc: inc.start, default=None
+    )
     if struck is not None and any(one.index > struck.launch and one.begun <= since for one in history.launches):
         struck = None  # the launch that got the notice had no ranks yet
     attempts: tuple[Attempt, ...] = ()
@@ -214,7 +226,9 @@ def _attempts(
             if settled is None and resumed == checkpoint.position:
                 settled = checkpoint.ended  # what was resumed from was whole
         after = None if settled is None else round(settled - since, 3)
-        yield Attempt(base + n, round(min(save.begun for _, save in here) - since, 3), ranks, missing, opened, after)
+        yield Attempt(
+            base + n, round(min(save.begun for _, save in here) - since, 3), ranks, missing, opened, after
+        )
 
 
 def _controls(timeline: Timeline) -> tuple[History, ...]:

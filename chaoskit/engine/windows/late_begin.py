@@ -60,7 +60,7 @@ def _moved(path: Path, shift: float, until: float, moved: tuple[str, str]) -> It
             t = float(plain[2]) + shift
             if t > until:
                 return
-            yield plain[1] + json.dumps(t).encode() + plain[3] + b"\n"
+            yield plain[1] + repr(t).encode() + plain[3] + b"\n"
             continue
         record = _parsed(line, path, number)
         record["t"] += shift

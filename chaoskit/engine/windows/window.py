@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
 from chaoskit.analysis.alignment.timeline import struck_at
 from chaoskit.analysis.case import Case
 from chaoskit.analysis.record.history import History
+from chaoskit.analysis.record.process_record import RecordFiles
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import converged, unequal
 from chaoskit.checks import Check
 from chaoskit.checks.windowed import WINDOWED
 from chaoskit.engine.progress import Progress
+from chaoskit.engine.record_readers import record_files
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.windows import earning
 from chaoskit.engine.windows.audits import SessionAudits, why_wrong
@@ -43,6 +45,8 @@ class Window:
     experiment: str = ""
     to_end: bool = False
     audits: SessionAudits | None = None
+    #: What was read of the record of the run that is in this window.
+    files: RecordFiles = field(default_factory=lambda: record_files(keeps=True), init=False)
 
     def begin(self, run_dir: Path) -> None:
         """Put the state and its record into a new run. Raises StoreError where they were altered since."""
@@ -51,7 +55,7 @@ class Window:
 
     def watch(self, run_dir: Path) -> WindowWatch | None:
         """What ends that run; None if nothing does."""
-        return None if self.to_end else WindowWatch(run_dir, self.reference)
+        return None if self.to_end else WindowWatch(run_dir, self.reference, files=self.files)
 
     def compare(self, whole: Case, early: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
         """Compare the `early` verdicts on this window, an audit, with those on the `whole` run of its experiment.
@@ -72,7 +76,7 @@ class Window:
     def to_repeat(self, run_dir: Path) -> str:
         """Why the experiment has to be run whole, because nothing follows from this run of it; empty if something does.
         Where the run shows that windows of the job are wrong, the job is run whole from now on."""
-        history = History.read(run_dir)
+        history = History.read(run_dir, like=self.reference.controls[0], files=self.files)
         if why := self._wrong(history):
             self.progress.phase(f"{why}: the job is run whole from now on")
             with self.store.writing():

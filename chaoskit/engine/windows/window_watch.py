@@ -6,22 +6,28 @@ import time
 from pathlib import Path
 
 from chaoskit.analysis.record.history import History
+from chaoskit.analysis.record.process_record import RecordFiles
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import STEPS, converged
+from chaoskit.engine.record_readers import record_files
 
 #: Seconds between two looks at the record, at least, and how many times as long as a look the job trains in between.
 LOOK_EVERY, SHARE = 0.25, 4.0
 
 
 class WindowWatch:
-    """Watches the run in `run_dir`. The caller asks while nothing of ours is still to happen to the job."""
+    """Watches the run in `run_dir`. The caller asks while nothing of ours is still to happen to the job. `files` keep
+    what is read."""
 
-    def __init__(self, run_dir: Path, reference: Reference, *, least: int = STEPS) -> None:
+    def __init__(
+        self, run_dir: Path, reference: Reference, *, least: int = STEPS, files: RecordFiles | None = None
+    ) -> None:
         self.next_look = 0.0
         self._events = run_dir / "events"
         self._run_dir = run_dir
         self._reference = reference
         self._least = least
+        self._files = files or record_files(keeps=True)
         self._read = 0
 
     def look(self, now: float) -> bool:
@@ -35,7 +41,8 @@ class WindowWatch:
         return over
 
     def _equals(self) -> bool:
-        return converged(History.read(self._run_dir), self._reference, least=self._least) is not None
+        history = History.read(self._run_dir, like=self._reference.controls[0], files=self._files)
+        return converged(history, self._reference, least=self._least) is not None
 
     def _grew(self) -> bool:
         """Whether ranks have recorded something since the last look."""

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from chaoskit.analysis.record import process_record
 from chaoskit.engine.windows import window_watch
 from chaoskit.engine.windows.window_watch import WindowWatch
 from tests.analysis.windows.by_hand import killed, reference
@@ -48,6 +49,21 @@ def test_where_nothing_was_recorded_since_nothing_is_read(run_dir, monkeypatch):
     watch.look(time.monotonic())
     monkeypatch.setattr(window_watch.History, "read", lambda _: pytest.fail("read once more"))
     assert not watch.look(watch.next_look)
+
+
+def test_the_record_before_is_read_once(run_dir, monkeypatch):
+    read, real = [], process_record.read_record
+    monkeypatch.setattr(process_record, "read_record", lambda path: read.append(path.name) or real(path))
+    watch = WindowWatch(run_dir, reference(killed()))
+    write(killed(until=29), run_dir)
+    assert not watch.look(time.monotonic())
+    before = [name for name in read if name.startswith("rank-0-")]
+    grown = next(iter(sorted((run_dir / "events").glob("rank-1-*"))))
+    read.clear()
+    with grown.open("a") as file:
+        file.write("\n")
+    assert not watch.look(watch.next_look)
+    assert before and read == ["harness.jsonl", grown.name]
 
 
 def test_a_look_that_takes_long_is_seldom(run_dir, monkeypatch):

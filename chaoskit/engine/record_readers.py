@@ -1,0 +1,116 @@
+"""`side_by_side`: reads the files of a large record in a few processes.
+
+A reader is a fresh interpreter, so that no lock and no thread of this one is copied. It gets one path after the other,
+and answers each with the packed record of that process. What a reader cannot do, because it cannot be started or has
+died, is done here.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from chaoskit.analysis.record.column import Packing
+from chaoskit.analysis.record.process_record import ProcessRecord, RecordFiles, one_by_one
+
+#: Bytes of a record from which on readers save more time than their start takes, and how many there are at most.
+LARGE, MOST = 256 << 20, 8
+#: So many files are given to a reader ahead of the one that is waited for.
+_AHEAD = 2
+
+
+def record_files(*, keeps: bool = False) -> RecordFiles:
+    """What reads the record of a run, with as many processes as pay."""
+    return RecordFiles(keeps=keeps, several=side_by_side)
+
+
+def side_by_side(paths: Sequence[Path]) -> Iterator[ProcessRecord]:
+    """What each of these files tells, in order; read in processes of their own if there is much to read."""
+    readers = min(len(os.sched_getaffinity(0)), len(paths), MOST)
+    if readers < 2 or sum(map(_size, paths)) < LARGE:
+        yield from one_by_one(paths)
+        return
+    with ExitStack() as stack:
+        own = [stack.enter_context(_Reader()) for _ in range(readers)]
+        for at, path in enumerate(paths[: readers * _AHEAD]):
+            own[at % readers].ask(path)
+        for at, path in enumerate(paths):
+            reader = own[at % readers]
+            record = reader.answer()
+            if at + readers * _AHEAD < len(paths):
+                reader.ask(paths[at + readers * _AHEAD])
+            yield record if record is not None else next(one_by_one([path]))
+
+
+class _Reader:
+    """One process that reads records. Once it has failed, it answers nothing more."""
+
+    def __init__(self) -> None:
+        # The modules that this process would import, and none from the directory in which it happens to be.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [sys.executable, "-P", "-m", __name__]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._process: subprocess.Popen[bytes] | None = None
+        with suppress(OSError):
+            self._process = subprocess.Popen(command, env=environment, **pipes)
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def ask(self, path: Path) -> None:
+        """Let it read a file."""
+        if self._process is not None:
+            assert self._process.stdin is not None
+            try:
+                self._process.stdin.write(os.fsencode(path.absolute()) + b"\0")
+                self._process.stdin.flush()
+            except OSError:
+                self.__exit__()
+
+    def answer(self) -> ProcessRecord | None:
+        """What the file tells that it was asked for first; None where it has failed."""
+        if self._process is None:
+            return None
+        assert self._process.stdout is not None
+        try:
+            record: ProcessRecord = pickle.load(self._process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            self.__exit__()
+            return None
+        return record
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def _serve() -> None:
+    """Answer the paths from the standard input, each ended by a zero byte, on the standard output."""
+    asked = b""
+    while piece := os.read(0, 1 << 16):
+        *paths, asked = (asked + piece).split(b"\0")
+        for path in paths:
+            (record,) = one_by_one([Path(os.fsdecode(path))])
+            if record.lifetime is not None:
+                record.lifetime.steps.pack(Packing())
+            pickle.dump(record, sys.stdout.buffer, protocol=pickle.HIGHEST_PROTOCOL)
+            sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    _serve()
