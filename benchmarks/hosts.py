@@ -1,7 +1,8 @@
 """What virtual hosts cost: the first optimizer step of a warm job of 2 ranks without any, on one of them, and on two of
 them with an agent each, in turn; and how long the hosts themselves take to come and go.
 
-The agent that is first at a rendezvous looks once a second whether the others have come: that second is torch's own.
+The agent that is first at a rendezvous looks once a second whether the others have come. In a warm launch it does not
+wait out that second, where the number of nodes is fixed.
 """
 
 from __future__ import annotations

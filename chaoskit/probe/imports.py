@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -55,13 +56,7 @@ def watch_imports(session: ProbeSession) -> None:
     def guarded(action: Callable[[ProbeSession, ModuleType], None]) -> Callable[[ModuleType], None]:
         return lambda module: session.guard(f"import of {module.__name__}", action, session, module)
 
-    callbacks = {
-        "torch": guarded(_torch),
-        "torch.distributed.checkpoint": guarded(_distributed_checkpoint),
-        "safetensors.torch": guarded(_safetensors),
-        "numpy.random": guarded(_numpy_random),
-        "numpy": guarded(_numpy),
-    }
+    callbacks = {name: guarded(action) for name, action in _WATCHED.items()}
     # In a forked process they are imported already.
     there = callbacks.keys() & sys.modules.keys()
     for name in there:
@@ -71,21 +66,55 @@ def watch_imports(session: ProbeSession) -> None:
     sys.meta_path.insert(0, ImportWatch({name: callbacks[name] for name in callbacks.keys() - sys.modules.keys()}))
 
 
+@dataclass(frozen=True)
+class _Taken:
+    """Under which names packages hold functions, of `known` identities, that other modules defined."""
+
+    known: frozenset[int]
+    holders: dict[int, list[tuple[ModuleType, str]]]
+
+
+#: What a warm parent has found out for its forks. They would look through all that is imported, each on its own, and
+#: copy its memory by that.
+_ahead: _Taken | None = None
+
+
+def look_ahead() -> None:
+    """Call this in a warm parent whenever it has imported something, before it is forked: the probe then starts faster
+    in its forks."""
+    global _ahead
+    modules = (sys.modules[name] for name in (*_WATCHED, *_ALSO) if name in sys.modules)
+    _ahead = _holders(frozenset(id(value) for module in modules for value in vars(module).values() if callable(value)))
+
+
+def _holders(known: frozenset[int]) -> _Taken:
+    """Where objects of these identities are held. Torch's own parts are left: they were imported before the hooks
+    anyway."""
+    holders: dict[int, list[tuple[ModuleType, str]]] = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ("torch", "chaoskit") or not isinstance(module, ModuleType):
+            continue
+        for attribute, value in list(vars(module).items()):
+            if id(value) in known:
+                holders.setdefault(id(value), []).append((module, attribute))
+    return _Taken(known, holders)
+
+
 def _replace(hooked: Sequence[ModuleType]) -> None:
     """Replace the originals also where a package imported them by name (`from safetensors.torch import save_file`), as
-    if it had been imported after the hooks. Torch's own parts are left: they were imported before the hooks anyway."""
+    if it had been imported after the hooks."""
     ours = {}
     for module in (*hooked, *(sys.modules[name] for name in _ALSO if name in sys.modules)):
         for value in list(vars(module).values()):
             if type(value) is FunctionType and value.__code__.co_filename.startswith(_OWN):
                 original = getattr(value, "__wrapped__", None)
                 ours[id(original)] = (original, value)
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in ("torch", "chaoskit") or not isinstance(module, ModuleType):
-            continue
-        for attribute, value in list(vars(module).items()):
-            if id(value) in ours and ours[id(value)][0] is value:
-                module.__dict__[attribute] = ours[id(value)][1]
+    known = frozenset(ours)
+    taken = _ahead if _ahead is not None and known <= _ahead.known else _holders(known)
+    for identity, (original, value) in ours.items():
+        for module, attribute in taken.holders.get(identity, ()):
+            if module.__dict__.get(attribute) is original:
+                module.__dict__[attribute] = value
 
 
 #: Other modules in which the hooks replace functions; the directory of the probe's code.
@@ -129,3 +158,13 @@ def _numpy_random(session: ProbeSession, module: ModuleType) -> None:
 
     # Before the job can draw from it.
     session.write("rng0", stream="numpy", value=numpy_stream(module.get_state(legacy=True)))
+
+
+#: The modules that the probe hooks into, and what it does there.
+_WATCHED: dict[str, Callable[[ProbeSession, ModuleType], None]] = {
+    "torch": _torch,
+    "torch.distributed.checkpoint": _distributed_checkpoint,
+    "safetensors.torch": _safetensors,
+    "numpy.random": _numpy_random,
+    "numpy": _numpy,
+}

@@ -1,5 +1,7 @@
 """In a process that was forked, modules that had taken torch's functions by name before the probe came have ours."""
 
+import pytest
+
 #: What a forked process does: all is imported, then the probe starts.
 FORKED = """
 import os, sys, types, warnings
@@ -43,15 +45,30 @@ os.environ["CHAOSKIT_RUN"] = os.path.dirname(os.environ["CHAOSKIT_OUT"])
 from chaoskit.probe.session import start
 start(forked=True)
 """
+#: A warm parent has looked ahead for its forks: nobody looks through all modules again.
+AHEAD = """
+from chaoskit.probe import imports
+imports.look_ahead()
+imports._holders = None
+"""
 
 
-def test_what_was_taken_by_name_is_replaced(probed):
-    run = probed(FORKED.format(start=START), probe=False)
+@pytest.mark.parametrize("before", ["", AHEAD], ids=["looks", "looked ahead"])
+def test_what_was_taken_by_name_is_replaced(probed, before):
+    run = probed(FORKED.format(start=before + START), probe=False)
     assert run.code == 0, run.output
     assert "OURS grad init_process_group load load_file safe_save save\nSAME True True\n" in run.output
     assert not run.life.errors and "Warning" not in run.output
     assert [save.api for save in run.life.saves] == ["torch.save", "safetensors"]
     assert [load.api for load in run.life.loads] == ["torch.load", "safetensors"]
+
+
+def test_what_a_module_no_longer_holds_is_left(probed):
+    """It was replaced after the parent had looked."""
+    changed = "from chaoskit.probe import imports\nimports.look_ahead()\ntheir.load = before['load'] = their.own\n"
+    run = probed(FORKED.format(start=changed + START).replace("their.load(out", "torch.load(out"), probe=False)
+    assert run.code == 0, run.output
+    assert "OURS grad init_process_group load_file safe_save save\n" in run.output and not run.life.errors
 
 
 def test_without_the_probe_nothing_is(probed):

@@ -29,6 +29,7 @@ if __name__ == "__main__":
         exec(_file.read(), {"__file__": _path})
 
 from chaoskit.environments.launch import control_groups, fresh, host, hugepages, keeper, roles
+from chaoskit.environments.launch.agent_time import save_time
 from chaoskit.environments.launch.forker import Forker, serve_agent
 from chaoskit.environments.launch.program import Program
 from chaoskit.protocol.json_lines import LineBuffer, encode
@@ -120,6 +121,7 @@ class ForkServer:
             except BaseException:  # a rank that wants it will say why it cannot be had
                 self._failed.add(name)
         if missing:
+            _look_ahead()
             gc.collect()
             gc.freeze()  # or the first collection in each child would copy every page
             hugepages.collapse()
@@ -182,6 +184,7 @@ def _command(program: Program, env: dict[str, str], cwd: str, origin: roles.Proc
     """The role of what an order asks for."""
     if program.is_launcher:
         serve_agent(Forker(origin, run_id=run_id))
+        save_time()
         roles.end_after(lambda: roles.be(program, env=env, cwd=cwd, origin=origin))
     roles.be(program, env=env, cwd=cwd, origin=origin)
 
@@ -192,6 +195,13 @@ def _redirect(log: int) -> None:
         os.dup2(fd, number)
     os.close(null)
     os.close(log)
+
+
+def _look_ahead() -> None:
+    """Have the probe find out now what each fork would need to."""
+    from chaoskit.probe.imports import look_ahead
+
+    look_ahead()
 
 
 def _unfit() -> str | None:

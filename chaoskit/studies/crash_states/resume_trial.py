@@ -39,7 +39,8 @@ STEPS = 2
 LAUNCHES = 2
 #: Interval of polling a running job, in seconds.
 POLL_EVERY = 0.02
-#: A job hangs if it takes no step for this many seconds plus this multiple of the time of an uninterrupted run.
+#: A job hangs if it takes no step for this many seconds plus this multiple of the time that an uninterrupted run took
+#: to its first step.
 PATIENCE, TIMES = 20.0, 4.0
 _STEP = b'"e":"step"'
 
