@@ -54,11 +54,14 @@ def records(draw):
     told = [dict(START)]
     for n in range(1, draw(st.integers(2, 24))):
         kind = draw(
-            st.sampled_from(["step"] * 9 + ["first", "nonfinite", "loaded", "epoch", "halt", "short", "late"])
+            st.sampled_from(
+                ["step"] * 9 + ["first", "thin", "nonfinite", "loaded", "epoch", "halt", "short", "late"]
+            )
         )
         told += {
             "step": [step(n, chance)],
             "first": [{name: value for name, value in step(n, chance).items() if name not in ("own", "rows")}],
+            "thin": [step(n, chance, state={"lr": (n / 7).hex()}, thin=chance.random() < 0.9)],
             "nonfinite": [step(n, chance, nonfinite=chance.choice([[], ["model"]]))],
             "loaded": [step(n, chance, loaded=True)],
             "epoch": [{"e": "epoch", "n": n}, step(n, chance, losses=[])],
