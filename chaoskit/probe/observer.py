@@ -34,6 +34,7 @@ from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
 from chaoskit.protocol.sharded_hash import Shards
 
 if TYPE_CHECKING:
+    from chaoskit.probe.graphs import CapturedGraph
     from chaoskit.probe.session import ProbeSession
 
 
@@ -43,7 +44,7 @@ class Observer:
     With `by_name`, the next step records its tensors one by one. Steps 1, 2, 4, 8 and so on record which components
     hold NaN or infinity; with `not_a_number`, once a loss was no number, every step does. Both cost a pass over the
     state. `loaded`: a checkpoint was loaded since the last step, after training had begun. `passes`: the number of
-    backward passes in the last step, 0 before the first.
+    backward passes in the last step, 0 before the first. `capturing`: the CUDA graph that is captured now.
     """
 
     def __init__(self, session: ProbeSession) -> None:
@@ -54,6 +55,7 @@ class Observer:
         self.not_a_number = False
         self.loaded = False
         self.passes = 0
+        self.capturing: CapturedGraph | None = None
         self.training = TrainingState(session.guard)
         self.elastic = Elastic(session.guard)
         self._followers = Followers()
@@ -77,6 +79,9 @@ class Observer:
 
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """The outermost forward pass of a module in training mode begins: its inputs are the batch."""
+        if self.capturing is not None:
+            self.capturing.forwards.append((module, args, kwargs))
+            return
         self.training.add("root", module)
         if self.session.saves is not None:
             self.session.saves.settle()
@@ -118,10 +123,29 @@ class Observer:
 
     def backward(self, loss: Any = None) -> None:
         """A backward pass begins, from `loss` if it begins from a loss."""
+        if self.capturing is not None:
+            self.capturing.losses.append(self.unscaled(loss))
+            return
         self._moved = True
         self._passes += 1
         if loss is not None:
             self._losses.append(exact(self._unscaled.pop(id(loss), loss)))
+
+    def replays(self, graph: CapturedGraph) -> BaseException | None:
+        """A CUDA graph is about to be replayed. If it takes the step as well, its losses are not known by then."""
+        for module, args, kwargs in graph.forwards:
+            self.forward(module, args, kwargs)
+        if graph.optimizer is None:
+            return None
+        self._moved |= bool(graph.losses)
+        self._passes += len(graph.losses)
+        return self.before_step(graph.optimizer)
+
+    def replayed(self, graph: CapturedGraph) -> None:
+        """It was replayed."""
+        if graph.optimizer is None:
+            for loss in graph.losses:
+                self.backward(loss)
 
     @property
     def moved(self) -> bool:
@@ -130,6 +154,9 @@ class Observer:
 
     def before_step(self, optimizer: Any) -> BaseException | None:
         """The optimizer is about to step: record the step. A second optimizer in the same step records nothing."""
+        if self.capturing is not None:
+            self.capturing.optimizer = optimizer
+            return None
         self.training.add("optimizer", optimizer)
         if self.explicit or not self._moved or not self.session.open():
             return None
@@ -139,7 +166,7 @@ class Observer:
     def leave_out(self) -> BaseException | None:
         """The job discards its gradients, or loads another state: record a step whose update is skipped. A job that
         discards gradients even before its first step does so always; there it is no skipped step."""
-        if self.explicit or not self._moved:
+        if self.explicit or not self._moved or self.capturing is not None:
             return None
         self._wasteful |= self.steps == 0
         if self._wasteful or not self.session.open():

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from chaoskit.probe.loading import Loading
 from chaoskit.probe.taking import Taking
 from chaoskit.probe.training_state import TrainingState
 
@@ -21,6 +22,7 @@ class StepObserver(Protocol):
     training: TrainingState
     begun: dict[str, dict[str, str]]
     taking: Taking
+    loading: Loading
 
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], /) -> None: ...
     def took(self, source: Any, index: Any, result: Any, /) -> None: ...

@@ -63,4 +63,6 @@ def _flags(torch: Any) -> dict[str, str]:
         "cudnn deterministic": torch.backends.cudnn.deterministic,
         "cpu capability": torch.backends.cpu.get_cpu_capability(),
     }
+    if torch.cuda.is_initialized():
+        flags["cudnn tf32"] = torch.backends.cudnn.allow_tf32
     return {name: str(value) for name, value in flags.items()}

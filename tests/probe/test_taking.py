@@ -67,6 +67,23 @@ for at in range(0, 20, 4):
     assert taken == said and len(said) == 5
 
 
+def test_rows_keep_their_places_on_their_way_to_an_accelerator(rows):
+    taken, said = rows("""
+away = set()
+torch.Tensor.is_cpu = property(lambda x: x.untyped_storage().data_ptr() not in away)
+def there(x):
+    made = torch.empty_like(x)
+    away.add(made.untyped_storage().data_ptr())
+    return made.copy_(x)
+for at in range(0, 20, 4):
+    i = order[at : at + 4]
+    told(*i); step(there(data[i]))
+    told(*i); step(there(noisy(data[i])))
+    told(); step(there(data[i]).add_(1))  # what is done there is not seen
+""")
+    assert taken == said and len(said) == 15
+
+
 def test_micro_batches_and_what_is_read_ahead(rows):
     taken, said = rows("""
 from collections import deque
