@@ -21,6 +21,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).res
 from table import Figure, parser, show  # noqa: E402
 
 from chaoskit.protocol import fingerprint  # noqa: E402
+from chaoskit.protocol.multilinear import CHUNK, together  # noqa: E402
 
 
 def main() -> None:
@@ -47,12 +48,15 @@ def main() -> None:
             Figure(f"{name}: of the thread that trains", cpu * 1e3, "ms"),
             Figure(f"{name}: with torch's operators / bandwidth", size / by_torch / bandwidth, "share"),
         ]
-    figures.append(Figure("tensors for which both come to the same", *_agreement(told.device)))
+    agreement = Figure("tensors for which both come to the same", *_agreement(told.device))
+    figures.append(agreement)
     if told.device == "cuda":
-        kernel = fingerprint.multilinear(whole, fingerprint.weights_on(whole.device, fingerprint.CHUNK), fingerprint.CHUNK)
+        kernel = fingerprint.multilinear(whole, fingerprint.weights_on(whole.device, CHUNK))
         figures.append(Figure("the kernel is there", float(kernel is not None), "", ">= 1"))
-        figures.append(Figure("memory of the weights", sum(t.nbytes for t in fingerprint._weights.values()) / 2**20, "MiB"))
+        weights = sum(each.nbytes for each in fingerprint._weights.values())
+        figures.append(Figure("memory of the weights", weights / 2**20, "MiB"))
     show(f"Fingerprints on {_name(told.device)}", figures, json_file=told.json)
+    sys.exit(not agreement.met)
 
 
 def _sets(whole: Any) -> dict[str, list[Any]]:
@@ -65,9 +69,9 @@ def _sets(whole: Any) -> dict[str, list[Any]]:
     }
 
 
-def _all(tensors: list[Any]) -> None:
-    for tensor in tensors:
-        fingerprint.reduce_on_device(tensor)
+def _all(tensors: list[Any]) -> list[Any]:
+    with together():
+        return [vector for tensor in tensors for vector in fingerprint.reduce_on_device(tensor)]
 
 
 def _all_by_torch(tensors: list[Any]) -> None:
@@ -91,13 +95,23 @@ def _agreement(device: str) -> tuple[float, str, str]:
         whole = torch.randint(-(1 << 31), (1 << 31) - 1, (size + 3,), generator=generator).to(torch.int32).to(device)
         asked += [whole[:size], whole[1 : size + 1], whole[3:].view(torch.float32), whole[: size].view(torch.bfloat16)]
         asked += [whole[:size].view(torch.uint8)[1:], whole[: size // 2 * 2].view(torch.float64)]
-    alike = 0
+    alike, alone = 0, []
     for tensor in asked:
         ours = _numbers(tensor)
         kernel, fingerprint.multilinear = fingerprint.multilinear, lambda *_: None
-        alike += ours == _numbers(tensor) == _numbers(tensor.cpu())
+        alone.append(_numbers(tensor))
+        alike += ours == alone[-1] == _numbers(tensor.cpu())
         fingerprint.multilinear = kernel
-    return float(alike), f"of {len(asked)}", f">= {len(asked)}"
+    alike += [vector.tolist() for vector in _all(asked)] == [
+        each for numbers, tensor in zip(alone, asked, strict=True) for each in _as_vectors(numbers, tensor)
+    ]
+    return float(alike), f"of {len(asked) + 1}", f">= {len(asked) + 1}"
+
+
+def _as_vectors(numbers: list[int], tensor: Any) -> list[list[int]]:
+    """The numbers in as many vectors as the tensor has."""
+    numbers, vectors = numbers[:], fingerprint.reduce_on_device(tensor)
+    return [[numbers.pop(0) for _ in vector.tolist()] for vector in vectors]
 
 
 def _seconds(action: Callable[[], object], rounds: int, device: str, *, wait: bool = True) -> float:

@@ -127,7 +127,8 @@ def batches():
     for epoch in range(done // 12, told.steps // 12):
         order = torch.randperm(96, generator=torch.Generator().manual_seed(epoch)).tolist()[8 * (done % 12) :]
         pinned = KIND in ("pinned", "prefetched") and DEVICE.type == "cuda"
-        for x, y in DataLoader(Rows(), batch_size=8, sampler=order, pin_memory=pinned):
+        own = torch.Generator().manual_seed(epoch)  # or each iterator would draw from the stream of the training
+        for x, y in DataLoader(Rows(), batch_size=8, sampler=order, pin_memory=pinned, generator=own):
             match KIND:
                 case "pinned":
                     yield x.to(DEVICE, non_blocking=True), y.to(DEVICE, non_blocking=True)

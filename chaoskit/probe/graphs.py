@@ -21,6 +21,8 @@ class CapturedGraph:
     forwards: list[tuple[Any, Any, Any]] = field(default_factory=list)
     losses: list[Any] = field(default_factory=list)
     optimizer: Any = None
+    #: In a replay that takes a step: state, parts and tensors by name as they were before it.
+    before: tuple[Any, Any, Any] | None = None
 
 
 def hook_graphs(session: ProbeSession, observer: Observer, graph_class: Any, outside: Callable[[], bool]) -> None:
@@ -45,11 +47,11 @@ def hook_graphs(session: ProbeSession, observer: Observer, graph_class: Any, out
         # Inside a model or a backward pass it is a part of what the hooks see.
         if captured is None or not outside():
             return replay(graph)
-        order = session.guard("step", observer.replays, captured)
+        session.guard("step", observer.replays, captured)
+        result = replay(graph)
+        order = session.guard("step", observer.replayed, captured)
         if isinstance(order, BaseException):
             raise order
-        result = replay(graph)
-        session.guard("backward", observer.replayed, captured)
         return result
 
     graph_class.capture_begin, graph_class.capture_end, graph_class.replay = begun, ended, replayed

@@ -31,6 +31,7 @@ from chaoskit.probe.taking import Taking
 from chaoskit.probe.tensors import Named, named_parameters, tensors, told_tensors
 from chaoskit.probe.training_state import TrainingState
 from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
+from chaoskit.protocol.multilinear import together
 from chaoskit.protocol.sharded_hash import Shards
 
 if TYPE_CHECKING:
@@ -131,21 +132,26 @@ class Observer:
         if loss is not None:
             self._losses.append(exact(self._unscaled.pop(id(loss), loss)))
 
-    def replays(self, graph: CapturedGraph) -> BaseException | None:
-        """A CUDA graph is about to be replayed. If it takes the step as well, its losses are not known by then."""
+    def replays(self, graph: CapturedGraph) -> None:
+        """A CUDA graph is about to be replayed. If it takes the step as well, its state is read now."""
         for module, args, kwargs in graph.forwards:
             self.forward(module, args, kwargs)
-        if graph.optimizer is None:
-            return None
-        self._moved |= bool(graph.losses)
-        self._passes += len(graph.losses)
-        return self.before_step(graph.optimizer)
+        if graph.optimizer is not None and not self.explicit and graph.losses and self.session.open():
+            self.training.add("optimizer", graph.optimizer)
+            self._is_due()
+            by_name = self.session.guard("tensors", self._by_name, {}) if self.by_name else None
+            parts = self.elastic.parts(*self.training.owners())
+            graph.before = self.training.read(self._batch), parts, by_name
 
-    def replayed(self, graph: CapturedGraph) -> None:
-        """It was replayed."""
-        if graph.optimizer is None:
-            for loss in graph.losses:
-                self.backward(loss)
+    def replayed(self, graph: CapturedGraph) -> BaseException | None:
+        """It was replayed: what it drew and its losses are known now, as they are as an eager step is taken."""
+        for loss in graph.losses:
+            self.backward(loss)
+        if graph.before is None:
+            return None
+        (state, parts, by_name), graph.before = graph.before, None
+        state |= self.session.guard("rng", streams, sys.modules["torch"]) or {}
+        return self._record(state, {}, parts, by_name=by_name)
 
     @property
     def moved(self) -> bool:
@@ -273,9 +279,10 @@ class Observer:
             self.not_a_number = not all(map(math.isfinite, numbers))
 
     def _by_name(self, told: Mapping[str, Named]) -> DeferredEvent:
-        found: dict[str, Any] = {**tensors(*self.training.owners()), **told}
+        with together():
+            found: dict[str, Any] = {**tensors(*self.training.owners()), **told}
+            copies = self._followers.fingerprints()
         # Of several copies of one parameter it is not known which is which.
-        copies = self._followers.fingerprints()
         if average := {name: own[0] for name, own in copies.items() if len(own) == 1}:
             found["average"] = average
         return DeferredEvent({"tensors": found})
@@ -293,7 +300,13 @@ class Observer:
         self._followers.step(n, lambda: named_parameters(optimizers, roots), known)
 
     def _record(
-        self, state: dict[str, Any], told: Mapping[str, Named], parts: dict[str, Shards], *, left_out: bool = False
+        self,
+        state: dict[str, Any],
+        told: Mapping[str, Named],
+        parts: dict[str, Shards],
+        *,
+        left_out: bool = False,
+        by_name: DeferredEvent | None = None,
     ) -> BaseException | None:
         """Stop at the gate if the rank has to, then record the step; return an exception that the job must raise."""
         if self.session.saves is not None:
@@ -311,7 +324,8 @@ class Observer:
         n = self.steps + 1
         self.session.guard("average", self._look_at_followers, n)
         late = DeferredEvent(self._fields(state, parts, left_out))
-        by_name = self.session.guard("tensors", self._by_name, told) if self.by_name else None
+        if by_name is None and self.by_name:
+            by_name = self.session.guard("tensors", self._by_name, told)
         gate = self.session.gate
         if gate is not None and gate.stops(self.steps, at_once=self.loaded):
             data = late.settled()

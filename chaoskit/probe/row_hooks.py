@@ -91,10 +91,14 @@ def _took(session: ProbeSession, source: Any, index: Any, result: Any) -> None:
 def _hook_data_sets(session: ProbeSession, torch: Any, outside: Outside) -> None:
     """Watch `__getitem__` of every data set of the job's own; those of torch index other things."""
     data_set = torch.utils.data.Dataset
-    begun = data_set.__init_subclass__.__func__
+    own = data_set.__dict__.get("__init_subclass__")
 
     def subclassed(cls: Any, *args: Any, **kwargs: Any) -> None:
-        begun(cls, *args, **kwargs)
+        if own is not None:
+            own.__func__(cls, *args, **kwargs)
+        else:
+            # That of typing.Generic, of which Python makes a built-in method from 3.12 on.
+            super(data_set, cls).__init_subclass__(*args, **kwargs)
         getitem = cls.__dict__.get("__getitem__")
         if not callable(getitem) or cls.__module__.partition(".")[0] == "torch":
             return

@@ -110,8 +110,8 @@ class Taking:
         self.batch("loader", LARGEST, rows, batch)
 
     def copied(self, source: Any, result: Any) -> None:
-        """A tensor was copied to another place. Of one that lies on an accelerator afterwards the numbers are kept: there
-        they are not read."""
+        """A tensor was copied to another place. Of one that lies on an accelerator afterwards the numbers are kept:
+        there they are not read."""
         if not self._sources or not source.is_cpu or result.is_cpu or source.dim() < 2 or not len(source):
             return
         shape = tuple(source.shape[1:])
@@ -175,9 +175,10 @@ class Taking:
         if tensor.is_cpu:
             return _numbers(tensor.reshape(len(tensor), -1))
         copy = self._copies.get(tensor.untyped_storage().data_ptr())
-        if copy is None or copy.memory.expired() or (copy.shape, copy.version) != (tuple(tensor.shape), tensor._version):
+        if copy is None or copy.memory.expired():
             return None
-        return copy.numbers
+        same = (copy.shape, copy.version) == (tuple(tensor.shape), tensor._version)
+        return copy.numbers if same else None
 
 
 def _first_tensor(item: Any) -> Any:

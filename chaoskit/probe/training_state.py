@@ -12,6 +12,7 @@ from chaoskit.probe import components
 from chaoskit.probe.naming import in_order, parameters
 from chaoskit.probe.streams import streams
 from chaoskit.protocol.fingerprint import Fingerprint
+from chaoskit.protocol.multilinear import together
 
 #: `ProbeSession.guard`: an error in one component must not cost the others.
 Guard = Callable[..., Any]
@@ -68,6 +69,10 @@ class TrainingState:
 
     def read(self, batch: Callable[[], Any]) -> dict[str, Any]:
         """Every component: a string, or a Fingerprint of which parts may still be computed on a device."""
+        with together():
+            return self._read(batch)
+
+    def _read(self, batch: Callable[[], Any]) -> dict[str, Any]:
         optimizers, roots, averages = self.owners()
         guard = self._guard
         state: dict[str, Any] = {

@@ -18,7 +18,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any, Protocol
 
-from chaoskit.protocol.multilinear import multilinear
+from chaoskit.protocol.multilinear import CHUNK, multilinear
 
 
 class Hasher(Protocol):
@@ -299,9 +299,6 @@ def is_record(value: Any) -> bool:
     return type(value).__module__.split(".")[0] not in ("torch", "numpy", "builtins") and not callable(value)
 
 
-#: 4-byte words reduced at once: the products stay in the device's cache.
-CHUNK = 1 << 21
-
 _weights: dict[Any, Any] = {}
 
 
@@ -319,7 +316,7 @@ def reduce_on_device(tensor: Any) -> list[Any]:
         return []
     words = _words(flat)
     weights = weights_on(flat.device, min(words.numel(), CHUNK))
-    if words.dtype == torch.int32 and (sums := multilinear(words, weights, CHUNK)) is not None:
+    if words.dtype == torch.int32 and (sums := multilinear(words, weights)) is not None:
         return [sums]
     return [(chunk * weights[: chunk.numel()]).sum(0, True, dtype=torch.int64) for chunk in words.split(CHUNK)]
 

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from chaoskit.protocol.fingerprint import CHUNK, Fingerprint, local_part, of_bytes, settle, weights_on
+from chaoskit.protocol.fingerprint import Fingerprint, local_part, of_bytes, settle, weights_on
+from chaoskit.protocol.multilinear import CHUNK
 
 #: Words in a row.
 ROW = 1 << 16

@@ -219,12 +219,12 @@ for _ in range(3):
 
 #: Tensors that are marked stand in for those on an accelerator.
 AWAY = """
-away = set()
+away, kept = set(), []
 torch.Tensor.is_cpu = property(lambda x: x.untyped_storage().data_ptr() not in away)
 def buffer(*shape):
-    made = torch.empty(*shape)
-    away.add(made.untyped_storage().data_ptr())
-    return made
+    kept.append(torch.empty(*shape))  # or other memory comes to lie there
+    away.add(kept[-1].untyped_storage().data_ptr())
+    return kept[-1]
 """
 
 

@@ -164,7 +164,8 @@ def _between(was: Any, whole: Any, draw: random.Random) -> Any:
         return torch.randint(low, high + 1, was.shape, generator=generator, device="cpu").to(was)
     wide = _wide(whole)
     least, most = float(wide.min()), float(wide.max())
-    return (least + (most - least) * torch.rand(was.shape, generator=generator, dtype=torch.float64, device="cpu")).to(was)
+    share = torch.rand(was.shape, generator=generator, dtype=torch.float64, device="cpu")
+    return (least + (most - least) * share).to(was)
 
 
 def _flipped(was: Any, how: Mapping[str, Any], draw: random.Random) -> Any:
