@@ -35,7 +35,7 @@ from chaoskit.protocol.multilinear import together
 from chaoskit.protocol.sharded_hash import Shards
 
 if TYPE_CHECKING:
-    from chaoskit.probe.graphs import CapturedGraph
+    from chaoskit.probe.captured_graph import CapturedGraph
     from chaoskit.probe.session import ProbeSession
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from chaoskit.probe.captured_graph import CapturedGraph
 from chaoskit.probe.loading import Loading
 from chaoskit.probe.taking import Taking
 from chaoskit.probe.training_state import TrainingState
@@ -23,6 +24,7 @@ class StepObserver(Protocol):
     begun: dict[str, dict[str, str]]
     taking: Taking
     loading: Loading
+    capturing: CapturedGraph | None
 
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], /) -> None: ...
     def took(self, source: Any, index: Any, result: Any, /) -> None: ...
@@ -34,6 +36,8 @@ class StepObserver(Protocol):
     def hold(self) -> None: ...
     def settle(self) -> None: ...
     def finish(self) -> None: ...
+    def replays(self, graph: CapturedGraph, /) -> None: ...
+    def replayed(self, graph: CapturedGraph, /) -> BaseException | None: ...
 
 
 class SaveRecorder(Protocol):

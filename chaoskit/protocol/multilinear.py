@@ -28,7 +28,7 @@ ROOM = 1 << 14
 Launch = Callable[[Any, int, int, Any], bool]
 
 
-class _Batch:
+class _LaunchTable:
     """Tensors of one device whose sums one launch computes."""
 
     def __init__(self, device: Any, launch: Launch, room: int) -> None:
@@ -73,7 +73,7 @@ class _Batch:
 class _Open(threading.local):
     """The batches that this thread collects, by device; None where each tensor is its own."""
 
-    batches: dict[Any, _Batch] | None = None
+    batches: dict[Any, _LaunchTable] | None = None
 
 
 _open = _Open()
@@ -91,7 +91,7 @@ def multilinear(words: Any, weights: Any) -> Any:
     launch = _kernel(device.index)
     if launch is None:
         return None
-    batch = _Batch(device, launch, ROOM if batches is not None else 0)
+    batch = _LaunchTable(device, launch, ROOM if batches is not None else 0)
     sums = batch.add(words, weights)
     if batches is None:
         _run(device, batch)
@@ -115,7 +115,7 @@ def together() -> Iterator[None]:
             _run(device, batch)
 
 
-def _run(device: Any, batch: _Batch) -> None:
+def _run(device: Any, batch: _LaunchTable) -> None:
     import torch  # already imported: tensors exist
 
     with torch.cuda.device(device):

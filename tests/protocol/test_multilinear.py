@@ -41,7 +41,7 @@ def test_tensors_that_are_collected_share_a_launch_and_the_room_for_their_sums(m
 
     plain = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *a, pin_memory=False, **k: plain(*a, **k))
-    batch = it._Batch("cpu", launch, 8)
+    batch = it._LaunchTable("cpu", launch, 8)
     one, two = torch.arange(5, dtype=torch.int32), torch.zeros(3 * it.CHUNK + 1, dtype=torch.int32)
     few, many = torch.ones(5, dtype=torch.int64), torch.ones(9, dtype=torch.int64)
     sums = [batch.add(one, few), batch.add(two, many), batch.add(one, few)]
