@@ -186,7 +186,12 @@ def parse(argv: Sequence[str] | None = None) -> Config:
     switch("--allow-nonfinite-saves", "save even if a value of the state is not finite")
     switch("--postmortem", "when a bad number ends the launch, keep the state of each rank in OUT/postmortem")
     add("--parallel", str, "replicate the model (ddp) or shard it (fsdp)", choices=("ddp", "fsdp"))
-    add("--device", str, "where to compute", choices=("auto", "cpu", "cuda"))
+    add(
+        "--device",
+        str,
+        "where to compute; with cuda, ranks share the devices if there are fewer",
+        choices=("auto", "cpu", "cuda"),
+    )
     add("--timeout", positive, "seconds that a collective may take before the rank gives up")
     add("--seed", natural, "seed of weights, data order and dropout")
     add("--evaluate-every", natural, "optimizer steps between evaluations on held-out samples; 0: never")

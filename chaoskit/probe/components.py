@@ -5,6 +5,7 @@ Components that may be sharded can be fed to another kind of fingerprint (`into`
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -74,8 +75,11 @@ def optimizer(
     fingerprint, idle = into or Fingerprint(), 0
     states: dict[int, list[Any]] = {}
     for each in optimizers:
+        counts = step_counts(each)
         for parameter, kept in each.state.items():
             if kept:
+                if (count := counts.get(id(parameter))) is not None:
+                    kept = {**kept, "step": count}
                 states.setdefault(id(parameter), []).append(kept)
     for identity in naming(optimizers, roots).names:
         if (own := states.get(identity)) is None:
@@ -88,6 +92,23 @@ def optimizer(
             fingerprint.value(kept)
     fingerprint.text(f"-{idle};")
     return fingerprint
+
+
+def step_counts(optimizer: Any) -> dict[int, float]:
+    """The step counts that lie on a device though the optimizer keeps them in memory, by the identity of the parameter:
+    as numbers, which they were before a checkpoint was loaded to the device. Such an optimizer waits for each of them
+    in every step; here all are read at once."""
+    found: dict[int, Any] = {}
+    for group in optimizer.param_groups:
+        if not group.get("capturable") and not group.get("fused"):
+            for parameter in group["params"]:
+                count = optimizer.state.get(parameter, {}).get("step")
+                if is_tensor(count) and not count.is_cpu and not count.is_meta and not count.dim():
+                    found[id(parameter)] = count
+    if not found:
+        return {}
+    stack = sys.modules["torch"].stack
+    return dict(zip(found, stack([each.detach().double() for each in found.values()]).tolist(), strict=True))
 
 
 def learning_rates(optimizers: Sequence[Any], roots: Sequence[Any]) -> str | None:

@@ -39,8 +39,9 @@ class DeferredEvent:
         if device.type == "cuda":
             self._numbers = torch.empty(len(whole), dtype=torch.int64, device="cpu", pin_memory=True)
             self._numbers.copy_(whole, non_blocking=True)
-            self._ready = torch.cuda.Event()
-            self._ready.record()
+            with torch.cuda.device(device):  # that of the thread may be another one
+                self._ready = torch.cuda.Event()
+                self._ready.record()
         else:
             self._numbers = whole.cpu()
 
@@ -80,15 +81,26 @@ class DeferredLoss:
         return value.hex()
 
 
-def exact(loss: Any) -> str | DeferredLoss:
-    """A loss as an exact string; a `DeferredLoss` where reading it now would stall the device."""
+class DeferredLosses:
+    """A loss of several numbers on a device."""
+
+    def __init__(self, fingerprint: Fingerprint) -> None:
+        self._fingerprint = fingerprint
+        self.reductions = fingerprint.reductions
+
+    def settled(self, numbers: Sequence[int]) -> str:
+        return f"tensor:{self._fingerprint.settled(numbers)}"
+
+
+def exact(loss: Any) -> str | DeferredLoss | DeferredLosses:
+    """A loss as an exact string; a part that follows later where reading it now would stall the device."""
     if not is_tensor(loss):
         return float(loss).hex()
     loss = getattr(loss, "_local_tensor", loss).detach()
     if loss.numel() != 1:
         fingerprint = Fingerprint()
         fingerprint.tensor(loss)
-        return f"tensor:{fingerprint.hexdigest()}"
+        return DeferredLosses(fingerprint) if fingerprint.reductions else f"tensor:{fingerprint.hexdigest()}"
     return float(loss.item()).hex() if loss.is_cpu else DeferredLoss(loss)
 
 

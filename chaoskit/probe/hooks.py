@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaoskit.probe.components import unwrapped
 from chaoskit.probe.consumed import learns, prepares
+from chaoskit.probe.graphs import hook_graphs
 from chaoskit.probe.process_groups import hook_process_groups
 from chaoskit.probe.row_hooks import hook_tensors
 from chaoskit.protocol.fingerprint import is_tensor
@@ -27,6 +28,7 @@ def install(session: ProbeSession, observer: Observer, torch: Any) -> None:
     hooks.averages()
     hooks.loaders()
     hook_tensors(session, torch, hooks.outside)
+    hook_graphs(session, observer, torch.cuda.CUDAGraph, hooks.outside)
     session.outside = hooks.outside
     hook_process_groups(session, observer, torch)
 
@@ -65,8 +67,9 @@ class _Hooks:
                     self._begins(module)
                 return original(module, *args, **kwargs)
             self.depth += 1
-            if self.session.moments is not None and not prepares(module, (args, kwargs)):
-                self.session.guard("put back", self.session.moments.forward, module)
+            moments = self.session.moments if self.observer.capturing is None else None
+            if moments is not None and not prepares(module, (args, kwargs)):
+                self.session.guard("put back", moments.forward, module)
             inner = unwrapped(module)
             if inner is module:
                 self._begins(module)
@@ -80,7 +83,7 @@ class _Hooks:
                     return result
                 self.session.guard("forward", self.observer.forward, module, args, kwargs)
                 injector = self.session.injector
-                if injector is None:
+                if injector is None or self.observer.capturing is not None:
                     return original(module, *args, **kwargs)
                 given = self.session.guard("corrupt", injector.forward, module, args, kwargs) or (args, kwargs)
                 result = original(module, *given[0], **given[1])
@@ -96,7 +99,8 @@ class _Hooks:
         """The forward of the model itself begins. By now a wrapper (DistributedDataParallel) has copied the buffers of
         rank 0 to all ranks."""
         self.wrapped = None
-        self.session.guard("buffers", self.observer.forward_begins, module)
+        if self.observer.capturing is None:
+            self.session.guard("buffers", self.observer.forward_begins, module)
 
     def backward(self) -> None:
         """Watch every backward pass: `Tensor.backward`, `torch.autograd.backward`, `torch.autograd.grad`."""
@@ -106,7 +110,8 @@ class _Hooks:
             # The name of the first argument differs, and callers may use it as a keyword.
             @functools.wraps(original)
             def run(*args: Any, **kwargs: Any) -> Any:
-                injector = self.session.injector if not self.backwards else None
+                away = self.backwards or self.observer.capturing is not None
+                injector = self.session.injector if not away else None
                 if not self.backwards:
                     tensors = args[0] if args else kwargs.get("tensors")
                     one = tensors[0] if isinstance(tensors, (list, tuple)) and tensors else tensors

@@ -1,7 +1,7 @@
 """`Loading`: the batches of torch's data loaders: where an epoch begins, and which rows of the data set each holds.
 
-A batch that the model gets is recognized by the memory of its tensors, also in another dict or as a slice; a copy is
-recognized by its contents. A copy on an accelerator is not recognized: its rows are not recorded.
+A batch that the model gets is recognized by the memory of its tensors, also in another dict or as a slice; a copy in
+memory is recognized by its contents, and one on an accelerator, which is not read, by the copying that made it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ class _Drawing:
 
 @dataclass(frozen=True)
 class _Given:
-    """A tensor of a batch: its memory, its offset there, and the distance of its rows."""
+    """A tensor of a batch: its memory, its offset there, and the distance of its rows. `version`: the one of a buffer
+    that a batch was copied to; what is written to it later may be another batch."""
 
     memory: Any
     start: int
     stride: int
     batch: int
+    version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class _Batch:
 
     drawing: _Drawing
     rows: tuple[int, ...] | None
-    addresses: list[int] = field(default_factory=list)
+    addresses: set[int] = field(default_factory=set)
     contents: list[Any] = field(default_factory=list)
 
 
@@ -98,15 +100,14 @@ class Loading:
             drawing.ahead.clear()  # what was skipped
         self._count += 1
         own = self._batches[self._count] = _Batch(drawing, rows)
-        weak = sys.modules["torch"].multiprocessing.reductions.StorageWeakRef
         for leaf, array in _tensors(batch):
             if _has_rows(leaf) and (rows is None or len(leaf) == len(rows)):
                 storage = leaf.untyped_storage()
-                alive = weak(storage) if array is None else _WeakArray(array)
+                alive = _weak(storage) if array is None else _WeakArray(array)
                 given = _Given(alive, leaf.storage_offset(), leaf.stride(0), self._count)
                 self._given[storage.data_ptr()] = given
-                own.addresses.append(storage.data_ptr())
-                if rows:
+                own.addresses.add(storage.data_ptr())
+                if rows and leaf.is_cpu:
                     self._taking.handed_out(rows, leaf.detach())
                 if (key := _contents(leaf)) is not None:
                     self._alike.setdefault(key, set()).add(self._count)
@@ -128,23 +129,59 @@ class Loading:
         """The origin of the model's input; called once for each training forward."""
         known = [tensor for tensor in tensors if _has_rows(tensor)]
         for tensor in known:
-            given = self._given.get(tensor.untyped_storage().data_ptr())
-            if given is not None and not given.memory.expired():
+            if (given := self._at(tensor)) is not None:
                 batch = self._batches[given.batch]
                 rows = _part(given, tensor, batch.rows) if batch.rows is not None else None
                 return RowOrigin(True, rows, _begins(batch.drawing))
-        found = [own for tensor in known if (own := self._alike.get(_contents(tensor)))]
-        # A mask may be the same in every batch; what is given together is of one.
-        common = set.intersection(*found) if found else set()
-        if not common:
+        if not (common := self._like(known)):
             return RowOrigin(first=_begins(self._last))
         rows_of = {self._batches[each].rows for each in common}
         return RowOrigin(
             True, rows_of.pop() if len(rows_of) == 1 else None, _begins(self._batches[max(common)].drawing)
         )
 
+    def copied(self, source: Any, result: Any, *, into: bool) -> None:
+        """A tensor was copied: to another one that was there before (`into`), or to a new one, as to an accelerator."""
+        self._taking.copied(source, result)
+        if not _has_rows(result):
+            return
+        at = result.untyped_storage().data_ptr()
+        given = self._at(source) if _has_rows(source) else None
+        if given is not None and source.stride(0) == given.stride and given.stride:
+            batch, first = given.batch, (source.storage_offset() - given.start) // given.stride
+        elif (alike := self._like([source])) and len(alike) == 1:
+            batch, first = alike.pop(), 0
+        else:
+            self._given.pop(at, None)
+            return
+        memory = _weak(result.untyped_storage())
+        start = result.storage_offset() - first * result.stride(0)
+        version = result._version if into else None
+        self._given[at] = _Given(memory, start, result.stride(0), batch, version)
+        self._batches[batch].addresses.add(at)
+
+    def _at(self, tensor: Any) -> _Given | None:
+        """The tensor of a batch in whose memory this one lies."""
+        given = self._given.get(tensor.untyped_storage().data_ptr())
+        if given is None or given.memory.expired():
+            return None
+        return given if given.version in (None, tensor._version) else None
+
+    def _like(self, tensors: Sequence[Any]) -> set[int]:
+        """The batches that hold the same as these tensors."""
+        shapes = {(shape, kind) for shape, kind, *_ in self._alike}
+        asked = (each for each in tensors if (tuple(each.shape), str(each.dtype)) in shapes)
+        found = [own for each in asked if (own := self._alike.get(_contents(each)))]
+        # A mask may be the same in every batch; what is given together is of one.
+        return set.intersection(*found) if found else set()
+
     def _of(self, iterator: Any) -> _Drawing:
         return self._drawings.setdefault(iterator, _Drawing())
+
+
+def _weak(storage: Any) -> Any:
+    """A reference to memory that does not keep it alive."""
+    return sys.modules["torch"].multiprocessing.reductions.StorageWeakRef(storage)
 
 
 class _WeakArray:
@@ -188,13 +225,14 @@ def _begins(drawing: _Drawing | None) -> bool:
 
 
 def _has_rows(value: Any) -> bool:
-    """Whether it is a tensor in memory with a first dimension."""
-    return bool(is_tensor(value) and value.layout is sys.modules["torch"].strided and value.is_cpu and value.dim())
+    """Whether it is a tensor with memory and a first dimension."""
+    strided = is_tensor(value) and value.layout is sys.modules["torch"].strided
+    return bool(strided and not value.is_meta and value.dim())
 
 
 def _contents(tensor: Any) -> tuple[Any, ...] | None:
-    """What identifies a tensor: its shape and the bytes at its ends; None if it is not contiguous."""
-    if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+    """What identifies a tensor in memory: its shape and the bytes at its ends; None if it is not contiguous."""
+    if not tensor.is_cpu or not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
         return None
     view = memory(tensor.data_ptr(), tensor.nbytes) if tensor.nbytes else b""
     return tuple(tensor.shape), str(tensor.dtype), of_bytes(view[:EDGE]), of_bytes(view[-EDGE:])

@@ -87,7 +87,7 @@ def _kinds(value: Any) -> tuple[Any, Any]:
     torch = sys.modules["torch"]
     tensor = local_part(value).detach()
     if not _may_be_infinite(tensor) or (tensor.is_cpu and is_finite(tensor)):
-        never = torch.zeros((), dtype=torch.bool)
+        never = torch.zeros((), dtype=torch.bool, device="cpu")
         return never, never
     if tensor.is_sparse:
         tensor = tensor.coalesce().values()

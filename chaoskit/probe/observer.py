@@ -31,10 +31,12 @@ from chaoskit.probe.taking import Taking
 from chaoskit.probe.tensors import Named, named_parameters, tensors, told_tensors
 from chaoskit.probe.training_state import TrainingState
 from chaoskit.protocol.fingerprint import Fingerprint, is_tensor
+from chaoskit.protocol.multilinear import together
 from chaoskit.protocol.recording import Recording
 from chaoskit.protocol.sharded_hash import Shards
 
 if TYPE_CHECKING:
+    from chaoskit.probe.captured_graph import CapturedGraph
     from chaoskit.probe.session import ProbeSession
 
 
@@ -45,6 +47,7 @@ class Observer:
     hold NaN or infinity; with `not_a_number`, once a loss was no number, every step does. Both cost a pass over the
     state. `loaded`: a checkpoint was loaded since the last step, after training had begun. `passes`: the number of
     backward passes in the last step, 0 before the first. `recording` says which steps record their whole state.
+    `capturing`: the CUDA graph that is captured now.
     """
 
     def __init__(self, session: ProbeSession) -> None:
@@ -56,6 +59,7 @@ class Observer:
         self.loaded = False
         self.passes = 0
         self.recording = Recording.told(os.environ)
+        self.capturing: CapturedGraph | None = None
         self.training = TrainingState(session.guard)
         self.elastic = Elastic(session.guard)
         self._followers = Followers()
@@ -79,6 +83,9 @@ class Observer:
 
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """The outermost forward pass of a module in training mode begins: its inputs are the batch."""
+        if self.capturing is not None:
+            self.capturing.forwards.append((module, args, kwargs))
+            return
         self.training.add("root", module)
         if self.session.saves is not None:
             self.session.saves.settle()
@@ -124,10 +131,34 @@ class Observer:
 
     def backward(self, loss: Any = None) -> None:
         """A backward pass begins, from `loss` if it begins from a loss."""
+        if self.capturing is not None:
+            self.capturing.losses.append(self.unscaled(loss))
+            return
         self._moved = True
         self._passes += 1
         if loss is not None:
             self._losses.append(exact(self._unscaled.pop(id(loss), loss)))
+
+    def replays(self, graph: CapturedGraph) -> None:
+        """A CUDA graph is about to be replayed. If it takes the step as well, its state is read now."""
+        for module, args, kwargs in graph.forwards:
+            self.forward(module, args, kwargs)
+        if graph.optimizer is not None and not self.explicit and graph.losses and self.session.open():
+            self.training.add("optimizer", graph.optimizer)
+            self._is_due()
+            by_name = self.session.guard("tensors", self._by_name, {}) if self.by_name else None
+            parts = self.elastic.parts(*self.training.owners())
+            graph.before = self.training.read(self._batch), parts, by_name
+
+    def replayed(self, graph: CapturedGraph) -> BaseException | None:
+        """It was replayed: what it drew and its losses are known now, as they are as an eager step is taken."""
+        for loss in graph.losses:
+            self.backward(loss)
+        if graph.before is None:
+            return None
+        (state, parts, by_name), graph.before = graph.before, None
+        state |= self.session.guard("rng", streams, sys.modules["torch"]) or {}
+        return self._record(state, {}, parts, whole=True, by_name=by_name)
 
     @property
     def moved(self) -> bool:
@@ -136,6 +167,9 @@ class Observer:
 
     def before_step(self, optimizer: Any) -> BaseException | None:
         """The optimizer is about to step: record the step. A second optimizer in the same step records nothing."""
+        if self.capturing is not None:
+            self.capturing.optimizer = optimizer
+            return None
         self.training.add("optimizer", optimizer)
         if self.explicit or not self._moved or not self.session.open():
             return None
@@ -145,7 +179,7 @@ class Observer:
     def leave_out(self) -> BaseException | None:
         """The job discards its gradients, or loads another state: record a step whose update is skipped. A job that
         discards gradients even before its first step does so always; there it is no skipped step."""
-        if self.explicit or not self._moved:
+        if self.explicit or not self._moved or self.capturing is not None:
             return None
         self._wasteful |= self.steps == 0
         if self._wasteful or not self.session.open():
@@ -271,9 +305,10 @@ class Observer:
             self.not_a_number = not all(map(math.isfinite, numbers))
 
     def _by_name(self, told: Mapping[str, Named]) -> DeferredEvent:
-        found: dict[str, Any] = {**tensors(*self.training.owners()), **told}
+        with together():
+            found: dict[str, Any] = {**tensors(*self.training.owners()), **told}
+            copies = self._followers.fingerprints()
         # Of several copies of one parameter it is not known which is which.
-        copies = self._followers.fingerprints()
         if average := {name: own[0] for name, own in copies.items() if len(own) == 1}:
             found["average"] = average
         return DeferredEvent({"tensors": found})
@@ -298,6 +333,7 @@ class Observer:
         *,
         whole: bool,
         left_out: bool = False,
+        by_name: DeferredEvent | None = None,
     ) -> BaseException | None:
         """Stop at the gate if the rank has to, then record the step; return an exception that the job must raise."""
         if self.session.saves is not None:
@@ -315,7 +351,8 @@ class Observer:
         n = self.steps + 1
         self.session.guard("average", self._look_at_followers, n)
         late = DeferredEvent(self._fields(state, parts, left_out, whole))
-        by_name = self.session.guard("tensors", self._by_name, told) if self.by_name else None
+        if by_name is None and self.by_name:
+            by_name = self.session.guard("tensors", self._by_name, told)
         gate = self.session.gate
         if gate is not None and gate.stops(self.steps, at_once=self.loaded):
             data = late.settled()

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from chaoskit.probe.captured_graph import CapturedGraph
+from chaoskit.probe.loading import Loading
 from chaoskit.probe.taking import Taking
 from chaoskit.probe.training_state import TrainingState
 from chaoskit.protocol.recording import Recording
@@ -23,6 +25,8 @@ class StepObserver(Protocol):
     recording: Recording
     begun: dict[str, dict[str, str]]
     taking: Taking
+    loading: Loading
+    capturing: CapturedGraph | None
 
     def forward(self, module: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], /) -> None: ...
     def took(self, source: Any, index: Any, result: Any, /) -> None: ...
@@ -34,6 +38,8 @@ class StepObserver(Protocol):
     def hold(self) -> None: ...
     def settle(self) -> None: ...
     def finish(self) -> None: ...
+    def replays(self, graph: CapturedGraph, /) -> None: ...
+    def replayed(self, graph: CapturedGraph, /) -> BaseException | None: ...
 
 
 class SaveRecorder(Protocol):

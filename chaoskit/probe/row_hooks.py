@@ -34,7 +34,39 @@ def hook_tensors(session: ProbeSession, torch: Any, outside: Outside) -> None:
         return result
 
     tensor_class.__getitem__, tensor_class.index_select = indexed, selected
+    _hook_copies(session, tensor_class, outside)
     _hook_data_sets(session, torch, outside)
+
+
+def _hook_copies(session: ProbeSession, tensor_class: Any, outside: Outside) -> None:
+    """Watch how tensors get to an accelerator, where rows are not recognized by what they hold."""
+
+    def tell(source: Any, result: Any, *, into: bool) -> None:
+        if session.observer is not None:
+            session.guard("rows", session.observer.loading.copied, source, result, into=into)
+
+    def moving(original: Any) -> Any:
+        @functools.wraps(original)
+        def moved(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(tensor, *args, **kwargs)
+            if result is not tensor and type(tensor) is tensor_class and type(result) is tensor_class and outside():
+                tell(tensor, result, into=False)
+            return result
+
+        return moved
+
+    for name in ("to", "cuda"):
+        setattr(tensor_class, name, moving(getattr(tensor_class, name)))
+    copy = tensor_class.copy_
+
+    @functools.wraps(copy)
+    def copied(tensor: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+        result = copy(tensor, source, *args, **kwargs)
+        if type(tensor) is tensor_class and type(source) is tensor_class and outside():
+            tell(source, tensor, into=True)
+        return result
+
+    tensor_class.copy_ = copied
 
 
 def hook_memory_maps(session: ProbeSession, numpy: Any, outside: Outside) -> None:
@@ -59,10 +91,14 @@ def _took(session: ProbeSession, source: Any, index: Any, result: Any) -> None:
 def _hook_data_sets(session: ProbeSession, torch: Any, outside: Outside) -> None:
     """Watch `__getitem__` of every data set of the job's own; those of torch index other things."""
     data_set = torch.utils.data.Dataset
-    begun = data_set.__init_subclass__.__func__
+    own = data_set.__dict__.get("__init_subclass__")
 
     def subclassed(cls: Any, *args: Any, **kwargs: Any) -> None:
-        begun(cls, *args, **kwargs)
+        if own is not None:
+            own.__func__(cls, *args, **kwargs)
+        else:
+            # That of typing.Generic, of which Python makes a built-in method from 3.12 on.
+            super(data_set, cls).__init_subclass__(*args, **kwargs)
         getitem = cls.__dict__.get("__getitem__")
         if not callable(getitem) or cls.__module__.partition(".")[0] == "torch":
             return

@@ -46,7 +46,8 @@ def _libraries(torch: Any) -> dict[str, str]:
         version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:
             told[name] = str(version)
-    if torch.version.cuda and torch.cuda.is_available():
+    # Only of devices that the job uses: to ask for their names would begin to use them.
+    if torch.version.cuda and torch.cuda.is_initialized():
         told["cuda"] = str(torch.version.cuda)
         told["cudnn"] = str(torch.backends.cudnn.version())
         told["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
@@ -63,4 +64,6 @@ def _flags(torch: Any) -> dict[str, str]:
         "cudnn deterministic": torch.backends.cudnn.deterministic,
         "cpu capability": torch.backends.cpu.get_cpu_capability(),
     }
+    if torch.cuda.is_initialized():
+        flags["cudnn tf32"] = torch.backends.cudnn.allow_tf32
     return {name: str(value) for name, value in flags.items()}

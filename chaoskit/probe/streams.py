@@ -41,7 +41,7 @@ def seed_of_no_worker(torch: Any, before: Any) -> tuple[str, str] | None:
     now = torch.get_rng_state()
     other = torch.Generator()
     other.set_state(before)
-    torch.empty((), dtype=torch.int64).random_(generator=other)
+    torch.empty((), dtype=torch.int64, device="cpu").random_(generator=other)
     return (_state(before), _state(now)) if torch.equal(other.get_state(), now) else None
 
 

@@ -67,11 +67,23 @@ class _Source:
         return known[-1]
 
 
+@dataclass(frozen=True)
+class _Copy:
+    """What was copied to an accelerator: its memory there, and the numbers that are kept of each row."""
+
+    memory: Any
+    shape: tuple[int, ...]
+    version: int
+    numbers: list[tuple[float, ...]]
+
+
 class Taking:
     """The rows that one rank has taken last."""
 
     def __init__(self) -> None:
         self._sources: OrderedDict[Hashable, _Source] = OrderedDict()
+        #: By address, of copies that are not in memory.
+        self._copies: OrderedDict[int, _Copy] = OrderedDict()
 
     def took(self, source: Any, index: Any, result: Any) -> None:
         """A tensor or an array was indexed. Called often, and outside of the model only."""
@@ -96,6 +108,21 @@ class Taking:
     def handed_out(self, rows: Sequence[int], batch: Any) -> None:
         """A data loader has handed out a batch of these rows, to which noise may be added."""
         self.batch("loader", LARGEST, rows, batch)
+
+    def copied(self, source: Any, result: Any) -> None:
+        """A tensor was copied to another place. Of one that lies on an accelerator afterwards the numbers are kept:
+        there they are not read."""
+        if not self._sources or not source.is_cpu or result.is_cpu or source.dim() < 2 or not len(source):
+            return
+        shape = tuple(source.shape[1:])
+        if not any(shape in one.groups for one in self._sources.values()):
+            return
+        storage = result.untyped_storage()
+        weak = sys.modules["torch"].multiprocessing.reductions.StorageWeakRef(storage)
+        numbers = _numbers(source.detach().reshape(len(source), -1))
+        self._copies[storage.data_ptr()] = _Copy(weak, tuple(source.shape), result._version, numbers)
+        if len(self._copies) > GROUPS:
+            self._copies.popitem(last=False)
 
     def item(self, name: Hashable, size: int, row: int, result: Any) -> None:
         """One row was taken."""
@@ -129,17 +156,29 @@ class Taking:
         return source
 
     def _recognized(self, tensor: Any) -> tuple[int, ...] | None:
-        if not self._sources or not is_tensor(tensor) or not tensor.is_cpu or tensor.dim() < 2 or not len(tensor):
+        if not self._sources or not is_tensor(tensor) or tensor.dim() < 2 or not len(tensor):
             return None
         shape = tuple(tensor.shape[1:])
         # The largest first: a batch that was indexed once more is smaller than the data.
         known = sorted((one for one in self._sources.values() if shape in one.groups), key=lambda one: -one.size)
-        numbers = _numbers(tensor.reshape(len(tensor), -1)) if known else []
-        for source in known:
+        numbers = self._numbers(tensor) if known else None
+        for source in known if numbers else ():
             groups = source.groups[shape]
+            assert numbers is not None
             if (rows := _equal(groups, numbers) or _similar(groups, numbers)) is not None:
                 return rows
         return None
+
+
+    def _numbers(self, tensor: Any) -> list[tuple[float, ...]] | None:
+        """The numbers that are kept of each row of the model's input; None where they are not known."""
+        if tensor.is_cpu:
+            return _numbers(tensor.reshape(len(tensor), -1))
+        copy = self._copies.get(tensor.untyped_storage().data_ptr())
+        if copy is None or copy.memory.expired():
+            return None
+        same = (copy.shape, copy.version) == (tuple(tensor.shape), tensor._version)
+        return copy.numbers if same else None
 
 
 def _first_tensor(item: Any) -> Any:

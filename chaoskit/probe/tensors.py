@@ -22,7 +22,7 @@ def tensors(optimizers: Sequence[Any], roots: Sequence[Any], averages: Sequence[
     found = {
         "model": _fingerprints((names[id(p)], p) for p in parameters(optimizers, roots)),
         "buffers": _fingerprints(components.held_buffers(roots)),
-        "optimizer": _fingerprints(_kept(optimizers, names)),
+        "optimizer": _fingerprints(_kept(optimizers, names, counted=True)),
         "options": _fingerprints(_options(optimizers, names)),
         "ema": _fingerprints(
             entry for average in averages for entry in (*average.named_parameters(), *average.named_buffers())
@@ -55,12 +55,17 @@ def _fingerprints(entries: Iterable[tuple[str, Any]]) -> Named:
     return made
 
 
-def _kept(optimizers: Sequence[Any], names: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
+def _kept(
+    optimizers: Sequence[Any], names: Mapping[int, str], *, counted: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """What the optimizers keep, by name; `counted`: the step counts as numbers, where `step_counts` says so."""
     for optimizer in optimizers:
+        counts = components.step_counts(optimizer) if counted else {}
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 for key, value in optimizer.state.get(parameter, {}).items():
-                    yield f"{names[id(parameter)]}.{key}", value
+                    count = counts.get(id(parameter)) if key == "step" else None
+                    yield f"{names[id(parameter)]}.{key}", value if count is None else count
 
 
 def _options(optimizers: Sequence[Any], names: Mapping[int, str]) -> Iterator[tuple[str, Any]]:

@@ -12,6 +12,7 @@ from chaoskit.probe import components
 from chaoskit.probe.naming import in_order, parameters
 from chaoskit.probe.streams import streams
 from chaoskit.protocol.fingerprint import Fingerprint
+from chaoskit.protocol.multilinear import together
 
 #: `ProbeSession.guard`: an error in one component must not cost the others.
 Guard = Callable[..., Any]
@@ -76,6 +77,10 @@ class TrainingState:
     def read(self, batch: Callable[[], Any], *, whole: bool = True) -> dict[str, Any]:
         """Every component: a string, or a Fingerprint of which parts may still be computed on a device. Unless it is to
         be `whole`, only those of `recording.AT_EVERY_STEP`."""
+        with together():
+            return self._read(batch, whole)
+
+    def _read(self, batch: Callable[[], Any], whole: bool) -> dict[str, Any]:
         optimizers, roots, averages = self.owners()
         guard = self._guard
         if not whole:

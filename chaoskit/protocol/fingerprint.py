@@ -18,6 +18,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any, Protocol
 
+from chaoskit.protocol.multilinear import CHUNK, multilinear
+
 
 class Hasher(Protocol):
     """What xxhash and hashlib have in common."""
@@ -297,14 +299,11 @@ def is_record(value: Any) -> bool:
     return type(value).__module__.split(".")[0] not in ("torch", "numpy", "builtins") and not callable(value)
 
 
-#: 4-byte words reduced at once: the products stay in the device's cache.
-CHUNK = 1 << 21
-
 _weights: dict[Any, Any] = {}
 
 
 def reduce_on_device(tensor: Any) -> list[Any]:
-    """The multilinear hash of a tensor's bits, an int64 vector of one element per chunk, on the tensor's device.
+    """The multilinear hash of a tensor's bits, in int64 vectors of one element per chunk, on the tensor's device.
 
     For 32-bit words x_i and fixed pseudo-random 64-bit weights w_i it is the sum of w_i x_i modulo 2**64: two
     different chunks collide with probability at most 2**-33 over the choice of weights (Dietzfelbinger 1996; Lemire
@@ -317,6 +316,8 @@ def reduce_on_device(tensor: Any) -> list[Any]:
         return []
     words = _words(flat)
     weights = weights_on(flat.device, min(words.numel(), CHUNK))
+    if words.dtype == torch.int32 and (sums := multilinear(words, weights)) is not None:
+        return [sums]
     return [(chunk * weights[: chunk.numel()]).sum(0, True, dtype=torch.int64) for chunk in words.split(CHUNK)]
 
 
@@ -362,5 +363,8 @@ def weights_on(device: Any, count: int) -> Any:
         x = torch.arange(1, size + 1, dtype=torch.int64, device=device) * _ODD
         x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * -4658895280553007687
         x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * -7723592293110705685
-        have = _weights[device] = (x ^ ((x >> 31) & 0x1FFFFFFFF)) | 1
+        have = (x ^ ((x >> 31) & 0x1FFFFFFFF)) | 1
+        if have.is_cuda:
+            torch.cuda.current_stream(device).synchronize()  # once: the next to use it may be another stream
+        _weights[device] = have
     return have

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from chaoskit.protocol.fingerprint import CHUNK, Fingerprint, local_part, of_bytes, settle, weights_on
+from chaoskit.protocol.fingerprint import Fingerprint, local_part, of_bytes, settle, weights_on
+from chaoskit.protocol.multilinear import CHUNK
 
 #: Words in a row.
 ROW = 1 << 16
@@ -59,8 +60,13 @@ class Shards(Fingerprint):
         """The part, once the device has delivered the numbers of `reductions`: 16 digits of the sum, a colon, and
         the fingerprint of the values that are equal on all ranks.
         """
-        total = self._sum + sum(number for place, number in enumerate(numbers) if place in self._late)
-        alike = settle(self.hexdigest(), [n for place, n in enumerate(numbers) if place not in self._late])
+        places, at = set(), 0
+        for number, vector in enumerate(self.reductions):
+            if number in self._late:
+                places.add(at)
+            at += len(vector)
+        total = self._sum + sum(number for place, number in enumerate(numbers) if place in places)
+        alike = settle(self.hexdigest(), [n for place, n in enumerate(numbers) if place not in places])
         return f"{total % _RING:016x}:{alike}"
 
 

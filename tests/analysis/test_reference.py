@@ -207,3 +207,18 @@ def test_a_save_that_ends_many_steps_later_can_be_resumed_from_later_still():
     assert slow_writer(7).first_to_resume_from == 20 + 2 * 7 + 2
     assert slow_writer(7, steps=30).first_to_resume_from == 20 + 7 + 2
     assert slow_writer(7, steps=28).first_to_resume_from is None
+
+
+def test_settings_that_leave_results_to_chance_are_named():
+    from chaoskit.analysis.reference.divergence import _explain, loose
+
+    strict = {"deterministic algorithms": "True", "cudnn benchmark": "False"}
+    assert loose(strict, on_cuda=False) == loose({}, on_cuda=True) == []
+    assert loose(strict | {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}, on_cuda=True) == []
+    assert loose(strict, on_cuda=True) == ["CUBLAS_WORKSPACE_CONFIG is not set"]
+    off = {"deterministic algorithms": "False", "cudnn benchmark": "True"}
+    named = loose(off, on_cuda=False)
+    assert named == ["torch.use_deterministic_algorithms is off", "torch.backends.cudnn.benchmark is on"]
+    assert _explain(3, 0, {"loss"}, ["batch"], named).endswith(f"names it); {', '.join(named)}")
+    # Other inputs have another cause.
+    assert "benchmark" not in _explain(1, 0, {"loss", "batch"}, [], named)

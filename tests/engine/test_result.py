@@ -72,6 +72,7 @@ class Run:
     job: Job = field(default_factory=lambda: Job("train.py"))
     reference: None = None
     ruling: None = None
+    audited: bool = False
 
 
 def shown(found, width=80, **options):

@@ -189,3 +189,14 @@ def test_other_layouts_and_kinds_of_numbers():
     assert spot.of == 8 and len(spot.at) == 3 and torch.view_as_real(spot.tensor).isnan().sum() == 1
     one = alter(torch.tensor(2.0), {"kind": "noise", "sigma": 0.1}, elements="all", seed=2)
     assert one.at == () and one.before == [(2.0).hex()] and one.changed == one.of == 1
+
+
+@pytest.mark.parametrize(
+    "how", [{"kind": "bitflip", "which": "exponent"}, {"kind": "noise", "sigma": 0.5}, {"kind": "bad"}, {"kind": "nan"}]
+)
+def test_a_default_device_of_the_job_changes_nothing(how):
+    value = values(torch.float32, (40, 5))
+    plain = alter(value, how, elements=3, seed=1)
+    with torch.device("meta"):
+        found = alter(value, how, elements=3, seed=1)
+    assert (found.before, found.after, found.at) == (plain.before, plain.after, plain.at)

@@ -215,3 +215,34 @@ for _ in range(3):
 """
     )
     assert run.life.epochs == [0, 2, 4] and len(run.life.steps) == 6 and not run.life.errors, run.output
+
+
+#: Tensors that are marked stand in for those on an accelerator.
+AWAY = """
+away, kept = set(), []
+torch.Tensor.is_cpu = property(lambda x: x.untyped_storage().data_ptr() not in away)
+def buffer(*shape):
+    kept.append(torch.empty(*shape))  # or other memory comes to lie there
+    away.add(kept[-1].untyped_storage().data_ptr())
+    return kept[-1]
+"""
+
+
+def test_a_batch_keeps_its_rows_on_its_way_to_an_accelerator(rows):
+    seen, said = rows(
+        AWAY
+        + """
+static = buffer(4, 3)
+for x in DataLoader(Rows(), batch_size=4, shuffle=True):
+    told(x); step(x.to(torch.float32, copy=True))
+    own = buffer(4, 3).copy_(x)
+    told(x); step(own)
+    told(x[2:]); step(own[2:])
+    told(x[1:3]); step(buffer(2, 3).copy_(x[1:3]))
+    told(x); step(static.copy_(x))
+    told(x); step(static.copy_(x.clone()))  # pinned memory is such a copy
+    told(); step(static.mul_(2))  # it may hold whatever it was filled with since
+    told(x); step(static.copy_(x)); told(); step(static.copy_(x + 1))
+"""
+    )
+    assert seen == said and len(said) == 18

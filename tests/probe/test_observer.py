@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 HEAD = """
 import os, random, torch
 torch.manual_seed(1)
@@ -500,3 +502,41 @@ def test_an_optimizer_that_steps_one_group_after_the_other_is_seen_with_all_of_t
     for change, name in (("moments", "optimizer"), ("rate", "lr"), ("weights", "model")):
         differ = {each for each, value in last(True, change).items() if value != usual[each]}
         assert differ == {name}, change
+
+
+@pytest.mark.parametrize("options", ["", ", foreach=True"])
+def test_a_step_count_that_was_loaded_to_a_device_is_the_same_number(probed, options):
+    """`torch.load(map_location=device)` brings it there, and only fused and capturable optimizers keep it there."""
+    run = probed(
+        """
+import torch
+away, kept = set(), []
+torch.Tensor.is_cpu = property(lambda x: id(x) not in away)
+net = torch.nn.Linear(2, 1); opt = torch.optim.AdamW(net.parameters(), lr=0.0, weight_decay=0.0OPTIONS)
+def step(): net(torch.ones(3, 2)).sum().backward(); opt.step(); opt.zero_grad()
+step(); step()
+for state in opt.state.values():
+    for key in state: state[key] = torch.zeros_like(state[key])
+step()
+for state in opt.state.values():
+    for key in ("exp_avg", "exp_avg_sq"): state[key].zero_()
+    state["step"] = torch.tensor(0.0); away.add(id(state["step"]))
+step()
+""".replace("OPTIONS", options)
+    )
+    _, _, in_memory, there = run.life.steps
+    assert run.code == 0 and not run.life.errors, run.output
+    assert in_memory.components["optimizer"] == there.components["optimizer"]
+
+
+def test_a_loss_of_several_numbers_on_a_device_counts_by_its_numbers(probed):
+    program = DEVICE + """
+import sys
+net = torch.nn.Linear(2, 1); opt = torch.optim.SGD(net.parameters(), lr=0.0)
+with torch.no_grad(): net.weight.fill_(1.0); net.bias.fill_(0.0)
+for factor in (1.0, 1.0, 2.0):
+    (net(torch.ones(3, 2)) * factor).backward(torch.ones(3, 1)); opt.step(); opt.zero_grad()
+"""
+    run = probed(program)
+    one, two, three = (late["losses"] for late in run.events("late"))
+    assert one == two != three and one[0].startswith("tensor:"), run.output

@@ -67,6 +67,24 @@ for at in range(0, 20, 4):
     assert taken == said and len(said) == 5
 
 
+def test_rows_keep_their_places_on_their_way_to_an_accelerator(rows):
+    taken, said = rows("""
+away = set()
+torch.Tensor.is_cpu = property(lambda x: x.untyped_storage().data_ptr() not in away)
+def there(x):
+    kept.append(torch.empty_like(x))
+    away.add(kept[-1].untyped_storage().data_ptr())
+    return kept[-1].copy_(x)
+kept = []
+for at in range(0, 20, 4):
+    i = order[at : at + 4]
+    told(*i); step(there(data[i]))
+    told(*i); step(there(noisy(data[i])))
+    told(); step(there(data[i]).add_(1))  # what is done there is not seen
+""")
+    assert taken == said and len(said) == 15
+
+
 def test_micro_batches_and_what_is_read_ahead(rows):
     taken, said = rows("""
 from collections import deque
@@ -202,3 +220,25 @@ def test_what_a_loader_handed_out_comes_before_all_else():
     changed = batch + 0.1 * torch.ones(3, 8) * torch.arange(8)
     taking.took(torch.cat([changed] * 4), [0, 1, 2], changed)
     assert taking.origin([changed]) == (5, 2, 8)
+
+
+def test_data_sets_are_watched_whose_class_inherits_a_built_in():
+    """From Python 3.12 on, `__init_subclass__` of typing.Generic is one, as it is of every class without parents."""
+    from types import SimpleNamespace
+
+    from chaoskit.probe.row_hooks import _hook_data_sets
+
+    class DataSet:
+        pass
+
+    seen = []
+    taking = SimpleNamespace(fetched=lambda *told: seen.append(told[1:]))
+    session = SimpleNamespace(observer=SimpleNamespace(taking=taking), guard=lambda _, action, *told: action(*told))
+    torch_ = SimpleNamespace(utils=SimpleNamespace(data=SimpleNamespace(Dataset=DataSet)))
+    _hook_data_sets(session, torch_, lambda: True)
+
+    class Own(DataSet):
+        def __getitem__(self, index):
+            return 2 * index
+
+    assert Own()[3] == 6 and seen == [(3, 6)]

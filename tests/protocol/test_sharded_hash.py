@@ -138,6 +138,14 @@ def test_what_lies_on_a_device_is_read_later():
     assert found.partition(":")[0] == f"{RING - 3:016x}" and found.partition(":")[2] == alike.partition(":")[2]
 
 
+def test_a_plain_tensor_on_a_device_may_owe_several_numbers():
+    part, alike = Shards(), Shards()
+    part.reductions = [torch.tensor([5, 6, 7]), torch.tensor([-3])]
+    part._late = {1}
+    alike.reductions = [torch.tensor([5, 6, 7])]
+    assert part.settled([5, 6, 7, -3]) == f"{RING - 3:016x}:{alike.settled([5, 6, 7]).partition(':')[2]}"
+
+
 def test_it_runs_at_the_speed_of_memory():
     whole = filled((1 << 22,))
     total(whole)

@@ -38,9 +38,11 @@ class World:
             device = "cuda" if enough else "cpu"
 
         if device == "cuda":
-            own = torch.device("cuda", local_rank)
+            devices = torch.cuda.device_count()
+            own = torch.device("cuda", local_rank % max(1, devices))
             torch.cuda.set_device(own)
-            backend = "cpu:gloo,cuda:nccl"  # tensors travel over nccl, small Python objects over gloo
+            # Tensors travel over nccl, small Python objects over gloo. Ranks that share a device cannot use nccl.
+            backend = "cpu:gloo,cuda:nccl" if devices >= local_size else "gloo"
         else:
             own, backend = torch.device("cpu"), "gloo"
 

@@ -53,10 +53,26 @@ def part(one: History, other: History, idle: frozenset[str]) -> Divergence | Non
     else:
         values = {name: v for name, v in differing(first_step, second_step).items() if name not in idle}
     alike = sorted(set(first_step.components) - set(values)) if first_step is not None else []
-    return Divergence(number, rank, values, _explain(number, rank, set(values), alike))
+    lifetime = one.incarnations[0].ranks.get(rank)
+    settings = lifetime.settings if lifetime is not None else {}
+    on_cuda = first_step is not None and any(name.startswith("rng.cuda:") for name in first_step.components)
+    sentence = _explain(number, rank, set(values), alike, loose(settings, on_cuda=on_cuda))
+    return Divergence(number, rank, values, sentence)
 
 
-def _explain(number: int, rank: int, apart: set[str], alike: list[str]) -> str:
+def loose(settings: Mapping[str, str], *, on_cuda: bool) -> list[str]:
+    """Of the settings that a rank computed with, those that let the same inputs give different results."""
+    found = []
+    if settings.get("deterministic algorithms") == "False":
+        found.append("torch.use_deterministic_algorithms is off")
+    if settings.get("cudnn benchmark") == "True":
+        found.append("torch.backends.cudnn.benchmark is on")
+    if settings and on_cuda and "CUBLAS_WORKSPACE_CONFIG" not in settings:
+        found.append("CUBLAS_WORKSPACE_CONFIG is not set")
+    return found
+
+
+def _explain(number: int, rank: int, apart: set[str], alike: list[str], open_to_chance: list[str]) -> str:
     """One sentence; the guess at the cause is marked as one."""
     sentence = f"the controls diverge at step {number}, rank {rank}, in {', '.join(sorted(apart))}"
     if alike:
@@ -70,9 +86,10 @@ def _explain(number: int, rank: int, apart: set[str], alike: list[str]) -> str:
         cause = "the order of the data is" if inputs == {"batch"} else "the random numbers are"
         return f"{sentence}: {cause} probably not seeded"
     if not inputs:
+        settings = f"; {', '.join(open_to_chance)}" if open_to_chance else ""
         return (
             f"{sentence}: the same inputs gave different results, so an operation is probably not deterministic "
-            "(torch.use_deterministic_algorithms(True) names it)"
+            f"(torch.use_deterministic_algorithms(True) names it){settings}"
         )
     return sentence
 

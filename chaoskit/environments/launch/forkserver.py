@@ -4,7 +4,7 @@ request, whose commands start at once.
 A script, started by `warm.Parent` in the job's environment. It has one thread, uses no accelerator, and imports no
 module of the user's own. A client connects to its socket and sends JSON lines: `{"import": [names]}` (answered
 `{"fit": true}` or `{"unfit": reason}`) or, along with the socket of a launch, `{"keep": run_id}` (answered
-`{"keeper": pid}`). It exits when no client is connected any more.
+`{"keeper": pid}`, or `{"unfit": reason}`). It exits when no client is connected any more.
 """
 
 from __future__ import annotations
@@ -62,6 +62,8 @@ class ForkServer:
         self._poll.register(listener, select.POLLIN)
         self._origin = roles.ProcessOrigin(tuple(sys.path), _given())
         self._failed: set[str] = set()
+        #: Why this process must not be forked any more, since what some client had it import.
+        self._reason: str | None = None
 
     def serve(self) -> None:
         """Until the last client has left."""
@@ -107,6 +109,10 @@ class ForkServer:
         if "import" in request:
             reason = self._import(request["import"])
             answer: dict[str, Any] = {"fit": True} if reason is None else {"unfit": reason}
+        elif self._reason is not None:
+            # Another client had it import something since this one was told that it is fit.
+            os.close(client.fds.pop(0))
+            answer = {"unfit": self._reason}
         else:
             answer = {"keeper": self._keep(client, str(request["keep"]))}
         with suppress(ConnectionError):  # a client that has left learns it from nobody
@@ -125,7 +131,8 @@ class ForkServer:
             gc.collect()
             gc.freeze()  # or the first collection in each child would copy every page
             hugepages.collapse()
-        return _unfit()
+        self._reason = _unfit()
+        return self._reason
 
     def _keep(self, client: Client, run_id: str) -> int:
         """Fork a keeper for the launch whose socket came along."""
@@ -220,8 +227,9 @@ def _unfit() -> str | None:
         return "torch cannot be imported"
     trial = os.fork()
     if trial == 0:
-        os._exit(0)
-    os.waitpid(trial, 0)
+        os._exit(bool(torch is not None and torch.cuda._is_in_bad_fork()))
+    if os.waitpid(trial, 0)[1]:
+        return "a module that the job imports asks for the CUDA devices, which a fork cannot use after that"
     # Counted after a fork: OpenBLAS, for one, ends its threads for that.
     threads = _threads()
     if threads > 1:

@@ -22,7 +22,7 @@ from typing import Any
 from chaoskit.environments.launch import surroundings
 from chaoskit.environments.launch.lines import LineChannel
 from chaoskit.environments.launch.rank_modules import rank_modules
-from chaoskit.errors import ParentLost
+from chaoskit.errors import CannotWarm, ParentLost
 from chaoskit.protocol.fingerprint import LENT, library
 
 _SCRIPT = Path(__file__).with_name("forkserver.py")
@@ -116,9 +116,13 @@ class Parent:
         return self._unfit
 
     def keep(self, line: socket.socket, run_id: str) -> int:
-        """Fork a keeper whose socket is `line`; its pid."""
+        """Fork a keeper whose socket is `line`; its pid. Raises CannotWarm if it must not be forked any more."""
         self._say({"keep": run_id}, line)
-        return int(self._hear(_LIMIT)["keeper"])
+        answer = self._hear(_LIMIT)
+        if (reason := answer.get("unfit")) is not None:
+            self._unfit = str(reason)
+            raise CannotWarm(self._unfit)
+        return int(answer["keeper"])
 
     def close(self) -> None:
         """Let go of it; if it was started here and nobody else needs it, it is gone afterwards."""

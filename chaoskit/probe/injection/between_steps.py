@@ -58,7 +58,9 @@ def _learning_rates(injection: NumericInjection, optimizers: Sequence[Any]) -> N
             kept = old.detach().clone()
             injection.write(old, name)
             _put_back(injection, optimizer, group, old, kept)
-        elif (altered := injection.alter(torch.tensor(float(old), dtype=torch.float64), name)) is not None:
+            continue
+        rate = torch.tensor(float(old), dtype=torch.float64, device="cpu")
+        if (altered := injection.alter(rate, name)) is not None:
             group["lr"] = float(altered.tensor)
             injection.record_change(altered, name)
             _put_back(injection, optimizer, group, group["lr"], old)

@@ -90,7 +90,7 @@ def _drawn(count: int, elements: int | str, seed: int) -> Any:
     if elements == "all" or int(elements) >= count:
         return None
     tried = min(count, int(elements) + _SPARE)
-    return torch.tensor(random.Random(f"{seed} where").sample(range(count), tried), dtype=torch.int64)
+    return torch.tensor(random.Random(f"{seed} where").sample(range(count), tried), dtype=torch.int64, device="cpu")
 
 
 def _picked(tensor: Any, where: Any) -> Any:
@@ -118,7 +118,7 @@ def _changed(was: Any, whole: Any, how: Mapping[str, Any], draw: random.Random, 
             return (_wide(was) * how["factor"]).to(was.dtype)
         case "noise":
             wide = _wide(was)
-            noise = torch.randn(len(was), generator=_generator(draw), dtype=torch.float64).to(wide)
+            noise = torch.randn(len(was), generator=_generator(draw), dtype=torch.float64, device="cpu").to(wide)
             return (wide + noise * (how["sigma"] * _spread(whole))).to(was.dtype)
         case "stale":
             return old
@@ -133,7 +133,8 @@ def _filled(like: Any, value: float) -> Any:
     if not like.is_floating_point() and (not math.isfinite(value) or value != int(value)):
         raise InjectionRefused(f"{_name(like.dtype)} cannot hold {value}")
     try:
-        new = torch.full(like.shape, value, dtype=torch.float64 if like.is_floating_point() else like.dtype)
+        dtype = torch.float64 if like.is_floating_point() else like.dtype
+        new = torch.full(like.shape, value, dtype=dtype, device="cpu")
     except RuntimeError as error:
         raise InjectionRefused(f"{_name(like.dtype)} cannot hold {value}: {error}") from error
     return new.to(like.device, like.dtype)
@@ -157,13 +158,14 @@ def _between(was: Any, whole: Any, draw: random.Random) -> Any:
     """Random values from between the smallest and the largest."""
     generator = _generator(draw)
     if was.dtype == torch.bool:
-        return torch.randint(2, was.shape, generator=generator).to(was)
+        return torch.randint(2, was.shape, generator=generator, device="cpu").to(was)
     if not was.is_floating_point():
         low, high = int(whole.min()), int(whole.max())
-        return torch.randint(low, high + 1, was.shape, generator=generator).to(was)
+        return torch.randint(low, high + 1, was.shape, generator=generator, device="cpu").to(was)
     wide = _wide(whole)
     least, most = float(wide.min()), float(wide.max())
-    return (least + (most - least) * torch.rand(was.shape, generator=generator, dtype=torch.float64)).to(was)
+    share = torch.rand(was.shape, generator=generator, dtype=torch.float64, device="cpu")
+    return (least + (most - least) * share).to(was)
 
 
 def _flipped(was: Any, how: Mapping[str, Any], draw: random.Random) -> Any:
@@ -180,12 +182,12 @@ def _flipped(was: Any, how: Mapping[str, Any], draw: random.Random) -> Any:
         kind = "" if which == "any" else f"{which} "
         raise InjectionRefused(f"{_name(was.dtype)} has {len(places)} {kind}bits, not {count}")
     generator = _generator(draw)
-    table = torch.tensor([_signed(1 << place) for place in places], dtype=torch.int64)
+    table = torch.tensor([_signed(1 << place) for place in places], dtype=torch.int64, device="cpu")
     masks = []
     for begin in range(0, len(was), _CHUNK):
         rows = min(_CHUNK, len(was) - begin)
         # The first of a random order: so many different bits, each set as likely as the other.
-        chosen = torch.rand(rows, len(places), generator=generator).argsort(dim=1)[:, :count]
+        chosen = torch.rand(rows, len(places), generator=generator, device="cpu").argsort(dim=1)[:, :count]
         masks.append(table[chosen].sum(dim=1))  # of different bits the sum is the union
     bits = _bits(was)
     # Narrower types keep the low bits.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import site
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -305,3 +306,25 @@ def test_two_harnesses_share_a_parent_until_the_last_of_them_leaves(stage, harne
     second.communicate()
     until(lambda: not runs(shared), timeout=LIMIT)
     assert processes.marked(stage.run_id) == []
+
+
+def test_a_parent_that_became_unfit_for_one_client_forks_for_none(monkeypatch):
+    """All harnesses of a user share a parent: what one has it import, the others learn as they ask for a fork."""
+    from chaoskit.environments.launch import forkserver
+
+    monkeypatch.setattr(forkserver, "_unfit", lambda: "it opens an accelerator")
+    ours, theirs = socket.socketpair()
+    reader, writer = os.pipe()
+    server = forkserver.ForkServer(socket.socket())
+    server._answer(forkserver.Client(theirs, os.getpid()), {"import": []})
+    server._answer(forkserver.Client(theirs, os.getpid(), fds=[writer]), {"keep": "run"})
+    assert ours.recv(1000).splitlines() == [b'{"unfit":"it opens an accelerator"}'] * 2
+    assert os.read(reader, 1) == b""  # its end was closed
+    os.close(reader)
+
+
+def test_a_parent_that_has_asked_for_cuda_devices_is_not_forked():
+    code = "import torch; from chaoskit.environments.launch import forkserver as it\n"
+    code += "torch.cuda._is_in_bad_fork = lambda: True\nprint(it._unfit())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "asks for the CUDA devices" in done.stdout, done.stderr
