@@ -245,7 +245,7 @@ def main() -> None:
     ranks, steps = args.ranks, args.steps
     sizes = [(ranks, steps), (ranks // 2, steps), (ranks // 4, steps), (ranks, steps // 2), (ranks, steps // 4)]
     figures = []
-    for what, options in (("", ()), (", all of it differs", ("--otherwise",))):
+    for what, options in (("", ()), (", all but the data differs", ("--otherwise",))):
         found = {size: alone("--one", *size, *options) for size in sizes}
         whole, name = found[sizes[0]], f"judging {ranks} ranks x {steps} steps{what}"
         figures += [

@@ -37,7 +37,7 @@ def side_by_side(paths: Sequence[Path]) -> Iterator[ProcessRecord]:
         yield from one_by_one(paths)
         return
     with ExitStack() as stack:
-        own = [stack.enter_context(_Reader()) for _ in range(readers)]
+        own = [stack.enter_context(_ReaderProcess()) for _ in range(readers)]
         for at, path in enumerate(paths[: readers * _AHEAD]):
             own[at % readers].ask(path)
         for at, path in enumerate(paths):
@@ -48,7 +48,7 @@ def side_by_side(paths: Sequence[Path]) -> Iterator[ProcessRecord]:
             yield record if record is not None else next(one_by_one([path]))
 
 
-class _Reader:
+class _ReaderProcess:
     """One process that reads records. Once it has failed, it answers nothing more."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Reader:
         with suppress(OSError):
             self._process = subprocess.Popen(command, env=environment, **pipes)
 
-    def __enter__(self) -> _Reader:
+    def __enter__(self) -> _ReaderProcess:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -66,7 +66,7 @@ def test_what_they_cannot_do_is_done_here(run_dir, here, monkeypatch, executable
 
 
 def test_one_that_dies_is_done_without(run_dir, here, monkeypatch):
-    real, asked = record_readers._Reader.answer, []
+    real, asked = record_readers._ReaderProcess.answer, []
 
     def answer(self):
         asked.append(self)
@@ -75,22 +75,22 @@ def test_one_that_dies_is_done_without(run_dir, here, monkeypatch):
             self._process.wait()
         return real(self)
 
-    monkeypatch.setattr(record_readers._Reader, "answer", answer)
+    monkeypatch.setattr(record_readers._ReaderProcess, "answer", answer)
     assert History.read(run_dir, files=record_files()) == History.read(run_dir)
     assert len(here) < RANKS
 
 
 def test_a_small_record_starts_no_process(run_dir, here, monkeypatch):
     monkeypatch.setattr(record_readers, "LARGE", 1 << 20)
-    monkeypatch.setattr(record_readers, "_Reader", lambda: pytest.fail("a process was started"))
+    monkeypatch.setattr(record_readers, "_ReaderProcess", lambda: pytest.fail("a process was started"))
     assert History.read(run_dir, files=record_files()).end == "finished" and len(here) == RANKS + 1
 
 
 def test_nobody_is_left_behind(run_dir, here, monkeypatch):
     started = []
-    real = record_readers._Reader.__init__
+    real = record_readers._ReaderProcess.__init__
     monkeypatch.setattr(
-        record_readers._Reader, "__init__", lambda self: (real(self), started.append(self._process))[0]
+        record_readers._ReaderProcess, "__init__", lambda self: (real(self), started.append(self._process))[0]
     )
     read = record_files().read(sorted((run_dir / "events").glob("*.jsonl")))
     next(read)

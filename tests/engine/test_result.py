@@ -93,6 +93,25 @@ def test_a_fail_hides_what_was_inconclusive():
     assert len(result.table) == 2
 
 
+def test_the_summary_says_what_was_watched():
+    def result(name, *watched):
+        return Result(
+            name,
+            "pass",
+            runs=("/a",),
+            watched=[dict(zip(("first", "last", "of"), one, strict=True)) for one in watched],
+        )
+
+    found = [result("a", (21, 44, 6000)), result("b", (31, 91, 6000)), result("c", (1, 6000, 6000))]
+    found += [result("d", (5951, 6000, 6000)), result("e"), Result("f", "skipped")]
+    text = (
+        "4 experiments in windows of 24 to 61 steps of 6,000, 1 of them also whole, 1 trained to the end, 1 whole"
+    )
+    assert table.windows(found) == text and table.windows(found[4:]) == ""
+    assert table.windows(found[:1]) == "1 experiment in windows of 24 steps of 6,000"
+    assert table.windows(found[2:3]) == "1 experiment in windows of up to 6,000 steps, 1 of them also whole"
+
+
 HOSTILE = "a[<b>]\n\x1b[31mred\r\x07\t\ud800"
 
 
