@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from chaoskit import environments
+from chaoskit.analysis.recovery.pace import longest_quiet
 from chaoskit.analysis.reference.reference import Reference
-from chaoskit.capabilities import CanCorruptNumbers, CanOrder
+from chaoskit.capabilities import CanCorruptNumbers, CanOrder, CanShowActivity
+from chaoskit.engine.hang_watch import FLOOR, LOOK_EVERY, PACE
 from chaoskit.engine.log_reason import reason
 from chaoskit.engine.run_store import Store
 from chaoskit.environments.environment import Arrived, Ended, Environment, RunSpec
@@ -34,8 +36,9 @@ from chaoskit.studies.sdc.windows import WatchWindow
 
 #: Interval of polling in seconds.
 POLL_EVERY = 0.2
-#: A job hangs without an event for this many seconds plus this multiple of the time of an uninterrupted run.
-PATIENCE, TIMES = 15.0, 2.0
+#: Where the environment does not show what the job records, it hangs without an event for `FLOOR` seconds plus this
+#: multiple of the time of an uninterrupted run.
+TIMES = 2.0
 #: Number of launches without any result after which the measurement stops.
 EMPTY_LAUNCHES = 3
 #: Lines that look like a reason, and the prefix that torchrun puts before a line of a rank.
@@ -171,11 +174,15 @@ class InjectionSlot:
         waiting, done = list(trials), list[Trial]()
         self._numbers: dict[int, tuple[int, Trial]] = {}
         self._watched: set[int] = set()
-        patience = PATIENCE + TIMES * self._subject.reference.seconds
+        patience, said, look_at = self._patience(), -1, 0.0
         deadline = time.monotonic() + patience
         while waiting and not self._over.is_set():
             happened = self._env.wait(POLL_EVERY)
-            if happened:
+            before = said
+            if isinstance(self._env, CanShowActivity) and time.monotonic() >= look_at:
+                # Between two windows the ranks train without an event for us, and record what they do.
+                said, look_at = self._env.said(), time.monotonic() + LOOK_EVERY
+            if happened or said != before:
                 deadline = time.monotonic() + patience
             hung = time.monotonic() > deadline
             # Late events of ranks of the previous launch may arrive now.
@@ -198,6 +205,13 @@ class InjectionSlot:
                     self._fail("the job hangs" if hung else self._last_message())
                 break
         return done
+
+    def _patience(self) -> float:
+        """For how many seconds the job may give no sign of life."""
+        reference = self._subject.reference
+        if not isinstance(self._env, CanShowActivity):
+            return FLOOR + TIMES * reference.seconds
+        return FLOOR + PACE * max((longest_quiet(control) for control in reference.controls), default=0.0)
 
     def _fail(self, why: str) -> None:
         """Count a launch that ended before its first window. Repeated ones are the job's fault."""
