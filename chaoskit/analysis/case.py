@@ -62,7 +62,8 @@ class Case:
         """Every time that the job took steps again after a fault. That a run in a window begins by resuming from a kept
         state is chaoskit's doing, and proves nothing of the job."""
         found = resumes(self.history, self.timeline, self.checkpoints)
-        own = self.history.window is not None and found and self.history.incarnations[found[0].before].launch == 0
+        first = self.history.window.first_launch if self.history.window is not None else 0
+        own = found and self.history.incarnations[found[0].before].launch < first
         return found[1:] if own else found
 
     @cached_property
@@ -124,7 +125,7 @@ class Case:
         spans = [
             (base + 1, ends.get(inc.index) or base + max(lifetime.reached for lifetime in inc.ranks.values()))
             for inc in incarnations
-            if inc.launch > 0 and (base := self.timeline.base(inc.index)) is not None
+            if inc.launch >= window.first_launch and (base := self.timeline.base(inc.index)) is not None
         ]
         return Watched(min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 

@@ -77,7 +77,7 @@ class PlannedRun:
                 limits=self.limits,
                 metadata=self.metadata,
                 imdsv1=self.imdsv1,
-                late=window is not None,
+                late=window is not None and window.state is not None,
                 watch=window.watch(run_dir) if window is not None else None,
                 # A window is short, and ends once enough steps in succession equal the reference.
                 record_every=1 if every_step or window is not None or self.needs_every_step else job.record_every,

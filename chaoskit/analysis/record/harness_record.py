@@ -115,12 +115,18 @@ class NoticeRecord:
 @dataclass(frozen=True)
 class WindowRecord:
     """What a run began from: the state of an uninterrupted run after `at` steps, whose newest save was that of position
-    `save`. `of` is the number of all steps; `end` is the position at which the run was ended, None if it was not."""
+    `save`; both are 0 if it began with the first step. `of` is the number of all steps; `end` is the position at which
+    the run was ended, None if it was not."""
 
     save: int
     at: int
     of: int
     end: int | None = None
+
+    @property
+    def first_launch(self) -> int:
+        """The first launch of the run itself: launch 0 was that of the uninterrupted run, if the run began late."""
+        return 1 if self.at else 0
 
 
 @dataclass(frozen=True)

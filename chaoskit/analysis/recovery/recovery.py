@@ -242,7 +242,7 @@ class Measured(Protocol):
 
 def summary(case: Measured) -> Summary:
     """The summary of a run; of one without an observed fault, empty."""
-    measured = case.recoveries
+    measured, window = case.recoveries, case.history.window
     worst = max(measured, key=lambda one: (one.steps_lost is not None, one.steps_lost or 0), default=None)
     return Summary(
         resumed_from=worst.resumed_from if worst is not None else None,
@@ -254,7 +254,7 @@ def summary(case: Measured) -> Summary:
         saved_seconds=_longest(one.saved_seconds for one in case.emergencies),
         sufficient_grace=_longest(one.sufficient_grace for one in case.emergencies),
         # In a window, launch 0 is another run's.
-        relaunches=max(0, len(case.history.launches) - 1 - (case.history.window is not None)),
+        relaunches=max(0, len(case.history.launches) - 1 - (window.first_launch if window is not None else 0)),
         restarts=sum(inc.restarted for inc in case.history.incarnations),
         waited_seconds=waited(case.history),
         launch_seconds=launch_seconds(case.history),

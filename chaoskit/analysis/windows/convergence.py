@@ -69,7 +69,7 @@ def converged(history: History, reference: Reference, *, least: int = STEPS) -> 
 def _epoch_begun(history: History, timeline: Timeline, reference: Reference, since: int) -> int:
     """The position at which `STEPS` of the epoch after are done, if the run was struck or resumed near the beginning of
     an epoch, the end if there is none; else 0. What a resume forgets of its place in the data may show only then."""
-    first = 1 if history.window is not None else 0
+    first = history.window.first_launch if history.window is not None else 0
     last = history.incarnations[-1]
     points = {since}
     for inc in history.incarnations:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,12 @@ def begin_late(run_dir: Path, out: Path, kept: OutState, source: Path, *, steps:
         harness.append({"i": 0, "t": until, "e": kind, **fields})
     lines = [json_lines.encode({**record, "i": number}) for number, record in enumerate(harness)]
     replace_file(run_dir / "events" / BEFORE, b"".join(lines))
+
+
+def begin_at_first_step(run_dir: Path, *, steps: int) -> None:
+    """Record that a run of a job with as many `steps` begins with the first one, and may end with its window."""
+    window: dict[str, Any] = {"i": 0, "t": time.monotonic(), "e": "window", "save": 0, "at": 0, "of": steps}
+    replace_file(run_dir / "events" / BEFORE, json_lines.encode(window))
 
 
 #: A line whose only time is its own, as nearly all lines are: what stands before the time, and behind it.

@@ -9,7 +9,7 @@ from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import STEPS
 from chaoskit.environments.traits import StorageKind
 from chaoskit.faults import Fault
-from chaoskit.faults.triggers import AtSave, AtStep, BetweenWrites
+from chaoskit.faults.triggers import AtSave, AtStep, BetweenWrites, Every
 from chaoskit.job import Job
 
 
@@ -33,8 +33,8 @@ def why_whole(
         return "the job runs on a range of nodes"
     if storage:
         return "the writes of the job are recorded from the first step on"
-    if faults and _first_step(faults) is None:
-        return f"nobody knows before which step '{faults[0]}' strikes"
+    if any(isinstance(fault.trigger, Every) for fault in faults):
+        return "a schedule strikes until the training ends"
     return ""
 
 
@@ -48,11 +48,7 @@ def _first_step(faults: Sequence[Fault]) -> int | None:
     return None
 
 
-def begin_before(faults: Sequence[Fault], reference: Reference) -> int:
-    """The step that a window must begin before: that of the first fault; without one, a step that is followed by a save
-    and some steps more."""
-    if not faults:
-        return min(reference.steps - STEPS, reference.saves[-1])
-    step = _first_step(faults)
-    assert step is not None
-    return step
+def begin_before(faults: Sequence[Fault], reference: Reference) -> int | None:
+    """The step that a window must begin before: that of the first fault, None if nobody knows it; without one, a step
+    that is followed by a save and some steps more."""
+    return _first_step(faults) if faults else min(reference.steps - STEPS, reference.saves[-1])

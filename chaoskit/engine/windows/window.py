@@ -22,7 +22,7 @@ from chaoskit.engine.windows import earning
 from chaoskit.engine.windows.audits import SessionAudits, why_wrong
 from chaoskit.engine.windows.earned import Windows
 from chaoskit.engine.windows.kept_outs import OutState
-from chaoskit.engine.windows.late_begin import begin_late
+from chaoskit.engine.windows.late_begin import begin_at_first_step, begin_late
 from chaoskit.engine.windows.why_whole import begin_before, why_whole
 from chaoskit.engine.windows.window_watch import WindowWatch
 from chaoskit.environments.traits import StorageKind
@@ -34,11 +34,12 @@ from chaoskit.verdict import Verdict
 
 @dataclass
 class Window:
-    """The window of one `experiment`, which begins from a `state` of the uninterrupted run of `windows`. With `to_end`
-    it is not ended before the job ends. An audit, one of `audits`, is run whole as well."""
+    """The window of one `experiment`, which begins from a `state` of the uninterrupted run of `windows`; with the first
+    step, if none was kept before the fault. With `to_end` it is not ended before the job ends. An audit, one of
+    `audits`, is run whole as well."""
 
     windows: Windows
-    state: OutState
+    state: OutState | None
     reference: Reference
     store: Store
     progress: Progress
@@ -51,7 +52,10 @@ class Window:
     def begin(self, run_dir: Path) -> None:
         """Put the state and its record into a new run. Raises StoreError where they were altered since."""
         with self.store.writing():
-            begin_late(run_dir, run_dir / "out", self.state, self.windows.source, steps=self.reference.steps)
+            if self.state is None:
+                begin_at_first_step(run_dir, steps=self.reference.steps)
+            else:
+                begin_late(run_dir, run_dir / "out", self.state, self.windows.source, steps=self.reference.steps)
 
     def watch(self, run_dir: Path) -> WindowWatch | None:
         """What ends that run; None if nothing does."""
@@ -97,12 +101,16 @@ class Window:
         """Why the window was wrong: the run differed from the reference before the first fault, or, where it was ended
         in its window, in its last steps."""
         struck = min((t for t in map(struck_at, history.faults) if t is not None), default=inf)
-        first = next((inc for inc in history.incarnations if inc.launch == 1 and inc.first_step is not None), None)
-        if first is None:
-            return f"a run that began at step {self.state.save + 1} took no step"
-        why = unequal(history, self.reference, incarnation=first.index, base=self.state.save, before=struck)
-        if why:
-            return f"a run that began at step {self.state.save + 1} {why}, before any fault"
+        launch, base = (1, self.state.save) if self.state is not None else (0, 0)
+        stepped = (inc for inc in history.incarnations if inc.launch == launch and inc.first_step is not None)
+        first = next(stepped, None)
+        if first is None and self.state is not None:
+            return f"a run that began at step {base + 1} took no step"
+        # Where it began with the first step, a fault may have come before that.
+        if first is not None and (self.state is not None or (first.first_step or 0.0) < struck):
+            why = unequal(history, self.reference, incarnation=first.index, base=base, before=struck)
+            if why:
+                return f"a run that began at step {base + 1} {why}, before any fault"
         if history.end == "window" and converged(history, self.reference) is None:
             return "a run that was ended in its window differed from the reference in its last steps"
         return ""
@@ -134,13 +142,13 @@ def plan_window(
                 store, job, reference, windows, environment=environment, progress=progress
             )
             state = _state(windows, faults, reference)
-        why = windows.why or ("" if state is not None else "no state was kept before the fault")
-    if state is None or not _shows(state, faults, reference):
+        why = windows.why or ("" if faults or state is not None else "no state was kept that it could begin from")
+    audit = False
+    if why or not _shows(state, faults, reference):
         audits.pass_on(reference.digest, experiment)
-        audit = False
     else:
         audit = audits.claim(reference.digest, experiment, first=not windows.audits)
-    if state is None:
+    if why:
         progress.phase(f"run whole: {why}")
         return None
     if audit:
@@ -151,12 +159,13 @@ def plan_window(
 
 def _state(windows: Windows, faults: Sequence[Fault], reference: Reference) -> OutState | None:
     """The state that the window of these faults begins from; None if none was kept before them."""
-    return windows.states.before(begin_before(faults, reference)) if not windows.why else None
+    step = begin_before(faults, reference)
+    return windows.states.before(step) if not windows.why and step is not None else None
 
 
-def _shows(state: OutState, faults: Sequence[Fault], reference: Reference) -> bool:
+def _shows(state: OutState | None, faults: Sequence[Fault], reference: Reference) -> bool:
     """Whether an audit would show something: a third of the training is left behind the state."""
-    return bool(faults) and 3 * (reference.steps - state.at) >= reference.steps
+    return bool(faults) and 3 * (reference.steps - (state.at if state is not None else 0)) >= reference.steps
 
 
 def _verify(windows: Windows, state: OutState | None) -> None:

@@ -52,9 +52,14 @@ def test_a_fault_whose_step_is_known(fault, before):
         faults.kill(rank=0).during_save(99),
     ],
 )
-def test_a_fault_whose_step_nobody_knows(fault):
-    assert reason(fault).startswith("nobody knows before which step '")
-    assert reason(fault, KILL) and not reason(KILL, fault)
+def test_a_fault_whose_step_nobody_knows_has_a_window_from_the_first_step_on(fault):
+    assert reason(fault) == reason(fault, KILL) == reason(KILL, fault) == ""
+    resolved = type(fault)(fault.action, fault.trigger.resolve(EQUAL))
+    assert begin_before([resolved, KILL], EQUAL) is None and begin_before([KILL, resolved], EQUAL) == 25
+
+
+def test_a_schedule():
+    assert reason(*faults.kill(rank=0).every("1s", during="9s")) == "a schedule strikes until the training ends"
 
 
 def test_the_others():

@@ -232,10 +232,17 @@ def test_other_faults_of_a_good_job(store, schedule, first):
     assert found(made) == expected
 
 
-def test_before_the_first_kept_state_a_run_is_whole(store, whole, audited):
-    made = run(store, GOOD, faults.kill(rank=0).at_step(11))
-    assert made.history.window is None and made.case.watched is None
-    assert "run whole: no state was kept before the fault" in made.told
+def test_where_no_state_was_kept_before_the_fault_a_window_begins_with_the_first_step(store, whole, audited):
+    fault = faults.kill(rank=0).at_step(11)
+    made = run(store, GOOD, fault)
+    assert made.outcome is Outcome.PASS and store.read(made.dir)["status"] == "window"
+    assert made.case.watched.first == 1 and made.case.watched.last < 60
+    expected = run(store, GOOD, fault, windows="never")
+    assert found(made) == found(expected)
+    for name in ("resumed_from", "last_valid", "steps_lost", "relaunches"):
+        assert getattr(made.summary, name) == getattr(expected.summary, name)
+    again = stored(made.dir, store)
+    assert again.case.watched == made.case.watched and again.judge(*CHECKS) == made.verdicts
 
 
 HIDDEN = {
@@ -290,7 +297,7 @@ def test_a_state_that_was_altered_since_is_made_again(store, whole, audited, whe
     place = place if place.is_file() else next(place.glob("rank-*.jsonl"))
     place.write_bytes(place.read_bytes().replace(b"0", b"1", 1))
     other = run(store, GOOD, KILL)
-    assert other.case.watched is not None and found(other) == found(whole)
+    assert other.audited and found(other) == found(whole)
     assert any("altered since" in phrase and "the states are made again" in phrase for phrase in other.told)
     assert "keeping states of an uninterrupted run" in other.told
     assert "keeping states of an uninterrupted run" not in run(store, GOOD, KILL).told
