@@ -48,6 +48,7 @@ class Run:
     verdicts = ()
     reference = None
     ruling = None
+    audited = False
 
     def __init__(self, run_dir, job, rule=None):
         self.dir, self.job, self.rule = run_dir, job, rule

@@ -219,8 +219,10 @@ def test_options_reach_the_runner(suite):
     text = (
         "def test_x(chaos):\n"
         "    chaos.run(job()).verify(good)\n"
-        "    assert chaos.reference(job()) == dict(\n"
-        "        environment='local', experiment='test_x', launch='cold', windows='always', audit=False,\n"
+        "    told = chaos.reference(job())\n"
+        "    assert told.pop('audits').claim('job', 'test_x', first=True)\n"
+        "    assert told == dict(\n"
+        "        environment='local', experiment='test_x', launch='cold', windows='always',\n"
         "        relaunches=2, timeout=9.5,\n"
         "        resume_args=['--init_from=resume', '-v'])"
     )
@@ -246,9 +248,11 @@ def test_whole_and_windows_contradict_each_other(suite):
 
 
 def test_one_of_many_experiments_is_drawn_for_an_audit(suite):
-    body = "    chaos.run(job()).verify(good)\n    assert not chaos.reference(job())['audit']"
-    text = "\n".join(f"def test_{name}(chaos):\n{body}" for name in "abcdef")
+    body = "    chaos.run(job()).verify(good)\n"
+    body += "    assert not chaos.reference(job())['audits'].claim('job', 'test_{}', first=False)"
+    text = "\n".join(f"def test_{name}(chaos):\n{body.format(name)}" for name in "abcdef")
     suite(text).assert_outcomes(passed=5, failed=1)
+    suite(text, "-n", "2").assert_outcomes(passed=5, failed=1)
 
 
 @pytest.mark.parametrize(
