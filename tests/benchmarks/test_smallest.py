@@ -52,7 +52,7 @@ SMALLEST = {
     "soak_clean.py": "--rounds 1 --jobs 1 -k one_rank_mid_epoch --keep {tmp}/kept.jsonl",
     "storage.py": "--rounds 1 --size 4",
     "suite.py": "-k one_rank_mid_epoch",
-    "window_records.py": "--sizes 300 --experiments 1",
+    "window_records.py": "--sizes 600 --experiments 1",
     "windows.py": "--sizes 60 --whole 0 -k one_rank_mid_epoch",
     "windows_examples.py": "loop_gan:exact.py",
     "wire.py": "--rounds 1 --size 20",
