@@ -71,9 +71,7 @@ def _of_saves(found: Sequence[Mapping[str, Any]]) -> str:
     families = dict.fromkeys(_finding(one).family for one in found)
     *some, last = (WORDS.get(name, name) for name in families)
     what = f"{', '.join(some)} and {last}" if some else last
-    return (
-        f"The save of step {first.expected} holds another {what} than the run held, and the job resumed from it."
-    )
+    return f"The save of step {first.expected} holds another {what} than the run held, and the job resumed from it."
 
 
 def _of_state(found: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict]) -> str:
@@ -97,7 +95,9 @@ def _of_state(found: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict]) -
     return f"{subject}: {when}, that of {whom} {first.place}."
 
 
-def _of_data(code: str, found: Sequence[Mapping[str, Any]], verdict: Verdict, verdicts: Sequence[Verdict]) -> str:
+def _of_data(
+    code: str, found: Sequence[Mapping[str, Any]], verdict: Verdict, verdicts: Sequence[Verdict]
+) -> str:
     """'The position in the data is not restored: resumed from step 30, the job reads 150 rows again (first ...).'"""
     ledger = next((each.evidence["ledger"] for each in verdicts if each.evidence.get("ledger")), None)
     batch = next((one for one in found if one["component"] == "batch"), None)

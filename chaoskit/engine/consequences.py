@@ -208,9 +208,7 @@ def some_ranks(one: RunEvidence) -> Iterator[Pair]:
             yield "corrupt-accepted", "ranks-diverged"
     model = {(each["incarnation"], each["rank"]) for each in one.those("model-not-restored")}
     every = {
-        (row["incarnation"], row["rank"])
-        for row in one.table
-        if row["incarnation"] in {index for index, _ in model}
+        (row["incarnation"], row["rank"]) for row in one.table if row["incarnation"] in {index for index, _ in model}
     }
     for code in one.family("state", "data"):
         where = {(each["incarnation"], each["rank"]) for each in one.those(code)}

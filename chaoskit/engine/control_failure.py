@@ -97,9 +97,7 @@ def _relevant(log: str, raised: str) -> str:
     every = log.splitlines()
     end = next((i for i, line in enumerate(every) if GAVE_UP.match(line)), len(every))
     before, lines = _without_torchrun(every[:end]), _without_torchrun(every)
-    ranks = [
-        i for i, line in enumerate(lines) if _BEGINS in line and line.lstrip().startswith("[") and "]:" in line
-    ]
+    ranks = [i for i, line in enumerate(lines) if _BEGINS in line and line.lstrip().startswith("[") and "]:" in line]
     if ranks:
         found = [_traceback(start, lines) for start in ranks]
         message = raised.partition(" raised ")[2]

@@ -65,9 +65,7 @@ class Launches:
         told: dict[str, Any] = {"added": redact_words(added)} if added else {}
         if (code := stop_code(self._job.stops_with)) is not None:
             told["stops_with"] = code
-        self._writer.write(
-            "launch.start", launch=self.index, command=redact_words(command), out=str(self._out), **told
-        )
+        self._writer.write("launch.start", launch=self.index, command=redact_words(command), out=str(self._out), **told)
         try:
             how = self._env.launch(self.index, command)
         except TooFewNodes:

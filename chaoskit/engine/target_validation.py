@@ -42,9 +42,7 @@ def _missing(into: InjectionTarget, rank: int, reference: Reference) -> str | No
             return f"rank {rank} has no parameter with that name; {targets.near(into.pattern, parameters)}"
         case "optimizer" if parameters and not _may_belong(into.pattern, parameters):
             names = [f"{name}.*" for name in parameters]
-            return (
-                f"the optimizer of rank {rank} keeps no tensor with that name; {targets.near(into.pattern, names)}"
-            )
+            return f"the optimizer of rank {rank} keeps no tensor with that name; {targets.near(into.pattern, names)}"
         case "activation" if into.pattern in parameters:
             module = into.pattern.rpartition(".")[0]
             return f"that is a parameter, not a module{f'; its module is {module}' if module else ''}"

@@ -38,18 +38,18 @@ class SessionAudits:
     def __init__(self, drawn: frozenset[str] = frozenset(), *, shared: Path | None = None) -> None:
         self._drawn = drawn
         self._shared = shared
-        self._own: list[tuple[str, str]] = []
+        self._own: list[tuple[str, str | None]] = []
 
     def claim(self, job: str, experiment: str, *, first: bool) -> bool:
         """Whether an experiment that is about to be run in a window is audited. `first` says that no audit of the job
         is stored. What was claimed and comes to nothing is given back by `release`."""
         with self._taken() as taken:
-            audited = [one for of, one in taken if of == job and one]
-            due = experiment in self._drawn or (job, "") in taken
+            audited = [one for of, one in taken if of == job and one is not None]
+            due = experiment in self._drawn or (job, None) in taken
             claimed = (first and not audited) or (due and len(audited) < len(self._drawn))
             if claimed:
-                if experiment not in self._drawn and (job, "") in taken:
-                    taken.remove((job, ""))
+                if experiment not in self._drawn and (job, None) in taken:
+                    taken.remove((job, None))
                 taken.append((job, experiment))
             return claimed
 
@@ -57,16 +57,16 @@ class SessionAudits:
         """An experiment cannot be audited. If it was drawn, the next one that can be is audited in its place."""
         if experiment in self._drawn:
             with self._taken() as taken:
-                taken.append((job, ""))
+                taken.append((job, None))
 
     def release(self, job: str, experiment: str) -> None:
         """The experiment was not audited after all: the next one that can be is."""
         with self._taken() as taken:
             if (job, experiment) in taken:
-                taken[taken.index((job, experiment))] = (job, "")
+                taken[taken.index((job, experiment))] = (job, None)
 
     @contextmanager
-    def _taken(self) -> Iterator[list[tuple[str, str]]]:
+    def _taken(self) -> Iterator[list[tuple[str, str | None]]]:
         """Job and experiment of each audit of all processes so far, to be changed; an audit that was passed on has no
         experiment yet."""
         if self._shared is None:
@@ -74,7 +74,7 @@ class SessionAudits:
             return
         with FileLock(f"{self._shared}.lock"):
             lines = json_lines.read(self._shared) if self._shared.is_file() else ()
-            taken = [(str(one), str(other)) for line in lines for one, other in [line.value]]
+            taken: list[tuple[str, str | None]] = [(one, other) for line in lines for one, other in [line.value]]
             yield taken
             replace_file(self._shared, b"".join(map(json_lines.encode, taken)))
 

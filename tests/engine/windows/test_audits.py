@@ -40,7 +40,7 @@ def test_the_first_window_of_a_job_is_audited_and_counts_as_one_that_was_drawn()
 
 def test_a_session_that_draws_none_audits_the_first_window_of_each_job():
     audits = SessionAudits()
-    assert [audits.claim("job", name, first=True) for name in "ab"] == [True, False]
+    assert [audits.claim("job", name, first=True) for name in ("", "b")] == [True, False]
     assert audits.claim("another job", "a", first=True) and not audits.claim("a third", "a", first=False)
 
 
