@@ -92,7 +92,7 @@ if KIND in ("compile", "reduce-overhead"):
 
 checkpoint, done = told.out / "last.pt", 0
 if checkpoint.exists():
-    saved = torch.load(checkpoint, map_location=DEVICE, weights_only=False)
+    saved = torch.load(checkpoint, map_location=DEVICE, weights_only=True)
     done = saved["done"]
     if KIND == "fsdp":
         from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict

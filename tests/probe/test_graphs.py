@@ -28,6 +28,15 @@ def eager(n): fill(n); forward(); opt.step(); opt.zero_grad()
 EAGER = HEAD + "for n in range(5): eager(n)\n"
 
 
+def all_alike(plain, graphed):
+    """Each of the five steps tells the same, however it was taken."""
+    assert graphed.code == 0 and not graphed.life.errors, graphed.output
+    one, two = plain.life.steps, graphed.life.steps
+    assert len(one) == len(two) == 5
+    assert [(step.components, step.samples) for step in one] == [(step.components, step.samples) for step in two]
+    assert [len(step.losses) for step in two] == [1] * 5
+
+
 def test_replays_of_a_whole_step_are_steps_like_any_other(probed):
     plain = probed(EAGER)
     graphed = probed(
@@ -44,11 +53,7 @@ graph.repeats = both
 for n in range(2, 5): fill(n); graph.replay()
 """
     )
-    assert graphed.code == 0 and not graphed.life.errors, graphed.output
-    one, two = plain.life.steps, graphed.life.steps
-    assert len(one) == len(two) == 5
-    assert [(step.components, step.samples) for step in one] == [(step.components, step.samples) for step in two]
-    assert [len(step.losses) for step in two] == [1] * 5
+    all_alike(plain, graphed)
 
 
 def test_replays_of_forward_and_backward_leave_the_step_to_the_job(probed):
@@ -64,10 +69,7 @@ graph.repeats = lambda: (backward(), made.copy_(loss))
 for n in range(2, 5): fill(n); graph.replay(); opt.step(); opt.zero_grad()
 """
     )
-    assert graphed.code == 0 and not graphed.life.errors, graphed.output
-    one, two = plain.life.steps, graphed.life.steps
-    assert [(step.components, step.samples) for step in one] == [(step.components, step.samples) for step in two]
-    assert [len(step.losses) for step in two] == [1] * 5
+    all_alike(plain, graphed)
 
 
 def test_graphs_within_a_model_or_of_something_else_are_no_steps(probed):
