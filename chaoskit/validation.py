@@ -28,8 +28,8 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 MOST_STRIKES = 100_000
 #: Seconds of the longest deadline: ten years.
 LONGEST = 3.2e8
-#: Larger whole numbers are mistakes: not even a seed is.
-_LARGEST = 2**128
+#: The largest number that a stored record may have (64 bits with a sign). What a record cannot keep is refused at once.
+_LARGEST = 2**63 - 1
 #: Characters of a value in a message.
 _MOST_SHOWN = 120
 
@@ -80,7 +80,7 @@ def check_whole(
     number = _is_whole(value)
     if not number or (least is not None and value < least) or (most is not None and value > most):
         low = f" from {least}" if least is not None else ""
-        high = f" to {most}" if most is not None else ""
+        high = f" to {most}" if most is not None else " of at most 64 bits" if isinstance(value, int) and value > _LARGEST else ""
         other = f" (or {also})" if also else ""
         raise UsageError(f"{where}: {argument} must be a whole number{low}{high}{other}, not {shown(value)}")
     return int(value)
