@@ -9,11 +9,11 @@ import re
 from collections.abc import Sequence
 
 from chaoskit.cli.meminfo import memory
+from chaoskit.engine.second_control import ACCELERATORS
 
 GIB = 2**30
 #: Memory of one rank of a small job and its share of the launcher, with a margin.
 MEMORY_OF_A_RANK = 0.75 * GIB
-_ACCELERATORS = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*", "/dev/davinci*")
 
 
 def fitting(command: Sequence[str], *, experiments: int) -> int:
@@ -21,7 +21,7 @@ def fitting(command: Sequence[str], *, experiments: int) -> int:
     ranks spend half of their time waiting for each other, the launcher and the disk. Returns 1 if the number of ranks
     is unknown, an accelerator would have to be shared, or pytest-xdist is not installed."""
     ranks = _ranks(command)
-    if ranks is None or importlib.util.find_spec("xdist") is None or any(map(glob.glob, _ACCELERATORS)):
+    if ranks is None or importlib.util.find_spec("xdist") is None or any(map(glob.glob, ACCELERATORS)):
         return 1
     by_cores = 2 * len(os.sched_getaffinity(0)) // ranks
     by_memory = int(memory("MemAvailable") / (ranks * MEMORY_OF_A_RANK))

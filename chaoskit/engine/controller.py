@@ -31,7 +31,7 @@ from chaoskit.engine.ranks_ahead import RanksAhead, patience
 from chaoskit.engine.repeated_faults import RepeatedFaults
 from chaoskit.engine.resume_arguments import ResumeArguments
 from chaoskit.engine.windows.out_keeper import OutKeeper
-from chaoskit.engine.windows.window_watch import WindowWatch
+from chaoskit.engine.windows.window_watch import Watch
 from chaoskit.environments.environment import Arrived, Ended, Environment, EnvironmentEvent, ExtraEvent
 from chaoskit.faults import Fault
 from chaoskit.faults.triggers import Moment
@@ -63,7 +63,7 @@ class Controller:
         progress: Progress,
         keeper: OutKeeper | None = None,
         late: bool = False,
-        watch: WindowWatch | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._env = env
         self._keeper = keeper

@@ -12,7 +12,7 @@ from chaoskit.engine.controller import Controller
 from chaoskit.engine.progress import Progress
 from chaoskit.engine.run_store import Store
 from chaoskit.engine.windows.out_keeper import OutKeeper
-from chaoskit.engine.windows.window_watch import WindowWatch
+from chaoskit.engine.windows.window_watch import Watch
 from chaoskit.environments import environment as environment_named
 from chaoskit.environments.environment import RunSpec
 from chaoskit.environments.launch.mode import Mode
@@ -45,7 +45,7 @@ def execute(
     imdsv1: bool = False,
     keeper: OutKeeper | None = None,
     late: bool = False,
-    watch: WindowWatch | None = None,
+    watch: Watch | None = None,
     record_every: int = 1,
 ) -> str:
     """Run the job in `run_dir`, for at most `deadline` seconds; returns its status, which is in run.json too, whatever
@@ -117,7 +117,7 @@ def execute_uninterrupted(
     progress: Progress,
     keeper: OutKeeper | None = None,
     late: bool = False,
-    watch: WindowWatch | None = None,
+    watch: Watch | None = None,
 ) -> str:
     """Run the job of a reference once more without a fault, as its controls ran; see `execute`."""
     with reference_store.own_port(store, reference, environment, progress):

@@ -2,15 +2,18 @@
 
 A reference consists of controls: uninterrupted runs of the job. The first is launched cold and shows what the ranks
 import. It records every step, whatever `--record-every` says, so that each step of another run has its counterpart. The
-second is launched warm, where that is possible and not excluded. If the two agree to the bit, the launch
-makes no difference and the job is deterministic. If they differ, a third control, launched cold, shows whether the job
-or the warm launch is the cause. Of a job that is not deterministic, further controls measure the spread.
+second is launched warm, where that is possible and not excluded, and beside the first, where the machine has room for
+both (see `SecondControl`). If the two agree to the bit, the launch makes no difference and the job is deterministic. If
+they differ, a third control, launched cold, shows whether the job or the warm launch is the cause. Of a job that is not
+deterministic, further controls measure the spread.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from chaoskit import environments
@@ -18,10 +21,11 @@ from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine import launch_mode, reference_store
 from chaoskit.engine.control_failure import check_control
 from chaoskit.engine.execution import CONTROL_DEADLINE, execute
-from chaoskit.engine.progress import Progress
+from chaoskit.engine.progress import Progress, quiet
 from chaoskit.engine.reference_digest import digest
 from chaoskit.engine.reference_store import CONTROLS
 from chaoskit.engine.run_store import Store
+from chaoskit.engine.second_control import SecondControl, meets_alone
 from chaoskit.engine.windows import keeping
 from chaoskit.engine.windows.keeping import Keeping
 from chaoskit.environments.launch.mode import COLD, Mode
@@ -69,12 +73,20 @@ class _Making:
         # A warm launch that is demanded may use what another reference of the same program has learned.
         known = reference_store.learned_before(self.maker.store, self.job) if planned.demanded else None
         first = Mode.from_json(known) if known else COLD
-        run_dir = self._run_control(0, mode=first, learning=not known and planned.warm)
-        mode = planned
-        if planned.warm:
-            mode = replace(first, demanded=True) if known else launch_mode.learned(planned, run_dir)
-        mode = self._run_second(mode)
-        seconds = (time.monotonic() - begun) / CONTROLS
+
+        def learned() -> Mode:
+            if not planned.warm:
+                return planned
+            return replace(first, demanded=True) if known else launch_mode.learned(planned, self._directory(0))
+
+        with self._second_control(learned) as second:
+            self._run_first(first, second, learning=not known and planned.warm)
+            taken = time.monotonic() - begun
+            mode = self._join(second)
+        if mode is None:
+            mode = self._run_second(learned())
+            taken = (time.monotonic() - begun) / CONTROLS
+        seconds = taken
         reference = self._keep(mode, seconds=seconds)
         if reference.deterministic or self.job.controls == CONTROLS:
             return reference
@@ -86,6 +98,55 @@ class _Making:
         for number in range(count, self.job.controls):
             self._run_control(number, mode=mode)
         return self._keep(mode, seconds=seconds, controls=max(count, self.job.controls))
+
+    def _second_control(self, mode: Callable[[], Mode]) -> SecondControl:
+        """What runs the second control beside the first, where both can be on this machine."""
+        traits = environments.environment(self.maker.environment).traits
+        alone = meets_alone(self.job) or not traits.shares_ports
+        here = traits.one_clock and traits.files_here and traits.shares_files
+        quietly = replace(self, maker=replace(self.maker, progress=quiet))
+        started = partial(self.maker.progress.phase, f"references 1 and 2 of {CONTROLS}, side by side")
+        return SecondControl(
+            self._directory(0), mode=mode, run=quietly.run_beside, started=started, possible=alone and here
+        )
+
+    def _run_first(self, mode: Mode, second: SecondControl, *, learning: bool) -> None:
+        """Run the first control; alone, if it fails beside the second one, which may be the cause."""
+        try:
+            self._run_control(0, mode=mode, learning=learning, watch=second)
+        except ReferenceFailed:
+            if second.mode is None:
+                raise
+            second.stop()
+            self.maker.progress.phase("the first run failed beside the second: once more, alone")
+            self._run_control(0, mode=mode, learning=learning)
+
+    def _join(self, second: SecondControl) -> Mode | None:
+        """Wait for the control that runs beside the first; returns how the job can be launched, or None where it is to
+        be run again, alone."""
+        mode = second.mode
+        if mode is None:
+            return None
+        self.maker.progress.phase(f"reference 2 of {CONTROLS}, which began beside the first")
+        status = second.status()
+        if not status or not self._stands_waiting(self._directory(1), status):
+            self.maker.progress.phase("the run beside the first differs from it: once more, alone")
+            return None
+        return launch_mode.as_launched(mode, self._directory(1)) if mode.warm else mode
+
+    def run_beside(self, mode: Mode) -> str:
+        """Run the second control while the first one trains; in a process of its own. Returns its status."""
+        maker, job = self.maker, self.job
+        run_dir = maker.store.new_control(self.name, 1, job=job.to_json(), environment=maker.environment)
+        keeps = maker.windows != "never"
+        states = Keeping.beside(run_dir, self._directory(0), store=maker.store) if keeps else None
+        status = self._execute(run_dir, mode=mode, states=states, record_every=job.record_every)
+        if states is not None:
+            states.write(maker.store, maker.progress)
+        return status
+
+    def _directory(self, number: int) -> Path:
+        return self.maker.store.references / self.name / f"control-{number}"
 
     def _run_second(self, mode: Mode) -> Mode:
         """Run the control that shows whether a warm launch makes a difference; returns how the job can be launched."""
@@ -113,7 +174,15 @@ class _Making:
         reference_store.replace_control(self.maker.store, self.name, 1, by=cold)
         return self._keep(Mode(reason=why), seconds=seconds)
 
-    def _run_control(self, number: int, *, mode: Mode, learning: bool = False, keep_states: bool = False) -> Path:
+    def _run_control(
+        self,
+        number: int,
+        *,
+        mode: Mode,
+        learning: bool = False,
+        keep_states: bool = False,
+        watch: SecondControl | None = None,
+    ) -> Path:
         """Run the job uninterrupted; raises ReferenceFailed unless it comes to its end. With `keep_states`, its `{out}`
         is kept at some of the saves that the first control made, if windows are wanted."""
         maker, job = self.maker, self.job
@@ -121,17 +190,9 @@ class _Making:
         maker.progress.phase(f"reference {number + 1} of {of}, {'warm' if mode.warm else 'cold'}")
         run_dir = maker.store.new_control(self.name, number, job=job.to_json(), environment=maker.environment)
         states = self._states(run_dir) if keep_states else None
-        status = execute(
-            run_dir,
-            replace(job, relaunches=0),
-            store=maker.store,
-            environment=maker.environment,
-            progress=maker.progress,
-            deadline=job.timeout or CONTROL_DEADLINE,
-            mode=mode,
-            learning=learning,
-            keeper=states.keeper if states is not None else None,
-            record_every=job.record_every if number else 1,
+        every = job.record_every if number else 1
+        status = self._execute(
+            run_dir, mode=mode, learning=learning, states=states, record_every=every, watch=watch
         )
         if states is None:
             check_control(run_dir, status, nodes=job.nodes.most)
@@ -141,6 +202,31 @@ class _Making:
             maker.progress.phase("the run whose states are kept differs from the first: once more, without")
             return self._run_control(number, mode=mode)
         return run_dir
+
+    def _execute(
+        self,
+        run_dir: Path,
+        *,
+        mode: Mode,
+        record_every: int,
+        learning: bool = False,
+        states: Keeping | None = None,
+        watch: SecondControl | None = None,
+    ) -> str:
+        maker, job = self.maker, self.job
+        return execute(
+            run_dir,
+            replace(job, relaunches=0),
+            store=maker.store,
+            environment=maker.environment,
+            progress=maker.progress,
+            deadline=job.timeout or CONTROL_DEADLINE,
+            mode=mode,
+            learning=learning,
+            keeper=states.keeper if states is not None else None,
+            watch=watch,
+            record_every=record_every,
+        )
 
     def _stands_waiting(self, run_dir: Path, status: str) -> bool:
         """Whether a control finished and equals the first one, although its ranks waited while states were kept: what a

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from chaoskit.probe.captured_graph import CapturedGraph
     from chaoskit.probe.session import ProbeSession
 
+#: After as many steps, training has imported what it takes.
+_IMPORTED = 3
+
 
 class Observer:
     """One per rank. `steps` counts the steps recorded in this incarnation.
@@ -59,6 +62,7 @@ class Observer:
         self.loaded = False
         self.passes = 0
         self.recording = Recording.told(os.environ)
+        self._learns = bool(os.environ.get("CHAOSKIT_LEARN"))
         self.capturing: CapturedGraph | None = None
         self.training = TrainingState(session.guard)
         self.elastic = Elastic(session.guard)
@@ -379,6 +383,11 @@ class Observer:
         self.forget()
         if self.session.injector is not None:
             self.session.guard("corrupt", self.session.injector.update)
+        if self._learns:
+            saved = self.session.saves is not None and self.session.saves.made
+            self._learns = not saved
+            if saved or self.steps == _IMPORTED:
+                self._say_modules()
         if self.steps == 1:
             self._say_sources()
             self.session.guard("replicas", self._say_replicas)
@@ -400,6 +409,12 @@ class Observer:
             self._sources = found
             self.session.write("sources", files=found)
 
+    def _say_modules(self) -> None:
+        """Say what a warm parent needs: early, for a second control that begins while this one trains, again after the
+        first save, and at the end."""
+        threads = os.environ.get("OMP_NUM_THREADS")
+        self.session.write("modules", names=installed(), captures=captures(), threads=threads)
+
     def _say_replicas(self) -> None:
         if ranks := replicas(self.training.living("root")):
             self.session.write("replicas", ranks=ranks)
@@ -417,7 +432,6 @@ class Observer:
         self.settle()
         self._say_sources()
         if os.environ.get("CHAOSKIT_LEARN"):
-            threads = os.environ.get("OMP_NUM_THREADS")
-            self.session.write("modules", names=installed(), captures=captures(), threads=threads)
+            self._say_modules()
         if not self.steps:
             self.session.write("blind", component="step", reason="no optimizer step was seen")

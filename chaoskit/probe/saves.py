@@ -47,6 +47,11 @@ class Saves:
         return self.session.observer.steps if self.session.observer is not None else 0
 
     @property
+    def made(self) -> bool:
+        """Whether a save has begun in this incarnation."""
+        return bool(self._calls)
+
+    @property
     def gated(self) -> bool:
         return self.session.gate is not None and self.session.gate.open
 

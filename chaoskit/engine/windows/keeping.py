@@ -18,6 +18,7 @@ from chaoskit.engine.windows import kept_outs
 from chaoskit.engine.windows.earned import OUTS
 from chaoskit.engine.windows.kept_outs import KeptOuts
 from chaoskit.engine.windows.out_keeper import PATIENCE, OutKeeper
+from chaoskit.engine.windows.stops import MOST, FollowedStops, KnownStops
 from chaoskit.errors import ReferenceFailed, UsageError
 
 #: `auto`: where they pay; `always`: wherever the job earns them; `never`.
@@ -48,11 +49,33 @@ class Keeping:
             return None
         states = kept_outs.fresh(run_dir / OUTS, within=store.root)
         keeper = OutKeeper(
-            {save + 1: save for save in _saves(reference)},
+            KnownStops({save + 1: save for save in _saves(reference)}),
             lambda at, save: states.keep(run_dir / "out", save=save, at=at),
             world_size=reference.world_size,
             patience=patience(reference),
         )
+        return cls(run_dir, states, keeper)
+
+    @classmethod
+    def beside(cls, run_dir: Path, first: Path, *, store: Store) -> Keeping:
+        """For a run that follows the one in `first`, which trains at the same time. Where states need too much room,
+        or are too many, every second one is removed, and further ones are kept at every second save."""
+        states = kept_outs.fresh(run_dir / OUTS, within=store.root)
+        stops = FollowedStops(first)
+
+        def keep(at: int, save: int) -> bool:
+            while not states.keep(run_dir / "out", save=save, at=at):
+                if not states.full or not stops.thin():
+                    return False
+                states.keep_only(stops.wanted())
+                if save not in stops.wanted():
+                    break
+            while len(states.states) > MOST and stops.thin():
+                states.keep_only(stops.wanted())
+            return True
+
+        reference = Reference((History.read(first),))
+        keeper = OutKeeper(stops, keep, world_size=reference.world_size, patience=patience(reference))
         return cls(run_dir, states, keeper)
 
     @property

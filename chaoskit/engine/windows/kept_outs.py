@@ -13,7 +13,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypedDict
@@ -110,13 +110,14 @@ class OutState:
 
 @dataclass
 class KeptOuts:
-    """The states that are kept in `root`, of the job's directory `out`. `unkept` says why no further ones are,
-    `skipped` why one is not."""
+    """The states that are kept in `root`, of the job's directory `out`. `unkept` says why no further ones are, `full`
+    that they lack the room, `skipped` why one is not."""
 
     root: Path
     out: str = ""
     states: list[OutState] = field(default_factory=list)
     unkept: str = ""
+    full: bool = False
     skipped: str = ""
     _taken: int = field(default=0, init=False)
 
@@ -162,9 +163,21 @@ class KeptOuts:
         except OSError as error:
             remove(path, within=self.root)
             self.unkept = f"the state at step {save} could not be kept: {error}"
+            self.full = error.errno == errno.ENOSPC
             return False
         self.states.append(OutState(path, self.out, save, at, t, wall, files))
         return True
+
+    def keep_only(self, saves: Collection[int]) -> None:
+        """Remove the states of all other saves, so that there is room for further ones."""
+        for one in self.states:
+            if one.save not in saves:
+                remove(one.path, within=self.root)
+        self.states = [one for one in self.states if one.save in saves]
+        # A file that several states share takes its room once.
+        about = [os.lstat(one.path / name) for one in self.states for name in one.files]
+        self._taken = sum({(one.st_dev, one.st_ino): one.st_size for one in about}.values())
+        self.unkept, self.full = "", False
 
     def write(self) -> None:
         """Write the list of the states."""

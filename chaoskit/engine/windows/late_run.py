@@ -27,6 +27,7 @@ from chaoskit.engine.windows.kept_outs import KeptOuts, OutState
 from chaoskit.engine.windows.late_begin import begin_late
 from chaoskit.engine.windows.left_files import listed, names_below, unlike, varying
 from chaoskit.engine.windows.out_keeper import OutKeeper
+from chaoskit.engine.windows.stops import KnownStops
 from chaoskit.engine.windows.window_watch import WindowWatch
 from chaoskit.files.removal import remove
 from chaoskit.job import Job
@@ -79,7 +80,7 @@ class LateRun:
             return True
 
         keeper = OutKeeper(
-            {at: one.save for at, one in later.items()},
+            KnownStops({at: one.save for at, one in later.items()}),
             look,
             world_size=reference.world_size,
             patience=patience(reference),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from chaoskit.engine.armed_fault import NEVER
+from chaoskit.engine.windows.stops import Stops
 from chaoskit.environments.environment import Arrived
 from chaoskit.faults.triggers import Moment
 
@@ -14,19 +15,20 @@ PATIENCE = 30.0
 
 
 class OutKeeper:
-    """`saves` maps the positions at which ranks wait to the position of the save before. `keep` is called with both
-    once all `world_size` ranks wait; it returns False to end the keeping. So does a rank that does not come."""
+    """`stops` are the positions at which ranks wait, each with the position of the save before. `keep` is called with
+    both once all `world_size` ranks wait; it returns False to end the keeping. So does a rank that does not come."""
 
     def __init__(
         self,
-        saves: Mapping[int, int],
+        stops: Stops,
         keep: Callable[[int, int], bool],
         *,
         world_size: int,
         patience: float = PATIENCE,
     ) -> None:
         self.missed = ""
-        self._saves = dict(saves)
+        self._stops = stops
+        self._over = False
         self._keep = keep
         self._world_size = world_size
         self._patience = patience
@@ -37,23 +39,25 @@ class OutKeeper:
     @property
     def waits(self) -> bool:
         """Whether states are still to be kept."""
-        return bool(self._saves)
+        return not self._over and self._stops.left
 
     def next_stop(self, least: int) -> int:
         """The first position from `least` on at which a rank has to stop; `NEVER` if there is none."""
-        return min((at for at in self._saves if at >= least), default=NEVER)
+        return NEVER if self._over else self._stops.next(least)
 
     def holds(self, arrived: Arrived, moment: Moment) -> bool:
         """Whether the rank waits for the others; it is remembered then."""
-        if moment.kind != "step" or moment.position not in self._saves:
+        if self._over or moment.kind != "step" or moment.position is None:
+            return False
+        save = self._stops.save_before(moment.position)
+        if save is None:
             return False
         if not self._waiting:
             self._until = time.monotonic() + self._patience
         self._waiting[arrived.rank] = arrived, moment
         if len(self._waiting) == self._world_size:
-            at = moment.position
-            if not self._keep(at, self._saves.pop(at)):
-                self._saves.clear()
+            self._stops.met(moment.position)
+            self._over = not self._keep(moment.position, save)
             self._freed = True
         return True
 
@@ -66,8 +70,7 @@ class OutKeeper:
         if self._waiting and not self._freed and now >= self._until:
             there = ", ".join(map(str, sorted(self._waiting)))
             self.missed = f"only rank {there} came to a step within {self._patience:g} s, and the others did not"
-            self._saves.clear()
-            self._freed = True
+            self._over = self._freed = True
         if self._freed:
             waiting, self._waiting, self._freed = self._waiting, {}, False
             yield from waiting.values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Protocol
 
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.record.process_record import RecordFiles
@@ -13,6 +14,16 @@ from chaoskit.engine.record_readers import record_files
 
 #: Seconds between two looks at the record, at least, and how many times as long as a look the job trains in between.
 LOOK_EVERY, SHARE = 0.25, 4.0
+
+
+class Watch(Protocol):
+    """Looks at a run from time to time. `next_look` is when, on the monotonic clock."""
+
+    next_look: float
+
+    def look(self, now: float) -> bool:
+        """Whether the run is to be ended."""
+        ...
 
 
 class WindowWatch:

@@ -1,14 +1,17 @@
 """Where states are kept, and whether windows pay."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
 
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine.run_store import Store
-from chaoskit.engine.windows import keeping
+from chaoskit.engine.windows import keeping, kept_outs
 from chaoskit.engine.windows.keeping import Keeping, of_second_control, pays, training_seconds, why_nothing_to_keep
+from chaoskit.environments.environment import Arrived
 from chaoskit.errors import UsageError
+from chaoskit.faults.triggers import Moment
 from tests.analysis.windows.by_hand import reference
 from tests.engine.windows.test_window_watch import write
 from tests.history_writer import Writer
@@ -73,3 +76,59 @@ def test_too_little_disk_is_said_with_the_number(second):
     made.write(store, SimpleNamespace(phase=told.append))
     assert told == [f"0 states kept for windows: {made.states.unkept}"]
     assert made.why_none == made.states.unkept
+
+
+def beside(second, monkeypatch, *, until, most=96):
+    """Keeps states beside a run that came to step `until`; returns it, and what lets all ranks wait at a step."""
+    store, first, run_dir = second
+    monkeypatch.setattr(keeping, "MOST", most)
+    write(Writer(every=10, steps=600).launch().live(until=until), first)
+    made = Keeping.beside(run_dir, first, store=store)
+    (run_dir / "out").mkdir(exist_ok=True)
+
+    def wait(position):
+        assert made.keeper.next_stop(position) >= position
+        for old in (run_dir / "out").glob("step-*.pt"):
+            old.unlink()
+        (run_dir / "out" / f"step-{position}.pt").write_text("x" * 100)
+        for rank in (0, 1):
+            made.keeper.holds(Arrived(rank, 0, 0, 7, "step", position), Moment("step", rank, position))
+        list(made.keeper.free(0.0))
+
+    return made, wait
+
+
+def kept(made):
+    return [state.save for state in made.states.states]
+
+
+def test_beside_the_first_it_keeps_what_the_first_has_saved_by_then(second, monkeypatch):
+    made, wait = beside(second, monkeypatch, until=45)
+    assert [made.keeper.next_stop(least) for least in (1, 12, 42)] == [11, 21, 45]
+    wait(11)
+    wait(25)
+    assert kept(made) == [10] and made.keeper.waits
+
+
+def test_too_many_states_are_thinned_out(second, monkeypatch):
+    made, wait = beside(second, monkeypatch, until=305, most=12)
+    while (at := made.keeper.next_stop(1)) < 302:
+        wait(at)
+    assert len(kept(made)) <= 12 and kept(made)[:6] == [10, 20, 30, 40, 50, 60]
+    assert kept(made)[6:] == list(range(90, 300, 40)) and made.why_none == ""
+
+
+def test_states_for_which_there_is_no_room_are_thinned_out(second, monkeypatch):
+    monkeypatch.setattr(kept_outs, "MOST", 1500)
+    made, wait = beside(second, monkeypatch, until=305)
+    while (at := made.keeper.next_stop(1)) < 302:
+        wait(at)
+    assert kept(made)[:6] == [10, 20, 30, 40, 50, 60] and kept(made)[-1] > 60 and not made.states.unkept
+
+
+def test_a_state_that_cannot_be_copied_ends_the_keeping_beside(second, monkeypatch):
+    made, wait = beside(second, monkeypatch, until=305)
+    wait(11)
+    os.mkfifo(second[2] / "out" / "pipe")
+    wait(21)
+    assert kept(made) == [10] and "neither a file nor a directory" in made.states.unkept and not made.keeper.waits

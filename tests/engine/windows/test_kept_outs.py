@@ -63,6 +63,25 @@ def test_what_was_there_is_there_again(out, kept, tmp_path):
     assert time.time() - (other / "step-10" / "rank-0.pt").stat().st_mtime == pytest.approx(50, abs=0.19)
 
 
+def test_states_that_are_let_go_make_room_and_leave_the_others_whole(out, kept, monkeypatch):
+    monkeypatch.setattr(kept_outs, "MOST", 2500)
+    put(out / "shared.pt", "s" * 1000)
+    for save in (10, 20):
+        put(out / f"step-{save}.pt", "x" * 700, age=save)
+        assert kept.keep(out, save=save, at=save + 1)
+    put(out / "step-30.pt", "x" * 700)
+    assert not kept.keep(out, save=30, at=31) and kept.full and "more than" in kept.unkept
+    (out / "step-10.pt").unlink()
+    kept.keep_only({20})
+    assert [state.save for state in kept.states] == [20] and not (kept.root / "10").exists() and not kept.unkept
+    kept.states[0].verify()
+    # What the first state had shared with the second still takes its room: 1000, two times 700, and no more.
+    assert not kept.keep(out, save=30, at=31)
+    (out / "step-30.pt").unlink()
+    kept.keep_only({20})
+    assert kept.keep(out, save=40, at=41) and len(kept.states) == 2
+
+
 def test_one_file_is_kept_once_and_never_the_job_s_own(out, kept):
     same, grows = put(out / "step-10.pt"), put(out / "log.txt", "1")
     assert kept.keep(out, save=10, at=11)

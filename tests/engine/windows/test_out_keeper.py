@@ -4,6 +4,7 @@ import pytest
 
 from chaoskit.engine.armed_fault import NEVER
 from chaoskit.engine.windows.out_keeper import OutKeeper
+from chaoskit.engine.windows.stops import KnownStops
 from chaoskit.environments.environment import Arrived
 from chaoskit.faults.triggers import Moment
 
@@ -16,7 +17,7 @@ def kept():
 @pytest.fixture
 def keeper(kept):
     return OutKeeper(
-        {11: 10, 21: 20}, lambda at, save: kept.append((at, save)) is None, world_size=2, patience=5.0
+        KnownStops({11: 10, 21: 20}), lambda at, save: kept.append((at, save)) is None, world_size=2, patience=5.0
     )
 
 
@@ -61,6 +62,6 @@ def test_a_rank_that_never_comes_ends_the_keeping(keeper, kept):
 
 
 def test_where_a_state_cannot_be_kept_no_other_is():
-    keeper = OutKeeper({11: 10, 21: 20}, lambda at, save: False, world_size=1)
+    keeper = OutKeeper(KnownStops({11: 10, 21: 20}), lambda at, save: False, world_size=1)
     assert come(keeper, 0, 11) and freed(keeper) == [0]
     assert not keeper.waits and not come(keeper, 0, 21) and keeper.missed == ""
