@@ -129,6 +129,11 @@ class Case:
         ]
         return Watched(min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
+    @property
+    def trained_to_end(self) -> bool:
+        """Whether nothing in this history follows from the reference: the run was not ended in its window."""
+        return self.history.window is None or self.history.window.end is None
+
     def table(self) -> list[dict[str, Any]]:
         """The alignment as evidence: one row for each incarnation and rank that stepped."""
         due = {resume.incarnation: self.expected(resume) for resume in self.resumes}

@@ -126,6 +126,8 @@ class Run:
                 window.release()
                 self._become(whole())
                 self.verdicts = judge(self.case, checks)
+            elif self.case.trained_to_end:
+                window.release()  # it need not equal the reference, and no argument ended it
             elif window.audits is not None:
                 self._become(whole())
                 self.audited, self.verdicts = True, judge(self.case, checks)

@@ -174,6 +174,21 @@ def test_a_wrong_number_that_stays_is_followed_to_the_end(store, whole, audited)
 
 
 @pytest.mark.slow
+def test_what_never_equals_the_reference_again_is_no_audit(store):
+    """It has trained to its end, as it would whole. The next experiment is the first that an argument ends."""
+    job_of_its_own, audits = job("", "--pace", "0.04"), SessionAudits()
+    made = run(
+        store, job_of_its_own, faults.bitflip(rank=0).at_step(35), judged=(checks.faults_took_effect(),),
+        audits=audits, experiment="test_flip",
+    )  # fmt: skip
+    assert made.outcome is Outcome.PASS and not made.audited and made.case.trained_to_end
+    assert stored_windows(store, made)["audits"] == [] and earned(store, made) == ""
+    other = run(store, job_of_its_own, KILL, audits=audits, experiment="test_kill")
+    assert other.audited and other.outcome is Outcome.PASS
+    assert stored_windows(store, other)["audits"] == ["test_kill"]
+
+
+@pytest.mark.slow
 def test_a_wrong_number_that_a_resume_undoes_needs_no_more_than_a_window(store, whole, audited):
     """The number changes after the last save, and the rank is killed before the next one."""
     made = run(store, GOOD, faults.bitflip(rank=0).at_step(33), KILL, judged=(checks.state_restored(),))
