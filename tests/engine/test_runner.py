@@ -62,7 +62,7 @@ def test_a_node_is_in_one_cloud_only(runner):
 
 @pytest.mark.launches
 def test_a_job_that_knows_nothing_of_notices_is_preempted(runner):
-    run = runner.run(pair(), faults.preempt(cloud="aws", node=0, scale=0.005).at_step(15))
+    run = runner.run(pair(), faults.preempt(cloud="aws", node=0, scale=0.001).at_step(15))
     run.judge(*CLAIMS, checks.emergency_checkpoint(), checks.stopped_cleanly())
     told = {verdict.check: verdict for verdict in run.verdicts}
     assert told["faults_took_effect"].outcome is Outcome.PASS and run.history.launches[0].code == -9
