@@ -1,4 +1,4 @@
-"""What a verdict says where, with `--record-every`, the state was not recorded at every step."""
+"""Clauses of a verdict on a run whose state was not recorded at every step (`--record-every`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REMEDY = "to know it, record every step: --record-every 1"
 
 
 def recorded(compared: int, thin: int) -> str:
-    """The clause that says of how many of the compared steps the state was seen; empty if of all."""
+    """The clause that says at how many of the compared steps state was recorded; empty if at all of them."""
     if not thin:
         return ""
     seen = compared - thin
@@ -19,14 +19,15 @@ def recorded(compared: int, thin: int) -> str:
 
 
 def last_whole(case: Case, difference: Difference) -> int | None:
-    """The last step before one that differs, in the same lifetime, whose state was recorded, where that of the steps in
-    between was not and the difference may have begun there; 0 if there is none. None where it began in that step."""
+    """The last step with recorded state before a step that differs, in the same lifetime; 0 if there is none. The
+    difference may have begun in the steps between them. None if it began in the step that differs."""
     one = difference.execution
     return last_known(case.timeline.segments, one.incarnation, one.rank, one.step, names=difference.values)
 
 
 def or_earlier(case: Case, difference: Difference) -> str:
-    """The clause that says since when a step may have differed in state; empty if just since then."""
+    """The clause that says since which step the state may have differed; empty if exactly since the step that differs.
+    """
     since = last_whole(case, difference)
     if since is None:
         return ""

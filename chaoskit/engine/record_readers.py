@@ -1,8 +1,8 @@
 """`side_by_side`: reads the files of a large record in a few processes.
 
 A reader is a fresh interpreter, so that no lock and no thread of this one is copied. It gets one path after the other,
-and answers each with the packed record of that process. What a reader cannot do, because it cannot be started or has
-died, is done here.
+and answers each with the packed record of that process. If a reader cannot be started or has died, this process reads
+its files.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any
 from chaoskit.analysis.record.column import Packing
 from chaoskit.analysis.record.process_record import ProcessRecord, RecordFiles, one_by_one
 
-#: Bytes of a record from which on readers save more time than their start takes, and how many there are at most.
+#: The bytes of a record from which readers save more time than their start takes, and the maximum number of readers.
 LARGE, MOST = 256 << 20, 8
-#: So many files are given to a reader ahead of the one that is waited for.
+#: The number of files that a reader is given in advance.
 _AHEAD = 2
 
 
 def record_files(*, keeps: bool = False) -> RecordFiles:
-    """What reads the record of a run, with as many processes as pay."""
+    """Make the reader of a run's record, which uses as many processes as save time."""
     return RecordFiles(keeps=keeps, several=side_by_side)
 
 
 def side_by_side(paths: Sequence[Path]) -> Iterator[ProcessRecord]:
-    """What each of these files tells, in order; read in processes of their own if there is much to read."""
+    """Read each of these files, in order; in separate processes if there is much to read."""
     readers = min(len(os.sched_getaffinity(0)), len(paths), MOST)
     if readers < 2 or sum(map(_size, paths)) < LARGE:
         yield from one_by_one(paths)
@@ -52,7 +52,7 @@ class _ReaderProcess:
     """One process that reads records. Once it has failed, it answers nothing more."""
 
     def __init__(self) -> None:
-        # The modules that this process would import, and none from the directory in which it happens to be.
+        # The reader imports the modules that this process would import, and none from the current directory.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         command = [sys.executable, "-P", "-m", __name__]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -70,7 +70,7 @@ class _ReaderProcess:
             self._process = None
 
     def ask(self, path: Path) -> None:
-        """Let it read a file."""
+        """Ask it to read a file."""
         if self._process is not None:
             assert self._process.stdin is not None
             try:
@@ -80,7 +80,7 @@ class _ReaderProcess:
                 self.__exit__()
 
     def answer(self) -> ProcessRecord | None:
-        """What the file tells that it was asked for first; None where it has failed."""
+        """The record of the file that it was asked for first; None if it has failed."""
         if self._process is None:
             return None
         assert self._process.stdout is not None

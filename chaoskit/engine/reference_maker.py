@@ -2,9 +2,9 @@
 
 A reference consists of controls: uninterrupted runs of the job. The first is launched cold and shows what the ranks
 import. It records every step, whatever `--record-every` says, so that each step of another run has its counterpart. The
-second is launched warm, where that is possible and not excluded, and beside the first, where the machine has room for
-both (see `SecondControl`). If the two agree to the bit, the launch makes no difference and the job is deterministic. If
-they differ, a third control, launched cold, shows whether the job or the warm launch is the cause. Of a job that is not
+second is launched warm, if that is possible and not excluded, and beside the first, if the machine has room for both
+(see `SecondControl`). If the two agree to the bit, the launch makes no difference and the job is deterministic. If they
+differ, a third control, launched cold, shows whether the job or the warm launch is the cause. If the job is not
 deterministic, further controls measure the spread.
 """
 
@@ -35,8 +35,8 @@ from chaoskit.job import Job
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceMaker:
-    """Makes references in one environment; `launch` is `auto`, `cold` or `warm`. The second control keeps states that
-    windows may begin from, if `windows` are wanted (see `keeping.WISHES`) and pay."""
+    """Makes references in one environment; `launch` is `auto`, `cold` or `warm`. The second control keeps states from
+    which windows may begin, if `windows` are wanted (see `keeping.WISHES`) and save time."""
 
     store: Store
     environment: str
@@ -47,7 +47,7 @@ class ReferenceMaker:
     def reference(self, job: Job) -> Reference:
         """The stored reference of the job, if it still holds, else a new one, made under a lock by one process.
 
-        Raises ReferenceFailed where the job cannot give one, CannotWarm where it must be launched warm and cannot be.
+        Raises ReferenceFailed if the job cannot give one, CannotWarm if it must be launched warm and cannot be.
         """
         name = digest(job, launch=self.launch, environment=self.environment)
         waiting = "waiting for the reference, which another process is making"
@@ -100,7 +100,7 @@ class _Making:
         return self._keep(mode, seconds=seconds, controls=max(count, self.job.controls))
 
     def _second_control(self, mode: Callable[[], Mode]) -> SecondControl:
-        """What runs the second control beside the first, where both can be on this machine."""
+        """Make what runs the second control beside the first, if both can be on this machine."""
         traits = environments.environment(self.maker.environment).traits
         alone = meets_alone(self.job) or not traits.shares_ports
         here = traits.one_clock and traits.files_here and traits.shares_files
@@ -111,7 +111,7 @@ class _Making:
         )
 
     def _run_first(self, mode: Mode, second: SecondControl, *, learning: bool) -> None:
-        """Run the first control; alone, if it fails beside the second one, which may be the cause."""
+        """Run the first control. If it fails beside the second one, which may be the cause, run it again, alone."""
         try:
             self._run_control(0, mode=mode, learning=learning, watch=second)
         except ReferenceFailed:
@@ -122,8 +122,8 @@ class _Making:
             self._run_control(0, mode=mode, learning=learning)
 
     def _join(self, second: SecondControl) -> Mode | None:
-        """Wait for the control that runs beside the first; returns how the job can be launched, or None where it is to
-        be run again, alone."""
+        """Wait for the control that runs beside the first; returns how the job can be launched, or None if that control
+        must be run again, alone."""
         mode = second.mode
         if mode is None:
             return None
@@ -135,7 +135,7 @@ class _Making:
         return launch_mode.as_launched(mode, self._directory(1)) if mode.warm else mode
 
     def run_beside(self, mode: Mode) -> str:
-        """Run the second control while the first one trains; in a process of its own. Returns its status."""
+        """Run the second control while the first one trains, in a separate process. Returns its status."""
         maker, job = self.maker, self.job
         run_dir = maker.store.new_control(self.name, 1, job=job.to_json(), environment=maker.environment)
         keeps = maker.windows != "never"
@@ -167,7 +167,7 @@ class _Making:
         return reference_store.alike(self.maker.store, self.name, 0, number)
 
     def _without_warm(self, reference: Reference, mode: Mode, *, seconds: float, cold: int) -> Reference:
-        """The reference of the two cold controls; raises CannotWarm where a warm launch was demanded."""
+        """The reference of the two cold controls; raises CannotWarm if a warm launch was demanded."""
         why = launch_mode.why_not_warm(reference)
         if mode.demanded:
             raise CannotWarm(f"cannot launch warm: {why}")
@@ -183,8 +183,8 @@ class _Making:
         keep_states: bool = False,
         watch: SecondControl | None = None,
     ) -> Path:
-        """Run the job uninterrupted; raises ReferenceFailed unless it comes to its end. With `keep_states`, its `{out}`
-        is kept at some of the saves that the first control made, if windows are wanted."""
+        """Run the job uninterrupted; raises ReferenceFailed if it does not finish. With `keep_states`, its `{out}` is
+        kept at some of the saves that the first control made, if windows are wanted."""
         maker, job = self.maker, self.job
         of = CONTROLS if number < CONTROLS else max(job.controls, number + 1)
         maker.progress.phase(f"reference {number + 1} of {of}, {'warm' if mode.warm else 'cold'}")
@@ -229,8 +229,8 @@ class _Making:
         )
 
     def _stands_waiting(self, run_dir: Path, status: str) -> bool:
-        """Whether a control finished and equals the first one, although its ranks waited while states were kept: what a
-        watchdog of the job does then is no fault of the job."""
+        """Whether a control finished and equals the first one, although its ranks waited while states were kept: if a
+        watchdog of the job reacts to that, the job is not to blame."""
         try:
             check_control(run_dir, status, nodes=self.job.nodes.most)
             return reference_store.alike(self.maker.store, self.name, 0, 1)
@@ -238,7 +238,7 @@ class _Making:
             return False
 
     def _states(self, run_dir: Path) -> Keeping | None:
-        """Keeps states of the second control, where a window can begin from them."""
+        """Keep states of the second control, if a window can begin from them."""
         traits = environments.environment(self.maker.environment).traits
         if not (traits.one_clock and traits.files_here and traits.shares_files):
             return None

@@ -1,8 +1,8 @@
 """`SecondControl`: runs the second control of a job beside the first, where the machine has room for both.
 
-It begins once the first has trained for a while and has made a save: its ranks have imported by then what training and
-saving take, so the second can be launched warm, and windows pay for the job. It runs in a process of its own, which
-ends together with this one.
+It begins once the first has trained for a while and has made a save. By then the ranks of the first have imported what
+training and saving need, so the second can be launched warm, and windows save time for the job. It runs in a separate
+process, which ends together with this one.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from chaoskit.environments.cgroups.counters import memory_available
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.job import Job
 
-#: The devices of accelerators: two runs of a job need not fit into their memory.
+#: The devices of accelerators: two runs of a job may not fit into their memory.
 ACCELERATORS = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*", "/dev/davinci*")
 #: Seconds between two looks at the record of the first control.
 LOOK_EVERY = 1.0
 #: The second run may take this share of the memory that is free while the first one trains.
 SHARE = 0.5
-#: Seconds in which a run that is interrupted must have ended.
+#: Seconds in which an interrupted run must end.
 ENDS_WITHIN = 60.0
 #: Flags and variables by which the ranks of two launches of one command would meet each other.
 _MEETING = ("rdzv-endpoint", "rdzv_endpoint", "master-port", "master_port", "rdzv-id", "rdzv_id")
@@ -44,8 +44,8 @@ _VARIABLES = ("MASTER_PORT", "PET_MASTER_PORT", "PET_RDZV_ENDPOINT", "PET_RDZV_I
 
 class SecondControl:
     """Watches the first control in `run_dir` (see `Watch`). If it is `possible`, starts the second with the mode that
-    `mode` returns, and calls `started`. `run` is what the process calls with the mode: it can be pickled, and returns
-    the status of the run."""
+    `mode` returns, and calls `started`. The process calls `run` with the mode; `run` can be pickled, and returns the
+    status of the run."""
 
     def __init__(
         self,
@@ -80,19 +80,19 @@ class SecondControl:
         if 0 not in ranks or len(ranks) < history.world_size:
             return False
         reference = Reference((history,))
-        # What a rank says of its imports it says one step behind its first save.
+        # A rank records its imports one step after its first save.
         saved = reference.saves and min(len(own.steps) for own in ranks.values()) >= reference.saves[0] + 2
         pids = [own.pid for own in ranks.values()]
         return bool(saved) and training_seconds(reference) >= PAY_FROM and has_room(pids)
 
     def _start(self) -> None:
         mode = self._mode()
-        # The modules that this process would import, and none from the directory in which it happens to be.
+        # It imports the modules that this process would import, and none from the current directory.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         command = [sys.executable, "-P", "-m", __name__]
         with suppress(OSError):
-            # Ctrl-C must not reach it twice: it is this process that ends it.
+            # Ctrl-C must not reach it twice: this process ends it.
             process = subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
             self._process, self.mode = process, mode
             assert process.stdin is not None
@@ -154,7 +154,8 @@ def _resident(pid: int) -> int:
 
 
 def _serve() -> None:
-    """Run what the standard input says; the status goes to the standard output. The end of the input interrupts."""
+    """Run what the standard input says; the status goes to the standard output. The end of the input interrupts the
+    run."""
     run, mode = pickle.load(sys.stdin.buffer)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""`CapturedGraph`: what one CUDA graph of a job repeats."""
+"""`CapturedGraph`: the parts of a step that one CUDA graph of a job repeats."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 @dataclass
 class CapturedGraph:
-    """The training forwards with their inputs, whose memory stays the same, the losses that
-    backward passes begin from, and the optimizer that steps, if any does."""
+    """The forward passes in training mode with their inputs, whose memory stays the same; the losses from which
+    backward passes begin; and the optimizer that steps, if any does."""
 
     forwards: list[tuple[Any, Any, Any]] = field(default_factory=list)
     losses: list[Any] = field(default_factory=list)

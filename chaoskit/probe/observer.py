@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from chaoskit.probe.captured_graph import CapturedGraph
     from chaoskit.probe.session import ProbeSession
 
-#: After as many steps, training has imported what it takes.
+#: After this many steps, training has imported what it needs.
 _IMPORTED = 3
 
 
@@ -47,10 +47,10 @@ class Observer:
     """One per rank. `steps` counts the steps recorded in this incarnation.
 
     With `by_name`, the next step records its tensors one by one. Steps 1, 2, 4, 8 and so on record which components
-    hold NaN or infinity; with `not_a_number`, once a loss was no number, every step does. Both cost a pass over the
+    hold NaN or infinity; with `not_a_number`, once a loss was not finite, every step does. Both cost a pass over the
     state. `loaded`: a checkpoint was loaded since the last step, after training had begun. `passes`: the number of
     backward passes in the last step, 0 before the first. `recording` says which steps record their whole state.
-    `capturing`: the CUDA graph that is captured now.
+    `capturing`: the CUDA graph that is being captured.
     """
 
     def __init__(self, session: ProbeSession) -> None:
@@ -108,8 +108,8 @@ class Observer:
         self._note_streams("draw")
 
     def drew_for_nobody(self, before: Any) -> None:
-        """A data loader without workers began to iterate, and torch's stream was in the state `before`: record if all
-        that was drawn since is the seed that workers would have got."""
+        """A data loader without workers began to iterate, and torch's stream was in the state `before`. If only the
+        seed that workers would have got was drawn since, record that."""
         if drawn := seed_of_no_worker(sys.modules["torch"], before):
             self.session.write("idle_draw", n=self.steps, stream="rng.torch", before=drawn[0], after=drawn[1])
 
@@ -120,8 +120,9 @@ class Observer:
         self.taking.took(source, index, result)
 
     def _note_streams(self, at: str) -> None:
-        """Remember the random streams as a step that is recorded by name begins: as its last batch is drawn, and as its
-        first forward pass begins. Both may draw more or less of them where a batch has another shape."""
+        """Remember the random streams at the beginning of a step that is recorded by name: when its last batch is
+        drawn, and when its first forward pass begins. Both may draw more or fewer numbers if a batch has another shape.
+        """
         if self.by_name:
             self.begun[at] = self.session.guard("begin", streams, sys.modules["torch"]) or {}
 
@@ -144,7 +145,7 @@ class Observer:
             self._losses.append(exact(self._unscaled.pop(id(loss), loss)))
 
     def replays(self, graph: CapturedGraph) -> None:
-        """A CUDA graph is about to be replayed. If it takes the step as well, its state is read now."""
+        """A CUDA graph is about to be replayed. If it takes the step as well, read the state of the step now."""
         for module, args, kwargs in graph.forwards:
             self.forward(module, args, kwargs)
         if graph.optimizer is not None and not self.explicit and graph.losses and self.session.open():
@@ -155,7 +156,7 @@ class Observer:
             graph.before = self.training.read(self._batch), parts, by_name
 
     def replayed(self, graph: CapturedGraph) -> BaseException | None:
-        """It was replayed: what it drew and its losses are known now, as they are as an eager step is taken."""
+        """The graph was replayed: its losses and its random draws are known now, as when an eager step is taken."""
         for loss in graph.losses:
             self.backward(loss)
         if graph.before is None:
@@ -182,7 +183,7 @@ class Observer:
 
     def leave_out(self) -> BaseException | None:
         """The job discards its gradients, or loads another state: record a step whose update is skipped. A job that
-        discards gradients even before its first step does so always; there it is no skipped step."""
+        discards gradients even before its first step always does so; in such a job this is no skipped step."""
         if self.explicit or not self._moved or self.capturing is not None:
             return None
         self._wasteful |= self.steps == 0
@@ -241,8 +242,8 @@ class Observer:
     # Recording.
 
     def _is_whole(self) -> bool:
-        """Whether the step that is under way records its whole state, as far as is known by now: also where its tensors
-        are recorded by name, where the loss was no number, and where a fault may strike."""
+        """Whether the current step records its whole state, as far as is known by now. It also does so if its tensors
+        are recorded by name, if a loss was not finite, and if a fault may strike."""
         if self.recording.whole(self.steps + 1) or self.by_name or self.loaded or self.not_a_number:
             return True
         gate = self.session.gate
@@ -304,7 +305,7 @@ class Observer:
 
     def _look_at(self, losses: Iterable[str]) -> None:
         if not self.not_a_number:
-            # Of a loss of several numbers there is but a fingerprint.
+            # A loss of several numbers has only a fingerprint.
             numbers = (float.fromhex(loss) for loss in losses if not loss.startswith("tensor:"))
             self.not_a_number = not all(map(math.isfinite, numbers))
 
@@ -312,7 +313,7 @@ class Observer:
         with together():
             found: dict[str, Any] = {**tensors(*self.training.owners()), **told}
             copies = self._followers.fingerprints()
-        # Of several copies of one parameter it is not known which is which.
+        # If one parameter has several copies, it is not known which is which.
         if average := {name: own[0] for name, own in copies.items() if len(own) == 1}:
             found["average"] = average
         return DeferredEvent({"tensors": found})
@@ -410,8 +411,8 @@ class Observer:
             self.session.write("sources", files=found)
 
     def _say_modules(self) -> None:
-        """Say what a warm parent needs: early, for a second control that begins while this one trains, again after the
-        first save, and at the end."""
+        """Record what a warm parent needs: early, for a second control that begins while this one trains, again after
+        the first save, and at the end."""
         threads = os.environ.get("OMP_NUM_THREADS")
         self.session.write("modules", names=installed(), captures=captures(), threads=threads)
 

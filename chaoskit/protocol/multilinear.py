@@ -1,8 +1,8 @@
-"""The sums of fingerprints on an NVIDIA device, in one pass over the tensors, for many of them at once (`together`).
+"""Computes the sums of fingerprints on an NVIDIA device, in one pass over the tensors, many at once (`together`).
 
-torch's own operators take two kernels for each tensor, and write and read in between twice as many bytes as it has.
-Ours is in multilinear.ptx, which the driver translates: nothing is compiled or imported. Where it cannot be had, torch
-computes the same numbers.
+torch's own operators take two kernels for each tensor, and between them write and read twice as many bytes as the
+tensor has. Our kernel is in multilinear.ptx, which the driver translates: nothing is compiled or imported. If the
+kernel is not available, torch computes the same numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-#: 4-byte words of a chunk, which has a sum of its own; columns and chunks of a unit, threads of a block: as in
+#: 4-byte words of a chunk, which has a sum of its own; columns and chunks of a unit, and threads of a block. All as in
 #: multilinear.cu.
 CHUNK = 1 << 21
 TILE, DEEP, THREADS = 4096, 8, 256
@@ -57,7 +57,7 @@ class _LaunchTable:
         return sums
 
     def run(self) -> None:
-        """Compute the sums, behind the work that is queued. Raises RuntimeError where the driver refuses."""
+        """Compute the sums, after the work that is already queued. Raises RuntimeError if the driver refuses."""
         import torch  # already imported: tensors exist
 
         if not self._table:
@@ -71,7 +71,7 @@ class _LaunchTable:
 
 
 class _Open(threading.local):
-    """The batches that this thread collects, by device; None where each tensor is its own."""
+    """The batches that this thread collects, by device; None if each tensor has its own launch."""
 
     batches: dict[Any, _LaunchTable] | None = None
 
@@ -80,9 +80,9 @@ _open = _Open()
 
 
 def multilinear(words: Any, weights: Any) -> Any:
-    """For each chunk of a flat int32 tensor the sum of the products with the weights: an int64 vector on its device,
-    complete once what is queued there is done, and within `together` once that has ended. None where there is no kernel
-    for it. Waits for nothing."""
+    """Compute, for each chunk of a flat int32 tensor, the sum of the products with the weights. Returns an int64 vector
+    on its device, which is complete once the work that is queued there is done, and within `together` once that has
+    ended. None if there is no kernel for it. Does not wait."""
     if words.device.type != "cuda":
         return None
     batches, device = _open.batches, words.device
@@ -102,7 +102,7 @@ def multilinear(words: Any, weights: Any) -> Any:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Compute the sums of all tensors that are asked for within in one launch at the end."""
+    """Compute the sums of all tensors that are requested within this context, in one launch at its end."""
     if _open.batches is not None:
         yield
         return
@@ -124,7 +124,7 @@ def _run(device: Any, batch: _LaunchTable) -> None:
 
 @cache
 def _kernel(device: int) -> Launch | None:
-    """The kernel on a device; None where the driver has none."""
+    """The kernel on a device; None if the driver cannot load it."""
     import torch  # already imported: a tensor exists
 
     with torch.cuda.device(device):

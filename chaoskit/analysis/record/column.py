@@ -1,7 +1,7 @@
-"""`Column`: what one rank had of one component, or which losses, samples and rows, in every step, packed.
+"""`Column`: the packed values of one rank in every step: of one component, or its losses, samples or rows.
 
-A fingerprint takes 16 bytes here, and 89 as a text. Equal columns are compared, and values found, by bytes. What does
-not fit is kept as texts, so that a column always holds exactly the values that it was made of.
+A fingerprint takes 16 bytes here, and 89 as a text. Columns are compared and searched as bytes. Values that cannot be
+packed are kept as texts, so that a column always holds exactly the values that it was made of.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast, overload
 
-#: Bytes that a value takes as a text besides its characters: its own and a pointer.
+#: Bytes that a text takes besides its characters: those of the object and a pointer.
 _TEXT = 57
-#: So many values are unpacked, or compared, at a time.
+#: The number of values that are unpacked, or compared, at a time.
 _CHUNK = 512
 
 
 @dataclass(frozen=True)
 class _Words:
-    """How words, divided by blanks, are packed, each to `size` bytes; `none` stands for no word. `digits` is the length
-    of a word, 0 where they differ. `pack` raises ValueError for a text that `unpack` would not give again. `name` is
-    that of the constant."""
+    """How words, separated by blanks, are packed, each to `size` bytes. `none` stands for a missing word. `digits` is
+    the length of a word, 0 if lengths differ. `pack` raises ValueError for a text that `unpack` would not return
+    unchanged. `name` is that of the constant."""
 
     name: str
     size: int
@@ -38,7 +38,7 @@ class _Words:
         return self.name
 
     def counts(self, values: Iterable[str]) -> set[int]:
-        """How many words these values have."""
+        """The numbers of words in these values."""
         if self.digits:
             return {length // (self.digits + 1) + 1 for length in set(map(len, values))}
         return {value.count(" ") + 1 for value in values}
@@ -66,7 +66,7 @@ def _floats(cells: bytes) -> str:
 
 
 def _places(text: str) -> bytes:
-    """Whole numbers without a sign, as they are usually written: JSON has no zero before other digits."""
+    """Pack whole numbers without a sign, in their usual form: JSON allows no leading zero."""
     if not (text.isascii() and text.replace(" ", "").isdecimal()):
         raise ValueError("something else than digits")
     return array("I", json.loads(f"[{text.replace(' ', ',')}]")).tobytes()
@@ -80,7 +80,7 @@ _FLOATS = _unpacked_again(
         lambda text: array("d", map(float.fromhex, text.split(" "))).tobytes(), _floats,
     )
 )  # fmt: skip
-#: Places in the data set.
+#: Positions in the data set.
 _PLACES = _Words(
     "_PLACES", 4, f"{2**32 - 1}", 0, _places, lambda cells: " ".join(map(str, array("I", cells)))
 )  # fmt: skip
@@ -98,8 +98,8 @@ def _words_like(text: str) -> _Words | None:
 
 @dataclass(frozen=True)
 class _Form:
-    """How the values of a column are packed: as `words`, `count` of them a value (None: as texts). `blank` is the value
-    without words."""
+    """How the values of a column are packed: each as `count` of these `words`, or as a text if `words` is None. `blank`
+    is the value without words."""
 
     words: _Words | None
     count: int
@@ -111,7 +111,7 @@ class _Form:
         return self.words.size * self.count if self.words is not None else 1
 
     def pack(self, values: Sequence[str | None]) -> bytes | None:
-        """The values as bytes; None if these would not tell exactly what the values were."""
+        """The values as bytes; None if exactly these values could not be unpacked again."""
         words = self.words
         assert words is not None
         whole = all(values) and words.counts(cast("Sequence[str]", values)) == {self.count}
@@ -122,7 +122,7 @@ class _Form:
                 return None
         except (ValueError, OverflowError):
             return None
-        # Words that stand for none, where there are such, must come out as none again, and no others.
+        # If words are missing, exactly these must be missing again after unpacking.
         return cells if (whole and words.none not in text) or self.unpack(cells) == [*values] else None
 
     def _filled(self, value: str | None) -> str:
@@ -156,7 +156,7 @@ class Column(Sequence["str | None"]):
 
     @classmethod
     def of(cls, values: Sequence[str | None], *, blank: str | None = None) -> Column:
-        """A column of these values. `blank` is the value of a step that has nothing: None, or an empty text."""
+        """A column of these values. `blank` is the value of a step that has none: None, or an empty text."""
         form = _form(values, blank)
         if form.words is not None and (packed := form.pack(values)) is not None:
             return cls(form, packed, 0, len(values))
@@ -165,7 +165,7 @@ class Column(Sequence["str | None"]):
 
     @classmethod
     def of_fingerprints(cls, digits: Sequence[bytes]) -> Column | None:
-        """A column of fingerprints of 32 digits, a value each; None where one is something else."""
+        """A column of fingerprints of 32 digits, one a value; None if a value is something else."""
         text = b"".join(digits)
         try:
             cells = unhexlify(text)
@@ -177,8 +177,8 @@ class Column(Sequence["str | None"]):
 
     @classmethod
     def of_samples(cls, lists: Sequence[bytes]) -> Column | None:
-        """A column of lists of fingerprints of samples, such as '"0123456789abcdef","fedcba9876543210"', with as many
-        samples each; None where one is something else."""
+        """A column of lists of fingerprints of samples, such as '"0123456789abcdef","fedcba9876543210"', with equally
+        many samples each; None if one is something else."""
         lengths = {*map(len, lists)}
         text, (length, *others) = b",".join(lists), lengths
         count, odd = divmod(length + 1, 19)
@@ -194,7 +194,7 @@ class Column(Sequence["str | None"]):
 
     @classmethod
     def joined(cls, pieces: Sequence[Sequence[str | None]], *, blank: str | None = None) -> Sequence[str | None]:
-        """One column of the values of all these pieces."""
+        """Join the values of these pieces in one column."""
         if len(pieces) == 1:
             return pieces[0]
         packed = [piece for piece in pieces if isinstance(piece, Column) and isinstance(piece.cells, bytes)]
@@ -239,14 +239,14 @@ class Column(Sequence["str | None"]):
         return (value is None or isinstance(value, str)) and self.find(value) is not None
 
     def index(self, value: str | None, start: int = 0, stop: int | None = None) -> int:
-        """As of a list."""
+        """See `list.index`."""
         found = self[:stop].find(value, start)
         if found is None:
             raise ValueError(f"{value!r} is not in the column")
         return found
 
     def find(self, value: str | None, start: int = 0) -> int | None:
-        """The first place from `start` on that has this value; None if none has."""
+        """The first place from `start` on that has this value; None if there is none."""
         if isinstance(self.cells, tuple):
             try:
                 return self.cells.index(value, self.start + start, self.end) - self.start
@@ -279,8 +279,8 @@ class Column(Sequence["str | None"]):
         return Column.of([*self, value], blank=self.form.blank)
 
     def cell_of(self, form: _Form) -> Callable[[int], bytes | tuple[str | None, ...] | None] | None:
-        """What tells the value at a place from others, as columns of that form have it; None for a column of another
-        form."""
+        """A function that gives, for a place, the bytes of its value in that form, by which values can be compared;
+        None for a column of another form."""
         raw, words = self._raw(), form.words
         if self.form == form:
             width = form.width
@@ -302,7 +302,7 @@ class Column(Sequence["str | None"]):
         return packed
 
     def within(self, other: Column) -> Column | None:
-        """The piece of another column that holds just these values; None if it was not found."""
+        """The piece of another column that holds exactly these values; None if it was not found."""
         if self.form != other.form or not len(self):
             return None
         at = other.find(self[0])
@@ -322,27 +322,27 @@ class Column(Sequence["str | None"]):
 
 @dataclass
 class Packing:
-    """Makes the columns of one run, and keeps equal ones once: replicas have most in common."""
+    """Makes the columns of one run, and keeps equal ones only once: most columns of replicas are equal."""
 
     _known: dict[tuple[_Form, Any], Column] = field(default_factory=dict)
 
     def column(
         self, values: Sequence[str | None], *, blank: str | None = None, like: Sequence[str | None] | None = None
     ) -> Column:
-        """A column of these values; where `like` holds them as well, as in a run that does what the reference did, a
-        piece of that."""
+        """A column of these values. If `like` holds them as well, as in a run that equals the reference, it is a piece
+        of `like`."""
         made = values if isinstance(values, Column) else Column.of(values, blank=blank)
         if isinstance(like, Column) and (piece := made.within(like)) is not None:
             return piece
         return self._known.setdefault((made.form, made._raw()), made)
 
     def texts(self, values: Sequence[str], *, like: Sequence[str]) -> Sequence[str]:
-        """The same of losses, samples or rows, which are empty texts where there are none."""
+        """The same for losses, samples or rows, which are empty texts if there are none."""
         return cast("Sequence[str]", self.column(values, blank="", like=like))
 
 
 def _as(form: _Form, piece: Sequence[str | None]) -> bytes | None:
-    """The cells of a piece in a form of more columns; None if that cannot be, or takes more memory than texts."""
+    """The cells of a piece in the form of other pieces; None if that is impossible, or takes more memory than texts."""
     if isinstance(piece, Column) and piece.form == form:
         return cast(bytes, piece._raw())
     values = [*piece]
@@ -388,8 +388,8 @@ def places_of(column: Sequence[str | None], value: str) -> Iterator[int]:
 def values_apart(
     one: Sequence[str | None], other: Sequence[str | None]
 ) -> Iterator[tuple[int, str | None, str | None]]:
-    """The places at which two columns of equal length differ, each with both values; what follows on the last one asked
-    for is not read."""
+    """The places at which two columns of equal length differ, each with both values. It reads no further than the
+    caller asks."""
     for start in range(0, len(one), _CHUNK) if one != other else ():
         a, b = one[start : start + _CHUNK], other[start : start + _CHUNK]
         if a != b:
@@ -397,12 +397,12 @@ def values_apart(
 
 
 def places_apart(one: Sequence[str | None], other: Sequence[str | None]) -> Iterator[int]:
-    """These places alone."""
+    """The places at which two columns of equal length differ."""
     return (place for place, _, _ in values_apart(one, other))
 
 
 def apart_among(one: Sequence[str | None], other: Sequence[str | None], places: Iterable[int]) -> Iterator[int]:
-    """Those of some places at which two columns differ."""
+    """Those of the given places at which two columns differ."""
     if isinstance(one, Column) and isinstance(other, Column):
         form = one.form if one.form.words is not None else other.form
         first, second = one.cell_of(form), other.cell_of(form)
@@ -413,5 +413,5 @@ def apart_among(one: Sequence[str | None], other: Sequence[str | None], places: 
 
 
 def first_apart(one: Sequence[str | None], other: Sequence[str | None], *, limit: int = 1) -> list[int]:
-    """The first of these places, at most `limit` of them."""
+    """The first places at which two columns of equal length differ, at most `limit` of them."""
     return list(islice(places_apart(one, other), limit))

@@ -1,4 +1,4 @@
-"""`ProcessRecord`: what one file of a record tells; `RecordFiles`: reads those files of a run that changed since."""
+"""`ProcessRecord`: the content of one file of a record; `RecordFiles`: reads the files of a run that have changed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from chaoskit.protocol.events import Event, RecordGap
 
 @dataclass(frozen=True)
 class ProcessRecord:
-    """What the file of one process tells: of a rank its `lifetime`, in which `launch` and `restart`, and its `world`
-    size; of the harness the `events`."""
+    """The content of the file of one process. For a rank: its `lifetime`, in which `launch` and `restart`, and its
+    `world` size. For the harness: the `events`."""
 
     gaps: tuple[RecordGap, ...] = ()
     events: tuple[Event, ...] = ()
@@ -27,7 +27,7 @@ class ProcessRecord:
 
     @classmethod
     def of(cls, entries: Sequence[Entry]) -> ProcessRecord:
-        """What these entries of one source tell."""
+        """Build it from the entries of one source."""
         gaps = tuple(entry for entry in entries if isinstance(entry, RecordGap))
         told = [entry for entry in entries if not isinstance(entry, RecordGap)]
         start = told[0] if told else None
@@ -42,7 +42,7 @@ class ProcessRecord:
         return cls(gaps, (), lifetime, launch, restart, world)
 
     def copy(self) -> ProcessRecord:
-        """The same, whose steps and streams can be changed: a history gives some of them other names."""
+        """A copy whose steps and streams can be changed: a history renames some of them."""
         if self.lifetime is None:
             return self
         steps = self.lifetime.steps
@@ -51,22 +51,22 @@ class ProcessRecord:
 
 
 def one_by_one(paths: Iterable[Path]) -> Iterator[ProcessRecord]:
-    """What each of these files tells."""
+    """Read each of these files."""
     for path in paths:
         yield ProcessRecord.of(read_record(path))
 
 
 @dataclass
 class RecordFiles:
-    """Reads the files of a run's record, `several` at a time. Those that it `keeps` it reads again only where they have
-    changed: the record before a window never does."""
+    """Reads the files of a run's record, `several` at a time. If it `keeps` them, it reads a file again only if the
+    file has changed: the record before a window never changes."""
 
     keeps: bool = False
     several: Callable[[Sequence[Path]], Iterator[ProcessRecord]] = one_by_one
     _known: dict[Path, tuple[tuple[int, ...], ProcessRecord]] = field(default_factory=dict, init=False)
 
     def read(self, paths: Sequence[Path]) -> Iterator[ProcessRecord]:
-        """What each of these files tells, in order."""
+        """Read each of these files, in order."""
         if not self.keeps:
             yield from self.several(paths)
             return
@@ -82,7 +82,7 @@ class RecordFiles:
 
 
 def _about(path: Path) -> tuple[int, ...]:
-    """What of a file changes with its content; empty where there is no such file."""
+    """Properties of a file that change with its content; empty if there is no such file."""
     try:
         found = os.lstat(path)
     except OSError:

@@ -1,9 +1,9 @@
-"""`read_record`: the record of one process, its step lines straight as columns.
+"""`read_record`: reads the record of one process, its step lines straight into columns.
 
 Nearly all lines of a long record are steps, and those of one process look alike: the same fields in the same order. A
-pattern made of one of them finds the values of all others, which are packed a column at a time, and no event is made of
-them. The pattern takes fewer lines than `EventReader` does and none that means something else; a line that it does not
-take is read as an event, and a piece of the file in which anything is odd is read line by line.
+pattern made from one of them finds the values of all others. They are packed a column at a time, and no event is made
+of them. The pattern accepts fewer lines than `EventReader`, and none with another meaning. A line that it does not
+accept is read as an event. If anything in a piece of the file is odd, that piece is read line by line.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from chaoskit.protocol import json_lines
 from chaoskit.protocol.events import Event, EventReader, RecordGap, clock_offset
 from chaoskit.protocol.stored_files import LONGEST_RECORD, read_stored, why_unread
 
-#: What a record is read into; `Steps` stand for the events of as many steps.
+#: An entry of a record that was read; `Steps` stand for the events of as many steps.
 Entry = Event | RecordGap | Steps
 
-#: So many bytes are read at a time; of a shorter file the events.
+#: Bytes that are read at a time, and bytes below which a file is read as events.
 PIECE, LEAST = 1 << 20, 1 << 15
 _STEP = b'"e":"step"'
 
-# The parts of a pattern, each a group. What stands for a text or a fingerprint takes too much, and is looked at later.
+# The parts of a pattern, each a group. Those for texts and fingerprints accept too much; what they found is checked
+# later.
 _WHOLE, _NUMBER = rb"(0|[1-9]\d{0,8}+)", rb"((?:0|[1-9]\d{0,11}+)(?:\.\d{1,20}+)?+(?:e-\d\d)?+)"
 _TEXT, _DIGITS = rb'"([^"]*+)"', rb'"(.{32})"'
-#: What a rank that was killed at a step recorded last: it counts as long as no step follows.
+#: A rank that was killed at a step recorded `halt` last: it counts as long as no step follows.
 _IN_ORDER = ("step", "halt")
 _DIGITS_ONLY = re.compile(r"[0-9a-f]{32}")
 
 
 def read_record(path: Path) -> list[Entry]:
-    """What the events of one file tell. Its first line comes first. `Steps` stand before the events of other kinds that
-    lie between them, but for a `halt`. What is damaged is a gap, as in `read_events`."""
+    """Read the events of one file. Its first line comes first. `Steps` come before the events of other kinds that lie
+    between them, except a `halt`. A damaged line becomes a gap, as in `read_events`."""
     try:
         content = read_stored(path, longest=LONGEST_RECORD)
     except OSError as error:
@@ -49,7 +50,7 @@ def read_record(path: Path) -> list[Entry]:
     if len(content) >= LEAST:
         entries: list[Entry] = []
         for entry in _pieces(content, EventReader(path.stem, offset=offset)):
-            # What a device computed of a step follows in a line of its own: these are put together as events.
+            # The values that a device computed in a step follow in a line of their own: both are joined as events.
             if isinstance(entry, Event) and entry.kind == "late":
                 break
             entries.append(entry)
@@ -61,7 +62,7 @@ def read_record(path: Path) -> list[Entry]:
 def _pieces(content: bytes, reader: EventReader) -> Iterator[Entry]:
     start, pattern = 0, None
     while start < len(content):
-        # The first event tells whose record this is: it is read by itself.
+        # The first event says whose record this is: it is read by itself.
         whole = content.rfind(b"\n", start, start + PIECE) + 1 if reader.expected else 0
         end = whole or content.find(b"\n", start) + 1 or len(content)
         pattern = pattern or (_pattern_of(content, start, end) if whole else None)
@@ -77,19 +78,21 @@ def _pieces(content: bytes, reader: EventReader) -> Iterator[Entry]:
 
 @dataclass(frozen=True)
 class _Pattern:
-    """Finds the lines that have these fields: takes a line apart, by name, or has all of another line as its rest."""
+    """Finds the lines that have these fields, and gives their values by name. Its last group is the whole of any other
+    line."""
 
     names: tuple[tuple[str, str, bytes], ...]
     expression: re.Pattern[bytes]
 
 
 def _pattern_of(content: bytes, start: int, end: int) -> _Pattern | None:
-    """What finds the lines that look like the last step of a piece; None where there is none, or none as usual."""
+    """The pattern of lines that look like the last step of a piece; None if there is no step, or an unusual one."""
     at = content.rfind(_STEP, start, end)
     line = content[content.rfind(b"\n", 0, at) + 1 : max(0, content.find(b"\n", at))] if at >= 0 else b""
     for read in json_lines.decode(line):
         record = read.value
-        # What is written again just as it was has no field twice, and nothing that could be written otherwise.
+        # If encoding gives the same line again, the line has no field twice, and no value that could be written
+        # differently.
         if type(record) is dict and json_lines.encode(record) == line + b"\n":
             fields = _fields(record)
             return _compiled(fields) if fields is not None else None
@@ -97,8 +100,8 @@ def _pattern_of(content: bytes, start: int, end: int) -> _Pattern | None:
 
 
 def _fields(record: dict[str, Any]) -> tuple[tuple[str, str, bytes], ...] | None:
-    """The fields of a step in order: the name of the whole, of the part, and the pattern of the value. None where it
-    has others."""
+    """The fields of a step in order: the name of the field, the name of the part, and the pattern of the value. None if
+    it has other fields."""
     found: list[tuple[str, str, bytes]] = []
     if not record.keys() >= _NEEDED:
         return None
@@ -116,7 +119,7 @@ def _fields(record: dict[str, Any]) -> tuple[tuple[str, str, bytes], ...] | None
 
 
 def _texts_like(value: list[Any]) -> bytes:
-    """A list about as long as this one. Were it of any length, then of damaged lines each would be looked for to the
+    """The pattern of a list about as long as this one. Without a limit, the search in each damaged line would go to the
     end of the piece."""
     return rb"\[([^\]]{0,%d}+)\]" % (1 << (2 * len(json_lines.encode(value))).bit_length())
 
@@ -146,8 +149,8 @@ def _literal(name: str) -> bytes:
 def _entries(
     content: bytes, start: int, end: int, pattern: _Pattern, reader: EventReader
 ) -> tuple[list[Entry], EventReader] | None:
-    """The entries of a piece, and the reader behind it. None where it is to be read line by line: an event is missing,
-    a line is damaged, or many look different."""
+    """The entries of a piece, and the reader after it. None if the piece must be read line by line: an event is
+    missing, a line is damaged, or many lines look different."""
     rows = pattern.expression.findall(content, start, end)
     at_count = pattern.names.index(("i", "", _WHOLE))
     others = [at for at, row in enumerate(rows) if not row[at_count]]
@@ -181,7 +184,7 @@ def _entries(
 
 
 def _steps(pattern: _Pattern, rows: Sequence[tuple[bytes, ...]], offset: float) -> Steps | None:
-    """The steps of these lines; None where one means something else than it looks like."""
+    """The steps of these lines; None if a line has another meaning than it seems to have."""
     made = Steps(own=array("d", [-1.0]) * len(rows))
     blank = Column.of([""] * len(rows), blank="")
     texts: dict[str, Sequence[str | None]] = dict.fromkeys(("losses", "samples", "rows"), blank)
@@ -211,7 +214,7 @@ def _steps(pattern: _Pattern, rows: Sequence[tuple[bytes, ...]], offset: float) 
 
 
 def _texts(column: Sequence[bytes]) -> list[str]:
-    """Texts that stand between quotes; raises ValueError where they have an escape, or characters that need one."""
+    """Decode texts that were between quotes; raises ValueError if they have an escape, or characters that need one."""
     text = b"\n".join(column).decode("ascii")
     found = text.split("\n")
     if len(found) != len(column) or "\\" in text or not "".join(found).isprintable():
@@ -220,7 +223,7 @@ def _texts(column: Sequence[bytes]) -> list[str]:
 
 
 def _words(column: Sequence[bytes]) -> list[str]:
-    """Lists of words, such as '"a","b"', each as one text; raises ValueError where one is no such list."""
+    """Turn lists of words, such as '"a","b"', into one text each; raises ValueError if one is no such list."""
     some = [*filter(None, column)]
     if not some:
         return [""] * len(column)

@@ -1,7 +1,7 @@
 """Audits: experiments that are run in a window and then whole, so that both verdicts can be compared.
 
-An argument ends a window: a deterministic job that does again what the reference did goes on as the reference went on.
-An audit shows whether that is so for this job.
+A window ends because of an argument: a deterministic job that equals the reference again continues as the reference
+did. An audit tests whether that is true for this job.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from chaoskit.files.whole_files import replace_file
 from chaoskit.protocol import json_lines
 from chaoskit.verdict import Verdict
 
-#: One of so many experiments is drawn, and one at least of `FEWEST` or more.
+#: One of `OF` experiments is drawn, and at least one of `FEWEST` or more.
 OF, FEWEST = 16, 4
 
 
 def drawn(names: Sequence[str], *, seed: int) -> frozenset[str]:
-    """The experiments of a session that are audited, drawn by the seed. Few experiments have none: the first window of
-    a job is audited then, because no other was."""
+    """The experiments of a session that are audited, drawn by the seed. If there are few experiments, none is drawn:
+    then the first window of a job is audited, because no other was."""
     names = sorted({*names}, key=lambda name: xxh3_64_hexdigest(f"{seed} {name}".encode()))
     return frozenset(names[: max(1, len(names) // OF) if len(names) >= FEWEST else 0])
 
 
 class SessionAudits:
-    """The audits of one session. Of each job as many experiments are audited as were `drawn`, one at least: the first
-    window, if no window of the job was ever audited, and then those that were drawn. Processes that work side by side
-    keep what they audit in the same file, `shared`."""
+    """The audits of one session. Of each job, as many experiments are audited as were `drawn`, and at least one: the
+    first window, if no window of the job was ever audited, and then those that were drawn. Parallel processes keep
+    their audits in the same file, `shared`."""
 
     def __init__(self, drawn: frozenset[str] = frozenset(), *, shared: Path | None = None) -> None:
         self._drawn = drawn
@@ -41,8 +41,8 @@ class SessionAudits:
         self._own: list[tuple[str, str | None]] = []
 
     def claim(self, job: str, experiment: str, *, first: bool) -> bool:
-        """Whether an experiment that is about to be run in a window is audited. `first` says that no audit of the job
-        is stored. What was claimed and comes to nothing is given back by `release`."""
+        """Whether to audit an experiment that is about to be run in a window. `first` says that no audit of the job is
+        stored. If the claimed audit is not made, call `release`."""
         with self._taken() as taken:
             audited = [one for of, one in taken if of == job and one is not None]
             due = experiment in self._drawn or (job, None) in taken
@@ -54,21 +54,22 @@ class SessionAudits:
             return claimed
 
     def pass_on(self, job: str, experiment: str) -> None:
-        """An experiment cannot be audited. If it was drawn, the next one that can be is audited in its place."""
+        """Skip an experiment that cannot be audited. If it was drawn, the next one that can be is audited in its place.
+        """
         if experiment in self._drawn:
             with self._taken() as taken:
                 taken.append((job, None))
 
     def release(self, job: str, experiment: str) -> None:
-        """The experiment was not audited after all: the next one that can be is."""
+        """Give back a claim: the experiment was not audited, so the next one that can be is."""
         with self._taken() as taken:
             if (job, experiment) in taken:
                 taken[taken.index((job, experiment))] = (job, None)
 
     @contextmanager
     def _taken(self) -> Iterator[list[tuple[str, str | None]]]:
-        """Job and experiment of each audit of all processes so far, to be changed; an audit that was passed on has no
-        experiment yet."""
+        """Yield job and experiment of each audit of all processes so far, as a list to change. An audit that was passed
+        on has no experiment yet."""
         if self._shared is None:
             yield self._own
             return
@@ -80,9 +81,8 @@ class SessionAudits:
 
 
 def why_wrong(case: Case, early: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
-    """In what an experiment that was run whole differs from its window, in words that follow 'and'; empty if in
-    nothing. `early` are the verdicts on the window, all of them passes, and `verdicts` those on `case`, the whole run.
-    """
+    """How an experiment that was run whole differs from its window, in words that follow 'and'; empty if it does not.
+    `early` are the verdicts on the window, all of them passes, and `verdicts` those on `case`, the whole run."""
     where = _where(case)
     for one, other in zip(early, verdicts, strict=True):
         if (one.outcome, one.codes) != (other.outcome, other.codes):
@@ -92,7 +92,7 @@ def why_wrong(case: Case, early: Sequence[Verdict], verdicts: Sequence[Verdict])
 
 
 def _where(case: Case) -> str:
-    """In what the whole run differs from the reference after its last resume."""
+    """How the whole run differs from the reference after its last resume; empty if it does not."""
     assert case.reference is not None
     last = case.history.incarnations[-1].index
     base = case.timeline.base(last)

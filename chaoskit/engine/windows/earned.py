@@ -1,7 +1,7 @@
-"""`Windows`: what is stored of the windows of one job: the kept states, and whether windows of it may be used.
+"""`Windows`: what is stored about the windows of one job: the kept states, and whether windows may be used.
 
 The stored result is `windows.json` beside the controls. It applies to the controls that it names: a job that changed
-has others, and earns its windows anew.
+has others, and must earn its windows again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ OUTS, RESULT = "outs", "windows.json"
 
 
 class EarnedRecord(TypedDict):
-    """The content of windows.json: why the job is not run in windows, empty if it is; the controls to which that
-    applies, by the ids of their runs; the directory of the run in which the states were kept, and the digests of its
-    record, by file name; and the experiments that were trained on to their end, and showed that windows are right."""
+    """The content of windows.json. `why`: why the job is not run in windows, empty if it is. `controls`: the controls
+    to which that applies, by the ids of their runs. `source`: the directory of the run in which the states were kept.
+    `record`: the digests of its record, by file name. `audits`: the experiments whose whole runs showed that windows
+    are right."""
 
     why: str
     controls: list[str]
@@ -39,9 +40,9 @@ class EarnedRecord(TypedDict):
 
 @dataclass(frozen=True)
 class Windows:
-    """The states of one job's uninterrupted run in `source`, which windows may begin from. `why` says why there are no
+    """The states of one job's uninterrupted run in `source`, from which windows may begin. `why` says why there are no
     windows; empty if there are. `controls` are the ids of the controls, `record` the digests of the run's record,
-    `audits` the experiments that were trained on to their end."""
+    `audits` the experiments whose whole runs agreed with their windows."""
 
     source: Path
     states: KeptOuts
@@ -60,7 +61,7 @@ class Windows:
         self._change(why=why)
 
     def add_audit(self, experiment: str) -> None:
-        """An experiment that was trained on to its end came to what its window showed."""
+        """Record an experiment whose whole run agreed with its window."""
         self._change(audit=experiment)
 
     def _change(self, *, why: str = "", audit: str | None = None) -> None:
@@ -73,12 +74,12 @@ class Windows:
 
 
 def directory_of(store: Store, reference: Reference) -> Path:
-    """Where the controls of a reference are stored, and all about its windows."""
+    """The directory in which the controls of a reference are stored, and everything about its windows."""
     return store.references / reference.digest
 
 
 def ids_of_controls(store: Store, reference: Reference) -> tuple[str, ...]:
-    """The ids of the controls: a reference that was made again, of a job that has changed, has others."""
+    """The ids of the controls. If a job has changed, its new reference has other ids."""
     directory = directory_of(store, reference)
     return tuple(store.read(directory / f"control-{n}")["id"] for n in range(len(reference.controls)))
 

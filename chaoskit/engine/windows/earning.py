@@ -1,7 +1,7 @@
-"""`prepare`: the states that experiments of a job may begin from, once the job has earned to be run in windows.
+"""`prepare`: the states from which experiments of a job may begin, once the job has earned its windows.
 
-Its `{out}` is kept at some saves of an uninterrupted run that equals the reference (see `Keeping`). Then a run that
-begins late shows whether the job goes on from such a state as it did (see `LateRun`).
+chaoskit keeps `{out}` at some saves of an uninterrupted run that equals the reference (see `Keeping`). Then a run that
+begins late shows whether the job continues exactly from such a state (see `LateRun`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from chaoskit.engine.windows.late_run import LateRun
 from chaoskit.files.removal import remove
 from chaoskit.job import Job
 
-#: The run in which states are kept, where the second control kept none.
+#: The run in which states are kept, if the second control kept none.
 KEEPING = "windows"
 
 
 def prepare(store: Store, job: Job, reference: Reference, *, environment: str, progress: Progress) -> Windows:
-    """What is stored for the job, if it is whole, else what further runs give."""
+    """What is stored for the job, if that is complete, else the result of further runs."""
     store.prepare()
     directory = earned.directory_of(store, reference)
     controls = earned.ids_of_controls(store, reference)
@@ -63,8 +63,8 @@ class _Earning:
     progress: Progress
 
     def earn(self) -> tuple[Path, str]:
-        """Make what runs it takes; returns the directory of the run whose states were kept, and why the job is not run
-        in windows, empty if it is."""
+        """Make the runs that are needed. Returns the directory of the run whose states were kept, and why the job is
+        not run in windows, empty if it is."""
         directory = earned.directory_of(self.store, self.reference)
         source = directory / "control-1"
         why = why_nothing_to_keep(self.reference)

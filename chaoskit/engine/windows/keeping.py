@@ -1,6 +1,6 @@
 """`Keeping`: an uninterrupted run during which the job's `{out}` is kept at some of its saves.
 
-The run is the second control where windows are wanted when the reference is made; else it is a further run.
+The run is the second control, if windows are wanted when the reference is made; else it is a further run.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from chaoskit.engine.windows.out_keeper import PATIENCE, OutKeeper
 from chaoskit.engine.windows.stops import MOST, FollowedStops, KnownStops
 from chaoskit.errors import ReferenceFailed, UsageError
 
-#: `auto`: where they pay; `always`: wherever the job earns them; `never`.
+#: When to use windows. `auto`: if they save time; `always`: whenever the job earns them; `never`.
 WISHES = ("auto", "always", "never")
-#: Windows pay for a job whose steps take longer than this, in seconds: a window costs a launch more.
+#: Seconds that the steps of a job must take for windows to save time: a window costs one more launch.
 PAY_FROM = 15.0
 
 
@@ -36,7 +36,7 @@ def wish(text: str) -> str:
 
 @dataclass
 class Keeping:
-    """Keeps the states of one run in `run_dir`. `keeper` has its ranks wait."""
+    """Keeps the states of one run in `run_dir`. `keeper` makes its ranks wait."""
 
     run_dir: Path
     states: KeptOuts
@@ -44,7 +44,7 @@ class Keeping:
 
     @classmethod
     def of(cls, run_dir: Path, reference: Reference, *, store: Store) -> Keeping | None:
-        """For a run of the job of a reference; None where there is nothing to keep (see `why_nothing_to_keep`)."""
+        """Make it for a run of the job of a reference; None if there is nothing to keep (see `why_nothing_to_keep`)."""
         if why_nothing_to_keep(reference):
             return None
         states = kept_outs.fresh(run_dir / OUTS, within=store.root)
@@ -58,8 +58,8 @@ class Keeping:
 
     @classmethod
     def beside(cls, run_dir: Path, first: Path, *, store: Store) -> Keeping:
-        """For a run that follows the one in `first`, which trains at the same time. Where states need too much room,
-        or are too many, every second one is removed, and further ones are kept at every second save."""
+        """Make it for a run that follows the one in `first`, which trains at the same time. If states need too much
+        room, or are too many, every second one is removed, and further ones are kept at every second save."""
         states = kept_outs.fresh(run_dir / OUTS, within=store.root)
         stops = FollowedStops(first)
 
@@ -95,8 +95,8 @@ class Keeping:
 
 
 def of_second_control(run_dir: Path, first: Path, *, wish: str, store: Store) -> Keeping | None:
-    """Keeps states of the second control, as the record of the `first` one shows where; None where windows are not
-    wanted, or do not pay."""
+    """Keep states of the second control, at saves that the record of the `first` control shows; None if windows are not
+    wanted, or do not save time."""
     if wish == "never":
         return None
     history = History.read(first)
@@ -133,6 +133,6 @@ def _saves(reference: Reference) -> list[int]:
 
 
 def patience(reference: Reference) -> float:
-    """For how many seconds ranks may wait for each other at a step: not until a collective gives up."""
+    """Seconds for which ranks may wait for each other at a step: less than the timeout of a collective."""
     timeout = reference.group_timeout
     return PATIENCE if timeout is None else min(PATIENCE, timeout / 3)

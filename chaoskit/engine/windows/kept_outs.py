@@ -1,8 +1,8 @@
-"""`KeptOuts`: what was in the `{out}` of an uninterrupted run, while all its ranks waited between two steps.
+"""`KeptOuts`: copies of the `{out}` of an uninterrupted run, made while all its ranks waited between two steps.
 
-Files are copied, or cloned where the file system can (reflinks). A file that did not change since the state before is
-kept once, as a hard link between two copies; a file of the job is never linked. Every file has a digest, which is
-compared as it is copied back: a state that was altered is not used.
+Files are copied, or cloned if the file system supports that (reflinks). A file that did not change since the previous
+state is kept once, as a hard link between the two copies; a file of the job is never linked. Every file has a digest,
+which is checked when it is copied back: an altered state is not used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chaoskit.schema import Count, Range, Seconds
 
 #: The file that lists the states, beside their directories.
 INDEX = "outs.json"
-#: The share of the free disk that the states of one reference may take, and the most of it in bytes.
+#: The share of the free disk that the states of one reference may take, and its limit in bytes.
 SHARE, MOST = 0.1, 8 << 30
 #: ioctl: share the blocks of another file (linux/fs.h).
 _FICLONE = 0x40049409
@@ -45,7 +45,7 @@ class FileRecord(TypedDict):
 
 class StateRecord(TypedDict):
     """One kept state. `save` is the position of its newest save, `at` that at which the ranks waited. `t` is the time
-    on the monotonic clock, `wall` that of day, in nanoseconds."""
+    on the monotonic clock, `wall` the time of day in nanoseconds."""
 
     save: Annotated[int, Range(1, 2**53)]
     at: Annotated[int, Range(1, 2**53)]
@@ -87,8 +87,8 @@ class OutState:
                 raise StoreError(f"{self.path / name} was altered since it was kept", path=str(self.path / name))
 
     def restore(self, out: Path) -> float:
-        """Copy the state into an empty directory, with the times of its files shifted to now. Returns by how many
-        seconds they, and the times of its run, are shifted. Raises StoreError where a file is not what was kept."""
+        """Copy the state into an empty directory, with the times of its files shifted to now. Returns this shift in
+        seconds, which also applies to the times of its run. Raises StoreError if a file is not what was kept."""
         shift, shift_ns = time.monotonic() - self.t, time.time_ns() - self.wall
         for source in _walk(self.path):
             name = os.path.relpath(source, self.path)
@@ -110,8 +110,8 @@ class OutState:
 
 @dataclass
 class KeptOuts:
-    """The states that are kept in `root`, of the job's directory `out`. `unkept` says why no further ones are, `full`
-    that they lack the room, `skipped` why one is not."""
+    """The states of the job's directory `out` that are kept in `root`. `unkept` says why no further states are kept,
+    `full` whether that is for lack of room, `skipped` why one state is not kept."""
 
     root: Path
     out: str = ""
@@ -147,7 +147,7 @@ class KeptOuts:
         return max((one for one in self.states if one.at < step), key=lambda one: one.at, default=None)
 
     def keep(self, out: Path, *, save: int, at: int) -> bool:
-        """Keep what is in `out` now; False where there is no room for it, or it cannot be copied."""
+        """Keep what is in `out` now; False if there is no room for it, or it cannot be copied."""
         if self.unkept:
             return False
         self.out = str(out)
@@ -174,7 +174,7 @@ class KeptOuts:
             if one.save not in saves:
                 remove(one.path, within=self.root)
         self.states = [one for one in self.states if one.save in saves]
-        # A file that several states share takes its room once.
+        # A file that several states share counts once.
         about = [os.lstat(one.path / name) for one in self.states for name in one.files]
         self._taken = sum({(one.st_dev, one.st_ino): one.st_size for one in about}.values())
         self.unkept, self.full = "", False
@@ -213,13 +213,13 @@ class KeptOuts:
 
 
 def _same(told: FileRecord | None, about: os.stat_result) -> bool:
-    """Whether a file is as it was in the state before, by its size and time: a job that writes between two saves takes
-    longer than the clock of a file system is coarse."""
+    """Whether a file is as it was in the previous state, by its size and time: between two saves a job takes longer
+    than the resolution of the file system's clock."""
     return told is not None and (told["size"], told["mtime_ns"]) == (about.st_size, about.st_mtime_ns)
 
 
 def _walk(top: Path) -> Iterator[str]:
-    """Every path below a directory, directories before what is in them; follows no link."""
+    """Every path below a directory, a directory before its content; follows no link."""
     for directory, directories, names in os.walk(top, onerror=_raise):
         for name in sorted([*directories, *names]):
             yield os.path.join(directory, name)
@@ -249,7 +249,7 @@ def _digest(path: Path) -> str:
 
 
 def fresh(root: Path, *, within: Path) -> KeptOuts:
-    """An empty list, whose older states are removed."""
+    """Remove older states, and return an empty list."""
     if root.parent.exists():
         must_lie_in(root, within)
     remove(root, within=within)
@@ -258,8 +258,8 @@ def fresh(root: Path, *, within: Path) -> KeptOuts:
 
 
 def positions(saves: Sequence[int], *, steps: int, near: Sequence[int] = (), most: int = 48) -> list[int]:
-    """The positions of the saves to keep a state at: the first and the last ones, those just before each of the steps
-    `near`, and others evenly, `most` in all. A save of which nobody waits two steps later is left out."""
+    """The positions of the saves at which to keep a state: the first and the last ones, those just before each of the
+    steps `near`, and others evenly, `most` in all. A save that is not followed by two steps is left out."""
     made = [save for save in saves if save + 2 <= steps]
     if len(made) <= most:
         return made

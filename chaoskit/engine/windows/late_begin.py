@@ -1,7 +1,7 @@
-"""`begin_late`: what a run begins with that starts from a kept state: the files, and the record of how they came about.
+"""`begin_late`: gives a run that starts from a kept state its files, and the record of how they came about.
 
-The record of the run that the state was kept in, up to then, becomes that of launch 0, in files of their own; its times
-and paths are moved to the new run. So what looks for the checkpoints that were made before finds them.
+The record of the run in which the state was kept, up to that time, becomes that of launch 0, in separate files. Its
+times and paths are adapted to the new run. So code that looks for earlier checkpoints finds them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BEFORE = "before.jsonl"
 
 
 def begin_late(run_dir: Path, out: Path, kept: OutState, source: Path, *, steps: int) -> None:
-    """Put a kept state into the empty `out`, and the record of the run in `source` up to then into `run_dir`. Raises
-    StoreError where either was altered since."""
+    """Put a kept state into the empty `out`, and the record of the run in `source` up to that time into `run_dir`.
+    Raises StoreError if either was altered since."""
     shift = kept.restore(out)
     until = kept.t + shift
     moved = (json.dumps(kept.out)[1:-1], json.dumps(str(out))[1:-1])
@@ -50,13 +50,13 @@ def begin_at_first_step(run_dir: Path, *, steps: int) -> None:
     replace_file(run_dir / "events" / BEFORE, json_lines.encode(window))
 
 
-#: A line whose only time is its own, as nearly all lines are: what stands before the time, and behind it.
+#: A line whose only time is its own, as in nearly all lines: the text before the time, the time, and the text after it.
 _PLAIN = re.compile(rb'^(\{"i":\d+,"t":)(-?\d+(?:\.\d+)?(?:e-?\d+)?)(,"e":"step",.*)$', re.DOTALL)
 
 
 def _moved(path: Path, shift: float, until: float, moved: tuple[str, str]) -> Iterator[bytes]:
-    """The lines of a file up to time `until`, their times and the job's directory moved. What a checkpoint contains
-    stays: it is what the job will read."""
+    """The lines of a file up to time `until`, with times and the job's directory adapted. The content of a checkpoint
+    is unchanged: the job will read it."""
     old = moved[0].encode()
     content = read_stored(path, longest=LONGEST_RECORD)
     for number, line in enumerate(content.split(b"\n"), start=1):

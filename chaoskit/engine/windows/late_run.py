@@ -1,7 +1,7 @@
 """`LateRun`: a run without a fault that begins from a kept state, and shows whether the job may be run in windows.
 
-It begins in a directory of its own, while that of the run in which the state was kept is gone. For a whole epoch,
-`STEPS` steps and `SAVES` saves at least, or to its end, it must equal the reference, make the same saves, and have the
+It begins in a new directory; that of the run in which the state was kept no longer exists. For a whole epoch, and for
+at least `STEPS` steps and `SAVES` saves, or to its end, it must equal the reference, make the same saves, and have the
 same files.
 """
 
@@ -35,11 +35,11 @@ from chaoskit.verdict import Outcome
 
 #: The directory of the run beside the controls.
 LATE = "late"
-#: The run takes as many steps at least, and makes as many saves, unless it ends before: a counter or a retention that a
-#: resume sets back shows some time later.
+#: The run takes at least this many steps, and makes this many saves, unless it ends before: if a resume sets back a
+#: counter or a retention, that shows only later.
 STEPS, SAVES = 96, 8
 
-#: What holds of a run without a fault that began late.
+#: The checks that a run without a fault that began late must not fail.
 _CHECKS = (
     checks.completed(), checks.resumed_from_last_valid(), checks.state_restored(), checks.same_data(),
     checks.checkpoints_faithful(), checks.matches_reference(), checks.no_checkpoint_lost(), checks.no_orphans(),
@@ -58,7 +58,7 @@ class LateRun:
     progress: Progress
 
     def why_not(self, states: KeptOuts) -> str:
-        """Make the run; returns in what it differs from the reference, empty if in nothing."""
+        """Make the run; returns how it differs from the reference, empty if it does not."""
         reference = self.reference
         state = _to_begin_from(states.states, reference)
         least = _enough(state, reference)
@@ -69,7 +69,7 @@ class LateRun:
             reference.digest, LATE, job=self.job.to_json(), environment=self.environment
         )
         with self.store.writing():
-            # A job that remembers the directory of the keeping run does not find it.
+            # A job that remembers the directory of the keeping run must not find it.
             remove(source / "out", within=self.store.root)
             begin_late(run_dir, run_dir / "out", state, source, steps=reference.steps)
         later = {one.at: one for one in states.states if one.at > state.at + 1}
@@ -110,8 +110,8 @@ class LateRun:
         found: Mapping[int, set[str]],
         least: int | None,
     ) -> Iterator[str]:
-        """In what the late run differs, in words that follow 'the run'. Its files are compared at the steps of the
-        `later` states, where they were `found`, and at its end."""
+        """How the late run differs, in words that follow 'the run'. Its files are compared at the steps of the `later`
+        states, where they were `found`, and at its end."""
         late, end = History.read(run_dir), self.reference.steps
         stepped = [inc for inc in late.incarnations if inc.launch == 1 and inc.first_step is not None]
         if status not in ("finished", "window") or len(stepped) != 1:
@@ -144,14 +144,14 @@ class LateRun:
 
 
 def _epoch(reference: Reference) -> int:
-    """The steps of the longest epoch that was seen whole; of a job of one epoch, all."""
+    """The steps of the longest epoch that was seen whole; all steps for a job of one epoch."""
     starts = [*reference.epochs, reference.steps]
     return max((b - a for a, b in pairwise(starts)), default=reference.steps)
 
 
 def _to_begin_from(states: list[OutState], reference: Reference) -> OutState:
-    """The state inside an epoch from which the run takes the fewest steps. Where it has to train to its end, that is
-    the last one behind which a third of the training is left, and `SAVES` saves; where there is none, the first."""
+    """The state inside an epoch from which the run takes the fewest steps. If it has to train to its end, that is the
+    last state after which a third of the training and `SAVES` saves are left; if there is none, the first."""
     inside = [one for one in states if not {one.save, one.at} & {*reference.epochs}] or states
     enough = [(least, one.save, one) for one in inside if (least := _enough(one, reference)) is not None]
     if enough:
@@ -164,8 +164,8 @@ def _to_begin_from(states: list[OutState], reference: Reference) -> OutState:
 
 
 def _enough(state: OutState, reference: Reference) -> int | None:
-    """How many steps the run has to equal the reference; None where it trains to its end: for a whole epoch from its
-    beginning on, `STEPS`, and through `SAVES` saves."""
+    """For how many steps the run must equal the reference: for a whole epoch from its beginning, for `STEPS` steps, and
+    for `SAVES` saves. None if it trains to its end."""
     begun = next((start for start in reference.epochs if start >= state.save), state.save)
     saves = [save for save in reference.saves if save > state.save]
     if len(saves) <= SAVES:

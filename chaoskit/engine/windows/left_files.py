@@ -1,4 +1,4 @@
-"""`unlike`: whether a run that began late left the files that the uninterrupted run had left at the same step."""
+"""`unlike`: compares the files that a late run left with those that the uninterrupted run had left at the same step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VARYING = re.compile(r"(?<![a-z])[0-9a-f]{6,}(?![a-z])|\d+", re.IGNORECASE)
 
 
 def names_below(out: Path) -> set[str]:
-    """Every file below a directory, by its path in there; links too."""
+    """Every file below a directory, by its path relative to that directory; links too."""
     found = ((directory, name) for directory, _, names in os.walk(out) for name in names)
     return {os.path.relpath(os.path.join(directory, name), out) for directory, name in found}
 
@@ -37,7 +37,7 @@ def kind(name: str) -> str:
 
 def unlike(before: set[str], after: set[str], *, known: Iterable[str], varying: set[str]) -> Iterator[str]:
     """In which files the late run differs, in words that follow 'the run'. `known` are all files that the uninterrupted
-    run ever had: of others, such as a log of its own, the late run may have more."""
+    run ever had: the late run may have others in addition, such as a log of its own."""
     for name in sorted(before - after):
         if kind(name) not in varying:
             yield f"left no {name}"

@@ -1,4 +1,4 @@
-"""`OutKeeper`: has all ranks of an uninterrupted run wait at some steps, and keeps the job's `{out}` meanwhile."""
+"""`OutKeeper`: makes all ranks of an uninterrupted run wait at some steps, and keeps the job's `{out}` meanwhile."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from chaoskit.engine.windows.stops import Stops
 from chaoskit.environments.environment import Arrived
 from chaoskit.faults.triggers import Moment
 
-#: For how many seconds ranks wait for each other, at most: long enough for a slow save of one of them.
+#: Seconds for which ranks wait for each other, at most: long enough for a slow save of one of them.
 PATIENCE = 30.0
 
 
 class OutKeeper:
     """`stops` are the positions at which ranks wait, each with the position of the save before. `keep` is called with
-    both once all `world_size` ranks wait; it returns False to end the keeping. So does a rank that does not come."""
+    both once all `world_size` ranks wait; it returns False to end the keeping. The keeping also ends if a rank does not
+    come."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class OutKeeper:
         return NEVER if self._over else self._stops.next(least)
 
     def holds(self, arrived: Arrived, moment: Moment) -> bool:
-        """Whether the rank waits for the others; it is remembered then."""
+        """Whether the rank waits for the others; if so, it is remembered."""
         if self._over or moment.kind != "step" or moment.position is None:
             return False
         save = self._stops.save_before(moment.position)

@@ -1,7 +1,7 @@
 """`Stops`: the steps at which the ranks of an uninterrupted run wait, so that its `{out}` can be kept.
 
-Either the record of an earlier run shows all of them, or the run follows another one that trains at the same time, and
-whose record shows them as it grows.
+Either the record of an earlier run shows all of them, or the run follows another one that trains at the same time. The
+growing record of that one shows them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine.armed_fault import NEVER
 from chaoskit.engine.record_readers import record_files
 
-#: So many states of a run that follows another are kept at first; of more, every second one goes.
+#: The most states that are kept of a run that follows another; if there are more, every second one is removed.
 MOST = 96
-#: The states after the first saves are never let go.
+#: The number of first saves whose states are never removed.
 FIRST = 6
-#: Seconds between two looks at the record of the run that is followed, at least, and how many times as long as a look
-#: the run goes on in between.
+#: The time between two looks at the record of the followed run: at least so many seconds, and so many times as long as
+#: a look.
 LOOK_EVERY, SHARE = 0.5, 4.0
 
 
 class Stops(Protocol):
-    """A position is a number of steps. The ranks wait one step behind a save, which has settled then."""
+    """A position is a number of steps. The ranks wait one step after a save, which has settled by then."""
 
     @property
     def left(self) -> bool:
@@ -39,11 +39,11 @@ class Stops(Protocol):
         ...
 
     def save_before(self, position: int) -> int | None:
-        """The position of the save for which ranks wait at this position; None where they go on."""
+        """The position of the save for which ranks wait at this position; None if they do not wait."""
         ...
 
     def met(self, position: int) -> None:
-        """All ranks are there: nobody waits at this position again."""
+        """All ranks have arrived: none waits at this position again."""
         ...
 
 
@@ -72,8 +72,8 @@ class KnownStops:
 
 
 class FollowedStops:
-    """Those behind the saves of the run in `run_dir`, which is ahead. Nobody knows how many are to come: ranks stop
-    behind each of them at first, and behind every second one after each `thin`. The first saves stay, and those before
+    """The stops after the saves of the run in `run_dir`, which is ahead. The number of saves is not known: ranks stop
+    after each of them at first, and after every second one after each `thin`. The first saves stay, and those before
     the middle and after the beginning of an epoch, where experiments strike."""
 
     def __init__(self, run_dir: Path) -> None:
@@ -83,7 +83,7 @@ class FollowedStops:
         self._near: frozenset[int] = frozenset()
         self._met: set[int] = set()
         self._stride = 1
-        #: All saves are known whose stop is at most here.
+        #: All saves are known whose stop is at this position or before.
         self._known = 0
         self._next_look = 0.0
 
@@ -93,8 +93,7 @@ class FollowedStops:
         return self._known < NEVER or self.next(0) < NEVER
 
     def next(self, least: int) -> int:
-        """See `Stops`. Where the run that is followed is not known to have come so far, the rank stops there, and asks
-        again."""
+        """See `Stops`. If the followed run is not known to have come so far, the rank stops there, and asks again."""
         if least > self._known:
             self._look()
         if least > self._known:
@@ -111,17 +110,17 @@ class FollowedStops:
         self._met.add(position)
 
     def wanted(self) -> frozenset[int]:
-        """The saves, of those that are known, whose states are to be kept."""
+        """The known saves whose states are to be kept."""
         return frozenset({*self._saves[:FIRST], *self._saves[:: self._stride]} | self._near)
 
     def thin(self) -> bool:
-        """Want every second state only; False where none can be spared."""
+        """Want only every second state from now on; False if none can be spared."""
         before = len(self.wanted())
         self._stride *= 2
         return len(self.wanted()) < before
 
     def _look(self) -> None:
-        """Read what the run that is followed has recorded since."""
+        """Read what the followed run has recorded since the last look."""
         begun = time.monotonic()
         if begun < self._next_look:
             return
@@ -131,7 +130,7 @@ class FollowedStops:
             reference = Reference((history,))
             self._saves = reference.saves
             self._near = frozenset(_near(reference))
-            # What a rank records of a save, it records before its next step.
+            # A rank records a save before its next step.
             steps = min(len(own.steps) for own in ranks.values())
             self._known = NEVER if history.end is not None else max(self._known, steps - 1)
         ended = time.monotonic()
@@ -139,7 +138,7 @@ class FollowedStops:
 
 
 def _near(reference: Reference) -> Iterable[int]:
-    """The saves just before the middle and behind the beginning of each of the first epochs."""
+    """The saves just before the middle and after the beginning of each of the first epochs."""
     for n, (first, last) in enumerate(pairwise(reference.epochs[:5]), 1):
         for step in (reference.middle_of_epoch(n), last + 2, first + 2):
             yield from [save for save in reference.saves if save + 2 <= step][-2:]

@@ -1,4 +1,4 @@
-"""`why_whole`: why an experiment cannot be run in a window, before anything is launched for it."""
+"""`why_whole`: says why an experiment cannot be run in a window, before anything is launched for it."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def _first_step(faults: Sequence[Fault]) -> int | None:
 
 
 def begin_before(faults: Sequence[Fault], reference: Reference) -> int | None:
-    """The step that a window must begin before: that of the first fault, None if nobody knows it; without one, a step
-    that is followed by a save and some steps more."""
+    """The step before which a window must begin: that of the first fault, None if it is not known. Without a fault: a
+    step that is followed by a save and some more steps."""
     return _first_step(faults) if faults else min(reference.steps - STEPS, reference.saves[-1])

@@ -34,9 +34,9 @@ from chaoskit.verdict import Verdict
 
 @dataclass
 class Window:
-    """The window of one `experiment`, which begins from a `state` of the uninterrupted run of `windows`; with the first
-    step, if none was kept before the fault. With `to_end` it is not ended before the job ends. An audit, one of
-    `audits`, is run whole as well."""
+    """The window of one `experiment`. It begins from a `state` of the uninterrupted run of `windows`, or with the first
+    step if no state was kept before the fault. With `to_end` it ends only with the job. An audit, one of `audits`, is
+    run whole as well."""
 
     windows: Windows
     state: OutState | None
@@ -46,11 +46,11 @@ class Window:
     experiment: str = ""
     to_end: bool = False
     audits: SessionAudits | None = None
-    #: What was read of the record of the run that is in this window.
+    #: What was read of the record of the run in this window.
     files: RecordFiles = field(default_factory=lambda: record_files(keeps=True), init=False)
 
     def begin(self, run_dir: Path) -> None:
-        """Put the state and its record into a new run. Raises StoreError where they were altered since."""
+        """Put the state and its record into a new run. Raises StoreError if they were altered since."""
         with self.store.writing():
             if self.state is None:
                 begin_at_first_step(run_dir, steps=self.reference.steps)
@@ -58,7 +58,7 @@ class Window:
                 begin_late(run_dir, run_dir / "out", self.state, self.windows.source, steps=self.reference.steps)
 
     def watch(self, run_dir: Path) -> WindowWatch | None:
-        """What ends that run; None if nothing does."""
+        """The watch that ends that run in its window; None if it is not ended."""
         return None if self.to_end else WindowWatch(run_dir, self.reference, files=self.files)
 
     def compare(self, whole: Case, early: Sequence[Verdict], verdicts: Sequence[Verdict]) -> str:
@@ -78,8 +78,8 @@ class Window:
         return why
 
     def to_repeat(self, run_dir: Path) -> str:
-        """Why the experiment has to be run whole, because nothing follows from this run of it; empty if something does.
-        Where the run shows that windows of the job are wrong, the job is run whole from now on."""
+        """Why the experiment must be run again, whole, because this run proves nothing; empty if it proves something.
+        If the run shows that windows of the job are wrong, the job is run whole from now on."""
         history = History.read(run_dir, like=self.reference.controls[0], files=self.files)
         if why := self._wrong(history):
             self.progress.phase(f"{why}: the job is run whole from now on")
@@ -93,20 +93,20 @@ class Window:
         return why
 
     def release(self) -> None:
-        """Another experiment may be audited instead: this one is run again, whole, or never equalled the reference."""
+        """Let another experiment be audited instead: this one is run again, whole, or never equalled the reference."""
         if self.audits is not None:
             self.audits.release(self.reference.digest, self.experiment)
 
     def _wrong(self, history: History) -> str:
-        """Why the window was wrong: the run differed from the reference before the first fault, or, where it was ended
-        in its window, in its last steps."""
+        """Why the window was wrong: the run differed from the reference before the first fault, or in its last steps,
+        if it was ended in its window."""
         struck = min((t for t in map(struck_at, history.faults) if t is not None), default=inf)
         launch, base = (1, self.state.save) if self.state is not None else (0, 0)
         stepped = (inc for inc in history.incarnations if inc.launch == launch and inc.first_step is not None)
         first = next(stepped, None)
         if first is None and self.state is not None:
             return f"a run that began at step {base + 1} took no step"
-        # Where it began with the first step, a fault may have come before that.
+        # If the run began with the first step, a fault may have struck before that step.
         if first is not None and (self.state is not None or (first.first_step or 0.0) < struck):
             why = unequal(history, self.reference, incarnation=first.index, base=base, before=struck)
             if why:
@@ -153,7 +153,7 @@ def plan_window(
         return None
     if audit:
         progress.phase("this experiment is run in a window, and then whole, for comparison")
-    to_end = not faults  # nothing but the end is left to be seen
+    to_end = not faults  # only the end is left to see
     return Window(windows, state, reference, store, progress, experiment, to_end, audits if audit else None)
 
 
@@ -164,7 +164,7 @@ def _state(windows: Windows, faults: Sequence[Fault], reference: Reference) -> O
 
 
 def _shows(state: OutState | None, faults: Sequence[Fault], reference: Reference) -> bool:
-    """Whether an audit would show something: a third of the training is left behind the state."""
+    """Whether an audit would show something: at least a third of the training is left after the state."""
     return bool(faults) and 3 * (reference.steps - (state.at if state is not None else 0)) >= reference.steps
 
 

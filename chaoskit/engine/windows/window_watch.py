@@ -1,4 +1,4 @@
-"""`WindowWatch`: ends a run once its job does again what the reference does (see `chaoskit.analysis.windows`)."""
+"""`WindowWatch`: ends a run once its job equals the reference again (see `chaoskit.analysis.windows`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import STEPS, converged
 from chaoskit.engine.record_readers import record_files
 
-#: Seconds between two looks at the record, at least, and how many times as long as a look the job trains in between.
+#: The time between two looks at the record: at least so many seconds, and so many times as long as a look.
 LOOK_EVERY, SHARE = 0.25, 4.0
 
 
@@ -27,8 +27,8 @@ class Watch(Protocol):
 
 
 class WindowWatch:
-    """Watches the run in `run_dir`. The caller asks while nothing of ours is still to happen to the job. `files` keep
-    what is read."""
+    """Watches the run in `run_dir`. The caller asks only while no further action of chaoskit on the job is due. `files`
+    keep what is read."""
 
     def __init__(
         self, run_dir: Path, reference: Reference, *, least: int = STEPS, files: RecordFiles | None = None
@@ -42,7 +42,7 @@ class WindowWatch:
         self._read = 0
 
     def look(self, now: float) -> bool:
-        """Whether nothing is left to be seen, if the next look is due."""
+        """Whether the run may end; False if the next look is not due."""
         if now < self.next_look:
             return False
         begun = time.monotonic()

@@ -1,9 +1,9 @@
-"""`save_time`: spares torch's elastic agent, in a warm launch, time that it spends for nobody.
+"""`save_time`: shortens, in a warm launch, waits of torch's elastic agent on which nothing depends.
 
-The agent stays torch's own: what it decides, starts, prints and returns is the same. It does not look through the
-sources of its call stack for the name of a function; nodes that wait for each other alone do not wait at random, and
-see at once that the others have come; what prints the output of ranks ends as soon as it has printed all. A version of
-torch that is built otherwise takes its time.
+The agent stays torch's own: it decides, starts, prints and returns the same. It does not search the sources of its call
+stack for the name of a function. If nodes wait only for each other, they do not wait at random, and see at once that
+the others have come. The threads that print the output of ranks end as soon as they have printed all. A version of
+torch that is built differently keeps its waits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 _RENDEZVOUS = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
 _TAIL = "torch.distributed.elastic.multiprocessing.tail_log"
 
-#: Seconds between two looks at a rendezvous that others must come to.
+#: Seconds between two polls of a rendezvous to which others must come.
 LOOK_EVERY = 0.02
 
 
@@ -33,9 +33,9 @@ def save_time() -> None:
 
 
 def _name_at_once() -> None:
-    """The agent names the calling method in events that nobody listens to by default. torch looks up the source of each
-    frame of the stack for that, twice: 20 ms for each event, as many modules are imported.
-    """
+    """Read the name of the calling method from its frame. The agent puts it into events that have no listener by
+    default. torch looks up the source of each frame of the stack for it, twice: 20 ms for each event, because many
+    modules are imported."""
     rendezvous: Any = importlib.import_module(_RENDEZVOUS)
     if not hasattr(rendezvous, "get_method_name"):
         return
@@ -43,18 +43,18 @@ def _name_at_once() -> None:
     def get_method_name(depth: int = 2) -> str:
         try:
             return sys._getframe(depth).f_code.co_name
-        except ValueError:  # there are not so many
+        except ValueError:  # the stack has fewer frames
             return "no_method_name"
 
     rendezvous.get_method_name = get_method_name
 
 
 def _meet_at_once() -> None:
-    """An agent waits up to 0.3 s, at random, before its first rendezvous, and then looks once a second whether the
-    others have come: a thousand nodes must not overload the one that keeps the state. Where the number of nodes is
-    fixed, the round begins when the last one has come, whoever looks when: zero is one of the times that torch draws,
-    and a look that comes early finds what a later one would. Where it is not fixed, the time decides who takes part.
-    """
+    """Let an agent meet the others without waits. An agent waits up to 0.3 s, at random, before its first rendezvous,
+    and then polls once a second whether the others have come: a thousand nodes must not overload the one that keeps the
+    state. If the number of nodes is fixed, the round begins when the last one has come, no matter who polls when: torch
+    may draw a wait of zero, too, and an early poll finds what a later one would. If the number is not fixed, the time
+    decides which nodes take part, so the waits stay."""
     rendezvous: Any = importlib.import_module(_RENDEZVOUS)
     handler, delay = rendezvous.DynamicRendezvousHandler, rendezvous._delay
     meet = handler.next_rendezvous
@@ -79,18 +79,18 @@ def _meet_at_once() -> None:
 
 
 def _wait_for_news(holder: Any, seconds: float) -> None:
-    """Return when the state of the rendezvous is not the known one any more, or after so many seconds."""
+    """Return when the state of the rendezvous has changed, or after so many seconds."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(LOOK_EVERY, left))
         found = holder._backend.get_state()
         if found is not None and found[1] != holder._token:
-            holder._last_sync_time = -1  # what it has kept is old
+            holder._last_sync_time = -1  # its copy is old
             return
 
 
 def _end_output_at_once() -> None:
-    """The threads that print the output of ranks look for more every tenth of a second. At the end, wake them."""
+    """Wake the threads that print the output of ranks at the end. They poll for more every tenth of a second."""
     tail: Any = importlib.import_module(_TAIL)
     stop = tail.TailLog.stop
     over = threading.Condition()
@@ -111,6 +111,6 @@ def _end_output_at_once() -> None:
 
 
 def _leave_the_parents_objects() -> None:
-    """What the parent has imported is not taken apart when the agent exits: it is the parent's."""
+    """Keep the agent's exit from tearing down what the parent has imported: it is the parent's."""
     for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
         finalizer.atexit = False
