@@ -9,10 +9,10 @@
 
 A mutant is *caught* if each of its experiments fails, and *named* if each does so with the codes that its docstring
 expects, and with no others than those it admits; where it is said to be safe from kills, and power cuts alone show it
-(`crash-states`), also only if no kill does. The good trainer goes through the same experiments with the same
-arguments, and trainers that look broken and are right (tinymodels/gallery/sound/) in theirs: whatever does not pass
-there is a false alarm. They do so once alone and once under load (`busy.py`), and again until there were enough runs of
-each kind.
+(`crash-states`), also only if no kill does. The good trainer goes through the same experiments with the same arguments,
+or with the `Good args` of the mutant, and trainers that look broken and are right (tinymodels/gallery/sound/) in
+theirs: whatever does not pass there is a false alarm. They do so once alone and once under load (`busy.py`), and again
+until there were enough runs of each kind.
 
 Answers are kept in build/gallery/ as they come. The sittings share one store there, and with it the references.
 """

@@ -98,8 +98,9 @@ def sittings(
     right: Sequence[Sound] = (),
     env: str = "netns",
 ) -> list[Sitting]:
-    """The mutants' own, longest first, those of the good trainer with all their arguments, and those of the trainers
-    that look broken and are `right`. Those on several nodes sit in the environment `env`."""
+    """The mutants' own, longest first, those of the good trainer with all arguments under which it passes the same
+    experiments, and those of the trainers that look broken and are `right`. Those on several nodes sit in the
+    environment `env`."""
     found = [
         Sitting(m.slug, m.module, m.args, m.options, names, m.nodes, env=env)
         for m in chosen
@@ -107,9 +108,10 @@ def sittings(
     ]
     if controls:
         asked: dict[tuple[tuple[str, ...], tuple[str, ...], str], dict[str, None]] = {}
+        good = {m.slug: m.good_args for m in chosen}
         for one in found:
             # A deadline is for those that hang.
-            where = (one.args, _without_deadline(one.options), one.nodes)
+            where = (good[one.slug], _without_deadline(one.options), one.nodes)
             asked.setdefault(where, {}).update(dict.fromkeys(one.experiments))
         found += [
             Sitting("", GOOD, args, options, those, nodes, env=env)

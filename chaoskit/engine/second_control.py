@@ -31,8 +31,8 @@ from chaoskit.job import Job
 
 #: The devices of accelerators: two runs of a job may not fit into their memory.
 ACCELERATORS = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*", "/dev/davinci*")
-#: Seconds between two looks at the record of the first control.
-LOOK_EVERY = 1.0
+#: Seconds between two looks at the record of the first control, at least, and the share of the time that looks take.
+LOOK_EVERY, LOOKS_SHARE = 1.0, 0.01
 #: The second run may take this share of the memory that is free while the first one trains.
 SHARE = 0.5
 #: Seconds in which an interrupted run must end.
@@ -43,9 +43,9 @@ _VARIABLES = ("MASTER_PORT", "PET_MASTER_PORT", "PET_RDZV_ENDPOINT", "PET_RDZV_I
 
 
 class SecondControl:
-    """Watches the first control in `run_dir` (see `Watch`). If it is `possible`, starts the second with the mode that
-    `mode` returns, and calls `started`. The process calls `run` with the mode; `run` can be pickled, and returns the
-    status of the run."""
+    """Watches the first control in `run_dir` (see `Watch`). If it is `possible`, and there is room, starts the second
+    with the mode that `mode` returns, and calls `started`. The process calls `run` with the mode; `run` can be pickled,
+    and returns the status of the run."""
 
     def __init__(
         self,
@@ -68,22 +68,22 @@ class SecondControl:
     def look(self, now: float) -> bool:
         """Start the second control, if it is time. Never ends the first one."""
         if now >= self.next_look and self.mode is None:
-            self.next_look = now + LOOK_EVERY
-            if self._is_time():
-                self._start()
+            reference = self._reference()
+            pids = [own.pid for own in reference.controls[0].incarnations[0].ranks.values()] if reference else []
+            if reference is None or not _is_time(reference):
+                took = time.monotonic() - now
+                self.next_look = now + max(LOOK_EVERY, took / LOOKS_SHARE)
+            else:
                 self.next_look = math.inf
+                if has_room(pids):
+                    self._start()
         return False
 
-    def _is_time(self) -> bool:
+    def _reference(self) -> Reference | None:
+        """What the first control has recorded so far; None while not all of its ranks are there."""
         history = History.read(self._run_dir, files=self._files)
         ranks = history.incarnations[0].ranks if history.incarnations else {}
-        if 0 not in ranks or len(ranks) < history.world_size:
-            return False
-        reference = Reference((history,))
-        # A rank records its imports one step after its first save.
-        saved = reference.saves and min(len(own.steps) for own in ranks.values()) >= reference.saves[0] + 2
-        pids = [own.pid for own in ranks.values()]
-        return bool(saved) and training_seconds(reference) >= PAY_FROM and has_room(pids)
+        return Reference((history,)) if 0 in ranks and len(ranks) == history.world_size else None
 
     def _start(self) -> None:
         mode = self._mode()
@@ -129,6 +129,14 @@ class SecondControl:
             process.kill()  # what it started ends with it
             process.wait()
         process.stdout.close()
+
+
+def _is_time(first: Reference) -> bool:
+    """Whether the job has trained for so long that windows save time, and has made a save."""
+    ranks = first.controls[0].incarnations[0].ranks.values()
+    # A rank records its imports one step after its first save.
+    saved = first.saves and min(len(own.steps) for own in ranks) >= first.saves[0] + 2
+    return bool(saved) and training_seconds(first) >= PAY_FROM
 
 
 def meets_alone(job: Job) -> bool:

@@ -42,6 +42,7 @@ Also: loss-diverged model-not-restored
 Caught by: test_resume test_twice[in-a-row] crash-states
 Equivalent: test_x test_y (they cannot), test_z (nor can it)
 Args: --text 'a file'
+Good args: --text 'another'
 Options: --timeout 60
 Nodes: 1:2
 Star: yes
@@ -75,6 +76,7 @@ def test_a_docstring_is_read(written):
         caught_by=("test_resume", "test_twice[in-a-row]", "crash-states"),
         equivalent={"test_x": "they cannot", "test_y": "they cannot", "test_z": "nor can it"},
         args=("--text", "a file"),
+        good_args=("--text", "another"),
         options=("--timeout", "60"),
         star=True,
         family="hope",
@@ -85,11 +87,16 @@ def test_a_docstring_is_read(written):
 
 def test_what_may_be_left_out(written):
     path = written()
-    optional = ("Also", "Equivalent", "Args", "Options", "Nodes", "Star")
+    optional = ("Also", "Equivalent", "Args", "Good args", "Options", "Nodes", "Star")
     path.write_text("\n".join(line for line in GOOD.splitlines() if not line.startswith(optional)))
     mutant = read(path)
     assert (mutant.also, mutant.equivalent, mutant.args, mutant.options) == ((), {}, (), ())
     assert not mutant.star and mutant.nodes == "1"
+
+
+def test_the_good_trainer_has_the_same_arguments_unless_others_are_given(written):
+    mutant = read(written("Good args: --text 'another'\n"))
+    assert mutant.good_args == mutant.args == ("--text", "a file")
 
 
 @pytest.mark.parametrize(

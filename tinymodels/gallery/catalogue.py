@@ -11,12 +11,13 @@ A docstring names the trainer and its mistake, then has one field after the othe
     Missed:      why it is not caught, or not rightly named, where that is known
     Equivalent:  experiments that cannot show it, and why: test_x (reason), test_y test_z (reason)
     Args:        arguments of the trainer under which it shows
+    Good args:   those under which the good trainer passes the same experiments, if not under the same
     Options:     options for whoever runs it
     Nodes:       on how many it shows, one rank on each, if one node is not enough: 2, or 1:2 if they must become fewer
     Star:        yes, for the most common and the most damaging
     Family:      which part of the trainer it breaks
 
-Of these Also, Missed, Equivalent, Args, Options, Nodes and Star may be left out.
+Of these Also, Missed, Equivalent, Args, Good args, Options, Nodes and Star may be left out.
 
 In sound/ are trainers that look like broken ones and are right. Their docstrings have other fields:
 
@@ -33,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-OPTIONAL = ("Also", "Missed", "Equivalent", "Args", "Options", "Nodes", "Star")
+OPTIONAL = ("Also", "Missed", "Equivalent", "Args", "Good args", "Options", "Nodes", "Star")
 FIELDS = ("Wrong", "Evidence", "Codes", "Caught by", "Family", *OPTIONAL)
 OF_SOUND = ("Right", "Silent in", "Args")
 
@@ -59,7 +60,8 @@ REPOSITORIES = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One broken trainer. `module` is what `python -m` wants; `equivalent` maps an experiment to its reason."""
+    """One broken trainer. `module` is what `python -m` wants; `equivalent` maps an experiment to its reason; with
+    `good_args` the good trainer passes its experiments."""
 
     slug: str
     module: str
@@ -71,6 +73,7 @@ class Mutant:
     caught_by: tuple[str, ...]
     equivalent: dict[str, str]
     args: tuple[str, ...]
+    good_args: tuple[str, ...]
     options: tuple[str, ...]
     star: bool
     family: str
@@ -154,6 +157,7 @@ class _Docstring:
             caught_by=self.words("Caught by", rf"{EXPERIMENT}|{CRASH_STATES}"),
             equivalent=dict(self.reasons()),
             args=self.arguments("Args"),
+            good_args=self.arguments("Good args") or self.arguments("Args"),
             options=self.arguments("Options"),
             star=self.star(),
             family=self.fields["Family"],

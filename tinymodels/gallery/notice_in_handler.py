@@ -7,6 +7,7 @@ Codes: no-emergency-checkpoint
 Also: hang notice-ignored
 Caught by: test_preempted[slurm]
 Args: --step-delay 0.2 --timeout 30
+Good args: --notice usr1 --step-delay 0.2 --timeout 30
 Options: --notices slurm --timeout 120
 Nodes: 2
 Family: preemption

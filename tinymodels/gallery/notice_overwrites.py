@@ -7,6 +7,7 @@ Codes: emergency-too-late torn-checkpoint checkpoint-lost crash-loop
 Also: notice-ignored hang
 Caught by: test_preempted[aws]
 Args: --notice aws --step-delay 0.2 --write-delay 8 --save-every 25
+Good args: --notice aws --step-delay 0.2 --save-every 25
 Options: --notices aws
 Family: preemption
 """
