@@ -150,11 +150,11 @@ def test_the_late_run_of_a_long_job_ends_early(store):
 
 @pytest.mark.slow
 def test_what_shows_behind_the_late_run_an_audit_shows(store):
-    slow = job("counter", "--steps", "300", "--pace", "0.03", "--after", "150")
+    slow = job("counter", "--steps", "300", "--pace", "0.03", "--after", "240")
     made = run(store, slow, KILL)
     assert store.read(store.references / made.reference.digest / "late")["status"] == "window"
     assert "window-wrong" in {code for verdict in made.verdicts for code in verdict.codes}
-    assert "differs from the reference at step 182, rank 0, in loss" in earned(store, made)
+    assert "differs from the reference at step 272, rank 0, in loss" in earned(store, made)
     whole = run(store, slow, KILL, windows="never")
     assert {name: one for name, one in found(made).items() if name != "windows"} == found(whole)
     assert whole.outcome is Outcome.FAIL
