@@ -199,10 +199,13 @@ class ProbeSession:
             self.write("probe.error", where=where, error=text)
 
     def guard(self, where: str, action: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call `action`; if it raises, record the exception and return None."""
+        """Call `action`; if it raises, record the exception and return None. What a signal handler of the job raises
+        meanwhile is meant for the job, and goes on to it."""
         try:
             return action(*args, **kwargs)
         except Exception as error:
+            if _from_handler(error):
+                raise
             self.error(where, error)
             return None
 
@@ -290,3 +293,26 @@ def _python_stream() -> str:
     from chaoskit.probe.streams import python_stream
 
     return python_stream(random.getstate())
+
+
+def _from_handler(error: BaseException) -> bool:
+    """Whether a signal handler raised this exception, while the probe happened to run: a loader's handler does so when
+    a worker dies, and a job's may do so when it is told to leave."""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {code for each in handlers if callable(each) and (code := _code(each)) is not None}
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in codes:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _code(handler: Any) -> Any:
+    """The code of a function, a method, a partial one, or an object that is called; None for one written in C."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    function = getattr(handler, "__func__", handler)
+    if not hasattr(function, "__code__"):
+        function = getattr(type(handler), "__call__", None)
+    return getattr(function, "__code__", None)

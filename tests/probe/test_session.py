@@ -4,9 +4,13 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from chaoskit.analysis.record.history import History
+from chaoskit.probe.session import ProbeSession
 from tests.probe.started import WITH_PROBE, Started
 
 TRAIN = """
@@ -128,3 +132,69 @@ def test_the_sources_are_listed(probed, cold):
     paths = {f["path"] for event in run.events("sources") for f in event["files"]}
     assert any(path.endswith("/torch/__init__.py") for path in paths)
     assert not any(path.endswith("/torch/nn/modules/linear.py") for path in paths)
+
+
+class Handles:
+    """Handlers of signals, as jobs write them."""
+
+    def told(self, number, frame):
+        raise RuntimeError("a worker is gone")
+
+    def __call__(self, number, frame):
+        self.told(number, frame)
+
+
+def function(number, frame):
+    raise RuntimeError("a worker is gone")
+
+
+def guarded(action):
+    """What the guard of a session raises for the job, and what it records as errors of the probe."""
+    session, own = ProbeSession.__new__(ProbeSession), []
+    session.error = lambda where, error: own.append(str(error))
+    try:
+        session.guard("x", action)
+    except RuntimeError as error:
+        return str(error), own
+    return "", own
+
+
+@pytest.mark.parametrize("handler", [function, Handles().told, Handles(), partial(function)], ids=str)
+def test_what_a_signal_handler_raises_while_the_probe_runs_goes_to_the_job(handler):
+    def interrupted():
+        os.kill(os.getpid(), signal.SIGUSR2)
+        time.sleep(1)
+
+    def raises():
+        raise RuntimeError("an error of the probe")
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    try:
+        assert guarded(interrupted) == ("a worker is gone", [])
+        assert guarded(raises) == ("", ["an error of the probe"])
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+
+
+def test_a_job_that_is_told_to_leave_while_the_probe_reads_it_leaves(probed):
+    run = probed("""
+import os, signal, torch
+class Leaves(Exception): pass
+def leave(number, frame): raise Leaves
+signal.signal(signal.SIGUSR2, leave)
+class Told(torch.optim.SGD):
+    def __getattribute__(self, name):
+        if name == "state" and armed:
+            armed.clear(); os.kill(os.getpid(), signal.SIGUSR2)
+        return super().__getattribute__(name)
+armed = []
+net = torch.nn.Linear(2, 1); opt = Told(net.parameters(), lr=0.1, momentum=0.9)
+try:
+    for step in range(5):
+        net(torch.ones(3, 2)).sum().backward()
+        if step == 2: armed.append(1)
+        opt.step(); opt.zero_grad()
+except Leaves:
+    print("left in", step)
+""")
+    assert run.output.strip() == "left in 2" and not run.events("probe.error")
