@@ -313,6 +313,5 @@ def _code(handler: Any) -> Any:
     while isinstance(handler, partial):
         handler = handler.func
     function = getattr(handler, "__func__", handler)
-    if not hasattr(function, "__code__"):
-        function = getattr(type(handler), "__call__", None)
-    return getattr(function, "__code__", None)
+    called = function if hasattr(function, "__code__") else type(handler).__call__
+    return getattr(called, "__code__", None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import shutil
 import stat
@@ -33,6 +34,9 @@ SHARE, MOST = 0.1, 8 << 30
 #: ioctl: share the blocks of another file (linux/fs.h).
 _FICLONE = 0x40049409
 _BLOCK = 1 << 20
+#: Of two paths that were changed at least this many nanoseconds apart, the later one is also changed later in a state
+#: that is put back. That takes at most this many waits of a millisecond.
+APART_NS, MOST_WAITS = 20_000_000, 1000
 
 
 class FileRecord(TypedDict):
@@ -43,9 +47,14 @@ class FileRecord(TypedDict):
     mtime_ns: int
 
 
-class StateRecord(TypedDict):
-    """One kept state. `save` is the position of its newest save, `at` that at which the ranks waited. `t` is the time
-    on the monotonic clock, `wall` the time of day in nanoseconds."""
+class _StateTimes(TypedDict, total=False):
+    times: Mapping[str, list[int]]
+
+
+class StateRecord(_StateTimes):
+    """One kept state. `save` is the position of its newest save, `at` that at which the ranks waited. `times` has when
+    each path was written and changed last, in nanoseconds of the time of day. `t` is the time on the monotonic clock,
+    `wall` the time of day in nanoseconds."""
 
     save: Annotated[int, Range(1, 2**53)]
     at: Annotated[int, Range(1, 2**53)]
@@ -73,6 +82,7 @@ class OutState:
     t: float
     wall: int
     files: Mapping[str, FileRecord]
+    times: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def verify(self) -> None:
         """Raises StoreError unless every file is what was kept."""
@@ -87,8 +97,8 @@ class OutState:
                 raise StoreError(f"{self.path / name} was altered since it was kept", path=str(self.path / name))
 
     def restore(self, out: Path) -> float:
-        """Copy the state into an empty directory, with the times of its files shifted to now. Returns this shift in
-        seconds, which also applies to the times of its run. Raises StoreError if a file is not what was kept."""
+        """Copy the state into an empty directory, with its times shifted to now (see `_set_times`). Returns this shift
+        in seconds, which also applies to the times of its run. Raises StoreError if a file is not what was kept."""
         shift, shift_ns = time.monotonic() - self.t, time.time_ns() - self.wall
         for source in _walk(self.path):
             name = os.path.relpath(source, self.path)
@@ -105,7 +115,24 @@ class OutState:
         missing = sorted(name for name in self.files if not (out / name).is_file())
         if missing:
             raise StoreError(f"{self.path / missing[0]} is gone", path=str(self.path / missing[0]))
+        self._set_times(out, shift_ns)
         return shift
+
+    def _set_times(self, out: Path, shift_ns: int) -> None:
+        """Jobs look for the newest checkpoint by one of its times. So each path gets the time at which it was written.
+        The time of the last change cannot be set, but what was changed later is changed later again."""
+        latest, before, waits = 0, -math.inf, MOST_WAITS
+        for name, (written, changed) in sorted(self.times.items(), key=lambda one: one[1][1]):
+            target = out / name
+            while True:
+                os.utime(target, ns=(written + shift_ns,) * 2, follow_symlinks=False)
+                now = os.lstat(target).st_ctime_ns
+                # The clock of a file system is coarse.
+                if now > latest or changed - before < APART_NS or not waits:
+                    break
+                waits -= 1
+                time.sleep(0.001)
+            latest, before = now, changed
 
 
 @dataclass
@@ -137,6 +164,7 @@ class KeptOuts:
                 one["t"],
                 one["wall"],
                 one["files"],
+                one.get("times", {}),
             )
             for one in content["states"]
         ]
@@ -155,7 +183,7 @@ class KeptOuts:
         make_directories(path)
         t, wall = time.monotonic(), time.time_ns()
         try:
-            files = self._copy_all(out, path)
+            files, times = self._copy_all(out, path)
         except FileNotFoundError as error:
             remove(path, within=self.root)
             self.skipped = f"the state at step {save} changed as it was copied: {error}"
@@ -165,7 +193,7 @@ class KeptOuts:
             self.unkept = f"the state at step {save} could not be kept: {error}"
             self.full = error.errno == errno.ENOSPC
             return False
-        self.states.append(OutState(path, self.out, save, at, t, wall, files))
+        self.states.append(OutState(path, self.out, save, at, t, wall, files, times))
         return True
 
     def keep_only(self, saves: Collection[int]) -> None:
@@ -182,18 +210,23 @@ class KeptOuts:
     def write(self) -> None:
         """Write the list of the states."""
         states = [
-            {"save": one.save, "at": one.at, "t": one.t, "wall": one.wall, "files": dict(one.files)}
+            {
+                "save": one.save, "at": one.at, "t": one.t, "wall": one.wall, "files": dict(one.files),
+                "times": {name: list(each) for name, each in one.times.items()},
+            }
             for one in self.states
-        ]
+        ]  # fmt: skip
         write_json(self.root / INDEX, {"out": self.out, "states": states})
 
-    def _copy_all(self, out: Path, path: Path) -> dict[str, FileRecord]:
+    def _copy_all(self, out: Path, path: Path) -> tuple[dict[str, FileRecord], dict[str, Sequence[int]]]:
         room = min(MOST, SHARE * shutil.disk_usage(self.root).free)
         known = self.states[-1] if self.states else None
         files: dict[str, FileRecord] = {}
+        times: dict[str, Sequence[int]] = {}
         for source in _walk(out):
             name = os.path.relpath(source, out)
             target, about = path / name, os.lstat(source)
+            times[name] = (about.st_mtime_ns, about.st_ctime_ns)
             if stat.S_ISLNK(about.st_mode):
                 os.symlink(os.readlink(source), target)
             elif stat.S_ISDIR(about.st_mode):
@@ -209,7 +242,7 @@ class KeptOuts:
                 digest = _copy(Path(source), target)
                 self._taken += about.st_size
                 files[name] = {"digest": digest, "size": about.st_size, "mtime_ns": about.st_mtime_ns}
-        return files
+        return files, times
 
 
 def _same(told: FileRecord | None, about: os.stat_result) -> bool:

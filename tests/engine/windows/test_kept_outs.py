@@ -63,6 +63,26 @@ def test_what_was_there_is_there_again(out, kept, tmp_path):
     assert time.time() - (other / "step-10" / "rank-0.pt").stat().st_mtime == pytest.approx(50, abs=0.19)
 
 
+@pytest.mark.parametrize("time_of", [os.path.getmtime, os.path.getctime])
+def test_the_newest_checkpoint_is_the_newest_again(out, kept, tmp_path, time_of):
+    """By whichever time a job looks for it. Its name is not the last one, and copying goes by name."""
+    for step in (8, 9, 10):
+        (out / f"step-{step}").mkdir()
+        (out / f"step-{step}" / "model.pt").write_text("x")
+        time.sleep(0.05)
+    assert kept.keep(out, save=10, at=11)
+    kept.write()
+    (state,) = KeptOuts.read(kept.root).states
+    time.sleep(0.3)
+    other = tmp_path / "other" / "out"
+    other.mkdir(parents=True)
+    shift = state.restore(other)
+    assert sorted(os.listdir(other), key=lambda name: time_of(other / name)) == ["step-8", "step-9", "step-10"]
+    assert max(other.iterdir(), key=time_of).name == "step-10"
+    age = time.time() - os.path.getmtime(other / "step-8")
+    assert age == pytest.approx(time.time() - os.path.getmtime(out / "step-8") - shift, abs=0.05)
+
+
 def test_states_that_are_let_go_make_room_and_leave_the_others_whole(out, kept, monkeypatch):
     monkeypatch.setattr(kept_outs, "MOST", 2500)
     put(out / "shared.pt", "s" * 1000)
