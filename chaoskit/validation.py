@@ -93,9 +93,7 @@ def check_duration(where: str, argument: str, value: Any) -> float:
         found = _DURATION.fullmatch(value.strip())
         seconds = float(found[1]) * _UNITS[found[2] or "s"] if found is not None else 0.0
         if not 0 < seconds < math.inf:
-            raise UsageError(
-                f"{where}: {argument} must be a time such as '90s', '30m' or '6h', not {shown(value)}"
-            )
+            raise UsageError(f"{where}: {argument} must be a time such as '90s', '30m' or '6h', not {shown(value)}")
         return seconds
     return check_number(where, argument, value, over=0)
 
@@ -242,9 +240,7 @@ def _is_whole(value: object) -> bool:
 
 def near_miss(name: str, known: Collection[str]) -> str:
     """Return '; did you mean 'x'?' if a known name is near, else a list of all known names."""
-    close = difflib.get_close_matches(name, known, n=1) or [
-        each for each in known if len(name) > 2 and name in each
-    ]
+    close = difflib.get_close_matches(name, known, n=1) or [each for each in known if len(name) > 2 and name in each]
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; there are {', '.join(sorted(known))}"

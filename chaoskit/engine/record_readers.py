@@ -1,8 +1,7 @@
 """`side_by_side`: reads the files of a large record in a few processes.
 
-A reader is a fresh interpreter, so that no lock and no thread of this one is copied. It gets one path after the other,
-and answers each with the packed record of that process. If a reader cannot be started or has died, this process reads
-its files.
+A reader is a fresh interpreter. It gets one path after the other, and answers each with the packed record of that
+process. If a reader cannot be started or has died, this process reads its files.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 from chaoskit.analysis.record.column import Packing
 from chaoskit.analysis.record.process_record import ProcessRecord, RecordFiles, one_by_one
+from chaoskit.engine.fresh_interpreter import start_module
 
 #: The bytes of a record from which readers save more time than their start takes, and the maximum number of readers.
 LARGE, MOST = 256 << 20, 8
@@ -52,13 +51,9 @@ class _ReaderProcess:
     """One process that reads records. Once it has failed, it answers nothing more."""
 
     def __init__(self) -> None:
-        # The reader imports the modules that this process would import, and none from the current directory.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-P", "-m", __name__]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process: subprocess.Popen[bytes] | None = None
         with suppress(OSError):
-            self._process = subprocess.Popen(command, env=environment, **pipes)
+            self._process = start_module(__name__)
 
     def __enter__(self) -> _ReaderProcess:
         return self

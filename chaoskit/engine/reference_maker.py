@@ -81,12 +81,11 @@ class _Making:
 
         with self._second_control(learned) as second:
             self._run_first(first, second, learning=not known and planned.warm)
-            taken = time.monotonic() - begun
+            seconds = time.monotonic() - begun
             mode = self._join(second)
         if mode is None:
             mode = self._run_second(learned())
-            taken = (time.monotonic() - begun) / CONTROLS
-        seconds = taken
+            seconds = (time.monotonic() - begun) / CONTROLS
         reference = self._keep(mode, seconds=seconds)
         if reference.deterministic or self.job.controls == CONTROLS:
             return reference
@@ -103,11 +102,10 @@ class _Making:
         """Make what runs the second control beside the first, if both can be on this machine."""
         traits = environments.environment(self.maker.environment).traits
         alone = meets_alone(self.job) or not traits.shares_ports
-        here = traits.one_clock and traits.files_here and traits.shares_files
         quietly = replace(self, maker=replace(self.maker, progress=quiet))
         started = partial(self.maker.progress.phase, f"references 1 and 2 of {CONTROLS}, side by side")
         return SecondControl(
-            self._directory(0), mode=mode, run=quietly.run_beside, started=started, possible=alone and here
+            self._directory(0), mode=mode, run=quietly.run_beside, started=started, possible=alone and traits.is_here
         )
 
     def _run_first(self, mode: Mode, second: SecondControl, *, learning: bool) -> None:
@@ -239,11 +237,9 @@ class _Making:
 
     def _states(self, run_dir: Path) -> Keeping | None:
         """Keep states of the second control, if a window can begin from them."""
-        traits = environments.environment(self.maker.environment).traits
-        if not (traits.one_clock and traits.files_here and traits.shares_files):
+        if not environments.environment(self.maker.environment).traits.is_here:
             return None
-        first = run_dir.with_name("control-0")
-        return keeping.of_second_control(run_dir, first, wish=self.maker.windows, store=self.maker.store)
+        return keeping.of_second_control(run_dir, self._directory(0), wish=self.maker.windows, store=self.maker.store)
 
     def _keep(self, mode: Mode, *, seconds: float, controls: int = CONTROLS) -> Reference:
         """Store the controls that were run as the reference."""

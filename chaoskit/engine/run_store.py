@@ -311,4 +311,3 @@ class Store:
 def new_name(now: datetime) -> str:
     """A unique name that begins with the time in UTC, so that names sort by age."""
     return f"{now:%Y%m%d-%H%M%S-%f}{secrets.token_hex(2)}"
-

@@ -19,20 +19,21 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.reference import Reference
+from chaoskit.engine.fresh_interpreter import start_module
 from chaoskit.engine.record_readers import record_files
 from chaoskit.engine.windows.keeping import PAY_FROM, training_seconds
+from chaoskit.engine.windows.window_watch import next_look
 from chaoskit.environments.cgroups.counters import memory_available
 from chaoskit.environments.launch.mode import Mode
 from chaoskit.job import Job
 
 #: The devices of accelerators: two runs of a job may not fit into their memory.
 ACCELERATORS = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*", "/dev/davinci*")
-#: Seconds between two looks at the record of the first control, at least, and the share of the time that looks take.
-LOOK_EVERY, LOOKS_SHARE = 1.0, 0.01
+#: The time between two looks at the record of the first control: see `next_look`.
+LOOK_EVERY, TIMES = 1.0, 100.0
 #: The second run may take this share of the memory that is free while the first one trains.
 SHARE = 0.5
 #: Seconds in which an interrupted run must end.
@@ -71,8 +72,7 @@ class SecondControl:
             reference = self._reference()
             pids = [own.pid for own in reference.controls[0].incarnations[0].ranks.values()] if reference else []
             if reference is None or not _is_time(reference):
-                took = time.monotonic() - now
-                self.next_look = now + max(LOOK_EVERY, took / LOOKS_SHARE)
+                self.next_look = next_look(now, every=LOOK_EVERY, times=TIMES)
             else:
                 self.next_look = math.inf
                 if has_room(pids):
@@ -87,13 +87,9 @@ class SecondControl:
 
     def _start(self) -> None:
         mode = self._mode()
-        # It imports the modules that this process would import, and none from the current directory.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        command = [sys.executable, "-P", "-m", __name__]
         with suppress(OSError):
             # Ctrl-C must not reach it twice: this process ends it.
-            process = subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
+            process = start_module(__name__, own_session=True)
             self._process, self.mode = process, mode
             assert process.stdin is not None
             process.stdin.write(pickle.dumps((self._run, mode)))
@@ -147,7 +143,7 @@ def meets_alone(job: Job) -> bool:
 
 
 def has_room(pids: list[int]) -> bool:
-    """Whether each rank of this run and of a second one has a core of its own, and memory is left."""
+    """Whether the machine has a core for each rank of this run and of a second one, and memory for the second."""
     if any(map(glob.glob, ACCELERATORS)) or 2 * len(pids) > len(os.sched_getaffinity(0)):
         return False
     return sum(map(_resident, pids)) <= SHARE * memory_available()
@@ -164,7 +160,7 @@ def _resident(pid: int) -> int:
 def _serve() -> None:
     """Run what the standard input says; the status goes to the standard output. The end of the input interrupts the
     run."""
-    run, mode = pickle.load(sys.stdin.buffer)
+    run, mode = pickle.load(sys.stdin.buffer)  # from `_start`, through a pipe that nobody else can write to
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def watch() -> None:

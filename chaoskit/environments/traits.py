@@ -42,3 +42,8 @@ class EnvironmentTraits:
     one_clock: bool = True
     files_here: bool = True
     options: tuple[str, ...] = ()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether everything of a run is on this machine: its programs, its files and its clock."""
+        return self.one_clock and self.files_here and self.shares_files

@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-#: 4-byte words of a chunk, which has a sum of its own; columns and chunks of a unit, and threads of a block. All as in
-#: multilinear.cu.
+#: The 4-byte words of a chunk; each chunk has its own sum. As in multilinear.cu, and so are the next three.
 CHUNK = 1 << 21
+#: The columns of a unit, the chunks of a unit, and the threads of a block.
 TILE, DEEP, THREADS = 4096, 8, 256
 #: Blocks for each multiprocessor of a device.
 BLOCKS = 4

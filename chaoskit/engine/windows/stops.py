@@ -16,13 +16,13 @@ from chaoskit.analysis.record.history import History
 from chaoskit.analysis.reference.reference import Reference
 from chaoskit.engine.armed_fault import NEVER
 from chaoskit.engine.record_readers import record_files
+from chaoskit.engine.windows.window_watch import next_look
 
 #: The most states that are kept of a run that follows another; if there are more, every second one is removed.
 MOST = 96
 #: The number of first saves whose states are never removed.
 FIRST = 6
-#: The time between two looks at the record of the followed run: at least so many seconds, and so many times as long as
-#: a look.
+#: The time between two looks at the record of the followed run: see `next_look`.
 LOOK_EVERY, SHARE = 0.5, 4.0
 
 
@@ -133,8 +133,7 @@ class FollowedStops:
             # A rank records a save before its next step.
             steps = min(len(own.steps) for own in ranks.values())
             self._known = NEVER if history.end is not None else max(self._known, steps - 1)
-        ended = time.monotonic()
-        self._next_look = ended + max(LOOK_EVERY, SHARE * (ended - begun))
+        self._next_look = next_look(begun, every=LOOK_EVERY, times=SHARE)
 
 
 def _near(reference: Reference) -> Iterable[int]:

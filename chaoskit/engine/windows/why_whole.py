@@ -19,7 +19,7 @@ def why_whole(
     """The reason; empty if the experiment may be run in a window. The triggers of the faults have been resolved.
     `storage` is what the experiment itself asks for: the record of all that the job writes."""
     traits = environments.environment(environment).traits
-    if not (traits.one_clock and traits.files_here and traits.shares_files):
+    if not traits.is_here:
         return f"the environment {environment!r} has other machines or other files than chaoskit"
     if not reference.deterministic:
         return "the job is not deterministic"

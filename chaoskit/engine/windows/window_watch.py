@@ -12,8 +12,15 @@ from chaoskit.analysis.reference.reference import Reference
 from chaoskit.analysis.windows.convergence import STEPS, converged
 from chaoskit.engine.record_readers import record_files
 
-#: The time between two looks at the record: at least so many seconds, and so many times as long as a look.
+#: The time between two looks at the record: see `next_look`.
 LOOK_EVERY, SHARE = 0.25, 4.0
+
+
+def next_look(begun: float, *, every: float, times: float) -> float:
+    """When to look again after a look that began at `begun` and ends now: at least `every` seconds later, and at least
+    `times` as long as the look took. So looks cost the job little, however long its record grows."""
+    now = time.monotonic()
+    return now + max(every, times * (now - begun))
 
 
 class Watch(Protocol):
@@ -47,8 +54,7 @@ class WindowWatch:
             return False
         begun = time.monotonic()
         over = self._grew() and self._equals()
-        ended = time.monotonic()
-        self.next_look = ended + max(LOOK_EVERY, SHARE * (ended - begun))
+        self.next_look = next_look(begun, every=LOOK_EVERY, times=SHARE)
         return over
 
     def _equals(self) -> bool:
