@@ -159,7 +159,11 @@ def guarded(action):
     return "", own
 
 
-@pytest.mark.parametrize("handler", [function, Handles().told, Handles(), partial(function)], ids=str)
+@pytest.mark.parametrize(
+    "handler",
+    [function, Handles().told, Handles(), partial(function)],
+    ids=["function", "method", "object", "partial"],
+)
 def test_what_a_signal_handler_raises_while_the_probe_runs_goes_to_the_job(handler):
     def interrupted():
         os.kill(os.getpid(), signal.SIGUSR2)
