@@ -29,7 +29,7 @@ MOST_STRIKES = 100_000
 #: Seconds of the longest deadline: ten years.
 LONGEST = 3.2e8
 #: The largest number that a stored record may have (64 bits with a sign). What a record cannot keep is refused at once.
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
 #: Characters of a value in a message.
 _MOST_SHOWN = 120
 
@@ -79,9 +79,10 @@ def check_whole(
     """A whole number from `least` to `most`. `also` names what else the caller accepts, for the message."""
     number = _is_whole(value)
     if not number or (least is not None and value < least) or (most is not None and value > most):
+        if isinstance(value, int) and abs(value) > LARGEST:  # what it must be is said in full
+            least, most = -LARGEST if least is None else least, LARGEST if most is None else most
         low = f" from {least}" if least is not None else ""
-        too_large = isinstance(value, int) and value > _LARGEST
-        high = f" to {most}" if most is not None else " of at most 64 bits" if too_large else ""
+        high = f" to {most}" if most is not None else ""
         other = f" (or {also})" if also else ""
         raise UsageError(f"{where}: {argument} must be a whole number{low}{high}{other}, not {shown(value)}")
     return int(value)
@@ -235,7 +236,7 @@ def is_whole_text(text: str) -> bool:
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def near_miss(name: str, known: Collection[str]) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from chaoskit import faults
 from chaoskit.capabilities import CanOrder, CanSignal, CanTouchFiles, ProcessRef, StoredCheckpoint
 from chaoskit.errors import UsageError
+from chaoskit.validation import LARGEST
 
 
 class Fake:
@@ -344,7 +345,7 @@ made = st.one_of(
         st.integers(1, 9),
         st.sampled_from([1, 2, "all"]),
     ),
-    st.builds(lambda seed: faults.overwrite(seed=seed, launches=2), st.integers()),
+    st.builds(lambda seed: faults.overwrite(seed=seed, launches=2), st.integers(-LARGEST, LARGEST)),
     st.sampled_from(
         [
             each(launches=1)
@@ -370,7 +371,7 @@ timed = st.one_of(
     st.builds(lambda fault, n: fault.during_save(n), made, st.integers(1, 9)),
     st.builds(lambda fault, n: fault.after_save(n), made, st.integers(1, 9)),
     st.builds(lambda fault, seconds: fault.after(seconds), made, st.floats(0, 9)),
-    st.builds(lambda fault, seed: fault.at_random(seed), made, st.integers()),
+    st.builds(lambda fault, seed: fault.at_random(seed), made, st.integers(-LARGEST, LARGEST)),
     st.builds(lambda fault: fault.at_start(), made),
     st.builds(lambda fault, n: fault.between_writes(n), made, st.integers(1, 9)),
     st.builds(lambda fault: fault.before_relaunch(), made),

@@ -18,6 +18,7 @@ from chaoskit.engine.runner import Runner
 from chaoskit.environments.environment import Arrived, Ended
 from chaoskit.errors import UsageError
 from chaoskit.protocol.events import EventWriter, read_events
+from chaoskit.validation import LARGEST
 from tests.history_writer import Writer
 
 STEPS = 60
@@ -320,7 +321,7 @@ common = {
     "elements": st.one_of(st.integers(1, 9), st.just("all")),
     "steps": st.one_of(st.integers(1, 9), st.none()),
     "again": st.booleans(),
-    "seed": st.integers(),
+    "seed": st.integers(-LARGEST, LARGEST),
 }
 numbers = st.one_of(
     *(st.builds(make, into=where, **common) for make in (faults.nan, faults.inf, faults.zero, faults.stale)),

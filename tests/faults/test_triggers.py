@@ -20,6 +20,7 @@ from chaoskit.faults.triggers import (
     Moment,
     from_json,
 )
+from chaoskit.validation import LARGEST
 
 
 @dataclass
@@ -43,7 +44,7 @@ triggers = st.one_of(
     st.builds(BetweenWrites, st.integers(1, 100), st.none() | st.integers(0, 1000), st.booleans()),
     st.builds(AtRelaunch),
     st.builds(After, st.floats(0, 1e6)),
-    st.builds(AtRandom, st.integers()),
+    st.builds(AtRandom, st.integers(-LARGEST, LARGEST)),
     st.builds(Every, st.floats(0.1, 1e6), st.integers(1, 5), st.integers(5, 50)),
 )
 
@@ -136,7 +137,7 @@ def test_the_start_is_that_of_a_watched_rank():
     assert not AtStart().fires(Moment("step", 0, 0), watched=[0], plan=plan)
 
 
-@given(st.integers(), st.integers(1, 1000))
+@given(st.integers(-LARGEST, LARGEST), st.integers(1, 1000))
 def test_a_random_step_is_one_of_the_training_and_the_seeds_alone(seed, steps):
     drawn = AtRandom(seed).resolve(Plan(steps=steps))
     assert min(2, steps) <= drawn.step <= steps

@@ -7,6 +7,7 @@ would take from whatever else runs on the machine.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,9 @@ _MOST_OF_MACHINE = 0.9
 #: Processes that share a pod's processors with the job: each takes some of its memory.
 MOST_WORKERS = 512
 _NEVER = -1000
+#: A process that the kernel has killed is gone after so many seconds at most.
+_DYING = 2.0
+_LOOK = 0.1
 _KILLED = "OOMKilled"
 
 
@@ -132,11 +136,19 @@ class PodStress:
         ChaoskitError."""
         known = self._memory.get(number)
         if known is not None and not known.over:
-            self.memory_taken(number)
+            self._settle(number)
             known.over = True
             self.faults.begin_end(number)
         else:
             self.faults.end(number)
+
+    def _settle(self, number: int) -> None:
+        """Count for the last time. The kernel counts a kill before the process is gone, and that may be a stressor."""
+        until = time.monotonic() + _DYING
+        found = self.memory_taken(number)
+        while found["kills"] > len(found["gone"]) and time.monotonic() < until:
+            time.sleep(_LOOK)
+            found = self.memory_taken(number)
 
     def take_processors(self, node: str, *, ranks: Callable[[], Sequence[int]], cpu: float) -> int:
         """Start as many busy processes in the pod of a node as leave about `cpu` processors to the job; `ranks` gives

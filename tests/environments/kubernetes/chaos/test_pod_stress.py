@@ -117,6 +117,23 @@ def test_a_kill_of_the_job_is_told_and_one_of_a_stressor_is_not(stress, pods):
     assert stress.memory_taken(number)["kills"] == 2, "as it was when it ended"
 
 
+def test_a_stressor_that_is_dying_when_the_memory_is_given_back_does_not_count(stress, pods, monkeypatch):
+    number = take_memory(stress)
+    pods.entered = {"70": 0}
+    assert stress.memory_taken(number)["stressors"] == 1
+    pods.counted["kills"] = 4
+    asked, looks = pods.ask, iter("still there")
+
+    def ask(node, request, **given):
+        if request == "entered" and next(looks) == " ":
+            del pods.entered["70"]
+        return asked(node, request, **given)
+
+    monkeypatch.setattr(pods, "ask", ask)
+    stress.give_memory_back(number)
+    assert stress.memory_taken(number)["kills"] == 0 and "".join(looks) == "there"
+
+
 def test_of_a_pod_that_was_killed_whole_the_cluster_tells_why(stress, pods):
     def here():
         return pods.ask("node0", "entered") and [] if "node0" in pods.gone else [RANK, 51]
