@@ -25,7 +25,8 @@ from chaoskit.protocol.io_journal import Journal
 
 @dataclass(frozen=True)
 class Watched:
-    """The first and the last step that a run in a window took itself."""
+    """The first and the last step that a run in a window took itself. A job that came to its own end, with exit code 0,
+    took the last one, even if it left out some."""
 
     first: int
     last: int
@@ -127,7 +128,11 @@ class Case:
             for inc in incarnations
             if inc.launch >= window.first_launch and (base := self.timeline.base(inc.index)) is not None
         ]
-        return Watched(min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
+        if not spans:
+            return None
+        at_end = self.trained_to_end and self.history.launches and self.history.launches[-1].code == 0
+        last = max(last for _, last in spans)
+        return Watched(min(first for first, _ in spans), max(last, window.of) if at_end else last)
 
     @property
     def trained_to_end(self) -> bool:

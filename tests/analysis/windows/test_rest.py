@@ -173,6 +173,13 @@ def test_what_is_judged_before_the_window_ended_needs_no_rest():
     assert told(made)["completed"].sentence.startswith("every rank took its last step, 60, and the job exited")
 
 
+@pytest.mark.parametrize(("code", "last"), [(0, 60), (1, 57)])
+def test_a_job_that_left_out_steps_and_came_to_its_end_was_watched_to_the_end(code, last):
+    run = killed(until=57, ends=True).exit(code).end()
+    made = Case(run.history(), reference(run))
+    assert (made.watched.first, made.watched.last) == (21, last)
+
+
 WITH_EPOCHS = reference(Writer(every=10, samples=samples, epochs=[0, 20, 40]))
 
 
