@@ -30,6 +30,7 @@ class SlowState(State):
 class SlowLeaver(Trainer):
     def leave(self):
         SlowState.leaving = True
+        self.saved = None  # it saves even if it has just saved this step
         super().leave()
 
 
