@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from chaoskit.analysis.record.history import lifetimes
 from chaoskit.analysis.record.rank_lifetime import Load
 from chaoskit.checks.check import Check, unmeasured
 from chaoskit.checks.registry import check
-from chaoskit.checks.stacks import explain, waits_in
+from chaoskit.checks.stacks import Waiting, explain, waits_in
 from chaoskit.verdict import Outcome, Verdict, failed, inconclusive, passed
 
 
@@ -94,7 +94,7 @@ class Completed:
                 how += f" (before, for at most {case.history.longest_quiet:.1f} s)"
         return failed(
             self.name,
-            f"{how}{why}{where}",
+            f"{how}{why}{where}{_shared_store(case, list(waits.values()))}",
             *codes,
             "hang",
             stacks={str(rank): text for rank, text in stacks.items()},
@@ -204,6 +204,24 @@ def _unfinished(case: Case, rank: int) -> Execution | None:
     ended_with_job = last_incarnation and all(launch.index <= inc.launch for launch in case.history.launches)
     ended = inc.ranks[rank].end is not None or ended_with_job
     return None if saved or ended else last
+
+
+def _shared_store(case: Case, waits: Sequence[Waiting]) -> str:
+    """Return a clause: a cause in torchrun itself, if all ranks wait for each other after it has restarted them.
+
+    Its agent keeps one store for all restarts, with the addresses of earlier ranks in it (pytorch/pytorch#135712; seen
+    with torch 2.13).
+    """
+    last = case.history.incarnations[-1] if case.history.incarnations else None
+    meeting = {"init_process_group", "the rendezvous"}
+    if last is None or not last.restarted or last.first_step is not None or len(waits) < last.world_size:
+        return ""
+    if not {wait.collective for wait in waits} <= meeting:
+        return ""
+    return (
+        ". torchrun had restarted these ranks. They may have read the addresses of the ranks before them from its "
+        "store: set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the job's environment"
+    )
 
 
 def _uncaught(case: Case) -> str:

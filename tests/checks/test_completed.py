@@ -71,6 +71,27 @@ def test_a_hang_in_different_collectives_is_explained():
     assert verdict.evidence["waits"]["1"] == {"collective": "all_reduce", "where": "train.py:7 in step"}
 
 
+@pytest.mark.parametrize(
+    ("steps", "restarted", "called", "named"),
+    [
+        (None, True, "init_process_group", True),
+        (None, False, "init_process_group", False),
+        (3, True, "init_process_group", False),
+        (None, True, "broadcast", False),
+    ],
+)
+def test_ranks_that_torchrun_restarted_and_that_never_meet_may_have_old_addresses(steps, restarted, called, named):
+    run = Writer().launch().live(until=25).fault()
+    run = run.restarted() if restarted else run.died().launch()
+    run.live(base=20, until=20 + (steps or 0)).exit(None, cause="hang")
+    torch = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+    for rank in range(2):
+        frames = f'  File "{torch}", line 1 in {called}\n  File "/x/train.py", line 7 in main\n'
+        run.say("stack", rank=rank, text=f"Current thread 0x1 (most recent call first):\n{frames}")
+    verdict = completed()(run.end("hang").case())
+    assert verdict.codes == ("hang",) and ("TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in verdict.sentence) == named
+
+
 def test_a_job_that_never_comes_back_is_a_crash_loop():
     verdict = completed()(struck().launch().died().launch().died().end("gave-up").case())
     assert verdict.codes == ("crash-loop",)
