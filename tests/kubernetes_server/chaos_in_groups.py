@@ -20,7 +20,7 @@ _UNITS = {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10
 #: end with it, and it ends with its parent.
 STRESSORS = """
 import ctypes, mmap, os, sys, time
-space, groups, score, cpus, load, memories, size = sys.argv[1:]
+space, groups, score, cpus, load, memories, size, _ = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
 DIE_WITH_PARENT, KILL, NEW_PID = 1, 9, 0x20000000
 libc.prctl(DIE_WITH_PARENT, KILL)
@@ -107,7 +107,8 @@ def groups_of(pid: int) -> list[Path]:
 
 
 def _started(words: list[str], count: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-I", "-S", "-c", STRESSORS, *words]
+    # The last word tells them from those of other tests on this machine.
+    command = [sys.executable, "-I", "-S", "-c", STRESSORS, *words, str(os.getpid())]
     started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     assert started.stdout is not None and started.stderr is not None
     told = started.stdout.read(count)

@@ -17,6 +17,7 @@ from chaoskit.job import Job
 from tests.environments.events import news
 from tests.environments.kubernetes.conftest import left
 from tests.environments.kubernetes.test_environment import killed_harness
+from tests.kubernetes_server.chaos_in_groups import STRESSORS
 
 pytestmark = pytest.mark.launches
 
@@ -34,15 +35,16 @@ def python(script):
 
 
 def stressors():
-    """The processes of this machine that are stressors of ours."""
+    """The stressors that the Chaos Mesh of this process has started."""
     found = []
     for name in os.listdir("/proc"):
         try:
             with open(f"/proc/{name}/cmdline", "rb") as file:
-                words = file.read()
+                words = file.read().split(b"\0")
         except OSError:
             continue
-        if name.isdecimal() and b"DIE_WITH_PARENT" in words and parent(int(name)) != os.getpid():
+        ours = STRESSORS.encode() in words and words[-2] == str(os.getpid()).encode()
+        if ours and parent(int(name)) != os.getpid():
             found.append(int(name))
     return found
 
