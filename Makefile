@@ -22,7 +22,7 @@ demo: $(READY)
 	$(BIN)/chaoskit run -v -k one_rank_mid_epoch -- \
 	    $(BIN)/torchrun --nproc-per-node 2 -m tinymodels.train --out {out}
 
-# The tests of every change: at most 10 minutes on two cores. They fail when any check, fault or launcher is broken.
+# The tests of every change: 14 minutes on two cores. They fail when any check, fault or launcher is broken.
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow and not exhaustive" -n $(TEST_WORKERS) $(PARALLEL) $(PYTEST_ARGS)
 
