@@ -79,7 +79,7 @@ def check_whole(
     """A whole number from `least` to `most`. `also` names what else the caller accepts, for the message."""
     number = _is_whole(value)
     if not number or (least is not None and value < least) or (most is not None and value > most):
-        if isinstance(value, int) and abs(value) > LARGEST:  # what it must be is said in full
+        if isinstance(value, int) and abs(value) > LARGEST:  # the message names both limits
             least, most = -LARGEST if least is None else least, LARGEST if most is None else most
         low = f" from {least}" if least is not None else ""
         high = f" to {most}" if most is not None else ""

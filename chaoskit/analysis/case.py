@@ -25,8 +25,10 @@ from chaoskit.protocol.io_journal import Journal
 
 @dataclass(frozen=True)
 class Watched:
-    """The first and the last step that a run in a window took itself. A job that came to its own end, with exit code 0,
-    took the last one, even if it left out some."""
+    """The first and the last step that a run in a window took itself.
+
+    If the job finished with exit code 0, `last` is the last step of the reference, even if the job skipped some.
+    """
 
     first: int
     last: int
@@ -130,9 +132,10 @@ class Case:
         ]
         if not spans:
             return None
-        at_end = self.trained_to_end and self.history.launches and self.history.launches[-1].code == 0
-        last = max(last for _, last in spans)
-        return Watched(min(first for first, _ in spans), max(last, window.of) if at_end else last)
+        first, last = min(first for first, _ in spans), max(last for _, last in spans)
+        launches = self.history.launches
+        finished = self.trained_to_end and launches and launches[-1].code == 0
+        return Watched(first, max(last, window.of) if finished else last)
 
     @property
     def trained_to_end(self) -> bool:

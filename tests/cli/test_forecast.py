@@ -162,7 +162,7 @@ def test_a_suite_that_is_not_there_is_an_error(say: Any, name: str):
         (["--gpus", "-5"], "whole number from 1"),
         (["--gpus", "1e30"], "whole number from 1"),
         (["--gpus", str(10**12)], "gpus must be a whole number from 1 to 10000000"),
-            (["--gpus", str(10**30)], f"whole number from 1 to {LARGEST}"),
+        (["--gpus", str(10**30)], f"whole number from 1 to {LARGEST}"),
         (["--days", "0"], "0 is not a positive number"),
         (["--days", "nan"], "nan is not a positive number"),
         (["--days", "inf"], "inf is not a positive number"),
