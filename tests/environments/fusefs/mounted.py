@@ -18,6 +18,8 @@ from chaoskit.environments.launch.host import enter
 from chaoskit.protocol.io_journal import Journal, Operation
 
 ACTOR = Path(__file__).with_name("actor.py")
+#: It tells the mounts of this test process from those of others on this machine.
+RUN_ID = f"test-{os.getpid()}"
 
 
 class Acting:
@@ -88,7 +90,7 @@ def mounted(place: Path, *, recorded: bool = True) -> Iterator[Mounted]:
     """Such a directory in `place`."""
     out = place / "out"
     out.mkdir()
-    made = Mounted(out, place, Storage("test", out=out, run_dir=place, recorded=recorded))
+    made = Mounted(out, place, Storage(RUN_ID, out=out, run_dir=place, recorded=recorded))
     try:
         yield made
     finally:
@@ -97,8 +99,8 @@ def mounted(place: Path, *, recorded: bool = True) -> Iterator[Mounted]:
         made.storage.close()
 
 
-def left_of(source: str = "chaoskit-test") -> list[str]:
-    """The processes that see a mount of ours."""
+def left_of(source: str = f"chaoskit-{RUN_ID}") -> list[str]:
+    """The processes that see a mount of this test process."""
     found = []
     for path in Path("/proc").glob("[0-9]*/mountinfo"):
         try:

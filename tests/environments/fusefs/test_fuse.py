@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from chaoskit.environments.fusefs import fuse
 from chaoskit.environments.fusefs.storage import trial
-from tests.environments.fusefs.mounted import Acting, Replay, mounted, tree
+from tests.environments.fusefs.mounted import RUN_ID, Acting, Replay, mounted, tree
 from tests.users import as_root_only, must_have, repeat
 
 CREATE, EXCLUSIVE, APPEND, TRUNCATE = os.O_RDWR | os.O_CREAT, os.O_EXCL, os.O_APPEND, os.O_TRUNC
@@ -318,8 +318,8 @@ def test_times_before_1970_and_large_inodes_can_be_told(tmp_path):
 
 def test_nothing_is_mounted_here(both):
     made, *_ = both
-    assert "chaoskit-test" not in Path("/proc/self/mountinfo").read_text()
-    assert "chaoskit-test" in made.run("cat", "/proc/self/mountinfo")
+    assert f"chaoskit-{RUN_ID}" not in Path("/proc/self/mountinfo").read_text()
+    assert f"chaoskit-{RUN_ID}" in made.run("cat", "/proc/self/mountinfo")
 
 
 @as_root_only

@@ -27,7 +27,7 @@ from chaoskit.environments.machine.helper_process import HelperRefused
 from chaoskit.errors import ChaoskitError, MissingCapability, UsageError
 from chaoskit.job import Job
 from chaoskit.protocol.io_journal import Journal
-from tests.environments.fusefs.mounted import Replay, left_of, mounted, tree
+from tests.environments.fusefs.mounted import RUN_ID, Replay, left_of, mounted, tree
 from tests.users import as_root_only, must_have, repeat
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
@@ -163,7 +163,7 @@ from pathlib import Path
 from chaoskit.environments.fusefs.storage import Storage
 from chaoskit.environments.launch.host import enter
 place = Path(sys.argv[1])
-storage = Storage("test", out=place / "out", run_dir=place, recorded=True)
+storage = Storage(sys.argv[2], out=place / "out", run_dir=place, recorded=True)
 code = "n = 0\\nf = open('a', 'wb', buffering=0)\\nwhile True: f.write(bytes(200_000)); n += 1"
 job = subprocess.Popen([sys.executable, "-c", code], preexec_fn=lambda: enter(storage.host, str(place / "out")))
 bystander = os.fork()  # it has all that the harness has open
@@ -176,7 +176,8 @@ signal.pause()
 
 def test_nothing_is_left_when_the_harness_is_killed(tmp_path, until):
     (tmp_path / "out").mkdir()
-    harness = subprocess.Popen([sys.executable, "-c", HARNESS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", HARNESS, str(tmp_path), RUN_ID]
+    harness = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     keeper, job, bystander = (int(word) for word in harness.stdout.readline().split())
     try:
         until(lambda: (tmp_path / "out" / "a").exists() and (tmp_path / "out" / "a").stat().st_size > 1 << 20)
@@ -235,7 +236,7 @@ def test_it_is_said_what_would_help(number, text, says):
 
 def test_a_directory_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(UsageError, match="out"):
-        Storage("test", out=tmp_path / "out", run_dir=tmp_path)
+        Storage(RUN_ID, out=tmp_path / "out", run_dir=tmp_path)
     assert left_of() == []
 
 
